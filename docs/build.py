@@ -243,7 +243,7 @@ and the way out:
 ```
 $ freshtable sql -e "SHOW MATERIALIZED TABLES IN nowhere"
 Error: Statement 1 (SHOW MATERIALIZED TABLES IN nowhere) failed: Namespace lake.nowhere does not exist;
-SHOW DATABASES IN lake lists those there are.
+SHOW DATABASES IN lake lists the existing ones.
 ```
 
 Programs read the code of an error, which the gateway's answers have in the header `Freshtable-Error`. *HTTP

@@ -1,1 +1,1 @@
-"""Keeps materialized tables true to what users declared."""
+"""Materialized tables: their definitions, commands, refreshes and upkeep."""

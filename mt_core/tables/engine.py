@@ -1,5 +1,13 @@
-"""What the manager needs of the engine: the analysis of queries, the jobs that run them,
-and storage tables.
+"""The engine port: what the manager needs from an engine to analyse queries, run jobs and store tables.
+
+Everything that depends on Spark or Iceberg is behind these protocols, one for each role, so that the refresh
+protocol runs against a fake engine in tests. The types describe requests and results without objects of the
+engine: a query is text with the context of its analysis, a version of a source is JSON, and metadata is
+`StorageMetadata`.
+
+The port rests on two promises. Metadata changes only by compare-and-set (`TableMetadata.swap`), which is what
+the fence is built on. And a method whose docstring says that it starts no Spark job only reads metadata, so
+that it may be called while a statement waits.
 """
 
 from __future__ import annotations
@@ -24,8 +32,8 @@ from mt_core.model.transform import Transform
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Query:
-    """A SELECT with all that its analysis needs: where unqualified names are looked up,
-    zone and frozen settings.
+    """A SELECT with the context of its analysis: current catalog and namespace, time zone and frozen
+    settings.
     """
 
     text: str
@@ -37,10 +45,10 @@ class Query:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnalysedQuery:
-    """What a query gives: its columns, and its text with every relation qualified and every star written out.
+    """The columns of a query, and its text with every relation qualified and every star expanded.
 
-    `sources` are the full names of the tables it reads, also below views; `relations` and `functions`
-    are the names of one part that its text has, in lower case: those that a session may hide.
+    `sources` are the full names of the tables that it reads, also through views. `relations` and `functions`
+    are the unqualified names in its text, in lower case: a session may hide them.
     """
 
     columns: tuple[Column, ...]
@@ -54,10 +62,9 @@ class AnalysedQuery:
 class SourceVersion:
     """A source at its current version.
 
-    `kind` is table, view, function or unversioned; `version` is None for the last.
-
-    `path` has the full names of the views around a table, outermost first, and of the table;
-    it is not recorded, and empty for all else.
+    `kind` is table, view, function or unversioned; `version` is None for the last. `path` has the full names
+    of the views around a table, outermost first, and of the table; it is not recorded, and is empty for other
+    kinds.
     """
 
     name: str
@@ -68,8 +75,11 @@ class SourceVersion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceVector:
-    """What a run reads. `unstable` says why equal versions may give other rows (None: they cannot);
-    `unpinnable` says why the versions cannot be pinned in the query (None: they can)."""
+    """The versions of all sources that a run reads.
+
+    `unstable` says why equal versions may return different rows, `unpinnable` why the versions cannot be
+    pinned in the query; both are None otherwise.
+    """
 
     sources: tuple[SourceVersion, ...]
     unstable: str | None = None
@@ -91,22 +101,20 @@ class SourceVector:
 
     @classmethod
     def from_json(cls, sources: Iterable[Mapping[str, Any]]) -> SourceVector:
-        """Return the vector that `to_json()` has written; why it was unstable or could not be
-        pinned is not in it.
-        """
+        """Return the vector that `to_json()` wrote, without `unstable`, `unpinnable` and paths."""
         return cls(sources=tuple(SourceVersion(**source) for source in sources))
 
     @classmethod
     def of_text(cls, text: str) -> SourceVector:
-        """Return the vector that a snapshot has in its summary."""
+        """Return the vector in a snapshot summary."""
         return cls.from_json(json.loads(text))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShapedQuery:
-    """The shape of a query with its columns.
+    """The shape of a query, with its columns.
 
-    `readings` has the source's name for each place where the query reads one, by its number in the shape.
+    `readings` has the source name for each place where the query reads a source, by its number in the shape.
     """
 
     shape: QueryShape
@@ -116,9 +124,9 @@ class ShapedQuery:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceChanges(ShapedQuery):
-    """What happened to the sources of a query between two vectors.
+    """The changes of the sources of a query between two vectors.
 
-    `changes` are by source; `source_bytes` is the size of all sources at the newer vector.
+    `changes` are by source name; `source_bytes` is the size of all sources at the newer vector.
     """
 
     changes: Mapping[str, SourceChange]
@@ -126,13 +134,13 @@ class SourceChanges(ShapedQuery):
 
     @property
     def changed_bytes(self) -> int | None:
-        """The size of what changed; None if it is not known of a source."""
+        """The size of the changes; None if it is unknown for any source."""
         sizes = [change.size for change in self.changes.values()]
         return None if None in sizes else sum(size or 0 for size in sizes)
 
     @property
     def since(self) -> datetime | None:
-        """When the oldest commit of what changed was made, as far as that is known."""
+        """The time of the oldest commit among the changes, as far as it is known."""
         return min(
             (change.since for change in self.changes.values() if change.since is not None), default=None
         )
@@ -140,7 +148,7 @@ class SourceChanges(ShapedQuery):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StorageSpec:
-    """The storage table of a materialized table: created empty, with one snapshot of ours."""
+    """The storage table of a materialized table, which is created with one empty snapshot."""
 
     identifier: TableIdentifier
     table_id: str
@@ -154,10 +162,10 @@ class StorageSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Maintenance:
-    """How a run applies what changed since *since*, the vector whose rows the table's snapshot `base` has.
+    """How a run applies the changes since *since*, the vector of the table's snapshot `base`.
 
-    `in_place`: the files of the table that have no row of the change stay. `small`:
-    one task rewrites it for a change of few rows.
+    `in_place`: files without any changed row stay. `small`: the change is small enough for one task to
+    rewrite the table.
     """
 
     strategy: Strategy
@@ -170,15 +178,16 @@ class Maintenance:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Write:
-    """Rows to compute and to stage on a branch: the query at *vector*, restricted to *scope*,
-    overwriting exactly *scope*.
+    """Rows to compute and to stage on a branch: the query at *vector*, restricted to *scope*, overwriting
+    exactly *scope*.
 
-    With `maintenance` only what changed is computed, with the same result. `may_hold`:
-    the snapshot may be left for publish to add.
+    With `maintenance` only the changes are computed, with the same result.
 
-    `summary` goes into the snapshot; `options` are the dynamic options of the write; `query_types`
-    are the types that the columns of the query had when it was defined (empty: an earlier release
-    did not record them).
+    If `may_hold`, the snapshot may stay pending until the publish adds it.
+
+    `summary` becomes part of the snapshot; `options` are the dynamic options of the write; `query_types` are
+    the types that the query's columns had when it was defined (empty: an earlier release did not record
+    them).
     """
 
     job_id: str
@@ -197,9 +206,10 @@ class Write:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Staged:
-    """What was written: the branch's snapshot, and the table's metadata as read after that.
+    """The snapshot that a write has staged, and the table's metadata as read after it.
 
-    `held`: the branch does not have the snapshot, which a publish adds to exactly this metadata.
+    `held` is set for a pending snapshot: the branch does not have it yet, and a publish adds it to exactly
+    this metadata.
     """
 
     snapshot: Snapshot
@@ -209,12 +219,11 @@ class Staged:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """A query at *vector* to compare with the rows of a snapshot of its table, both restricted to *scope*,
-    as multisets.
+    """A query at *vector* to compare, as a multiset, with a snapshot of its table, both restricted to
+    *scope*.
 
-    Rows of *besides* are left out. `percent` is the share of the keys to compare. With `in_buckets`
-    only the numbers of rows and the sums of hashes are compared, for each bucket of keys. At most `most`
-    differences are returned.
+    Rows of *besides* are excluded. `percent` is the share of the keys to compare. With `in_buckets` only row
+    counts and hash sums are compared, for each bucket of keys. At most `most` differences are returned.
     """
 
     job_id: str
@@ -233,11 +242,11 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compared:
-    """How the rows of a table differ from those of its query.
+    """The differences between the rows of a table and those of its query.
 
-    `differences` has columns `difference` (missing or unexpected), `copies`, and the table's, the most copies
-    first; `different` counts all that there are, or the buckets that differ. `rows` are those of the table
-    that were compared. `left_out` says for each column that was not compared why.
+    `differences` has the columns `difference` (missing or unexpected), `copies`, and the table's, with the
+    most copies first. `different` counts all differences, or the buckets that differ. `rows` is the number of
+    table rows compared. `left_out` has the reason for each column that was not compared.
     """
 
     differences: RowSet
@@ -248,8 +257,8 @@ class Compared:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fragments:
-    """The files of main that a compaction takes away: small data files where a partition has several,
-    and delete files.
+    """The numbers of files that a compaction would remove: delete files, and small data files in partitions
+    that have several.
     """
 
     small_files: int
@@ -261,7 +270,7 @@ class Fragments:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rewrite:
-    """Small files, and those with deletes, to be written anew on a branch that is at main."""
+    """A rewrite of small data files, and of files with deletes, on a branch that is at main."""
 
     job_id: str
     table: TableIdentifier
@@ -270,113 +279,107 @@ class Rewrite:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnreadSources:
-    """Why a source of a query could not be looked at; "" while the look goes on,
-    which a later one may find done.
+    """Why the sources of a query could not be read; "" while the read is still running, which a later poll
+    may find done.
     """
 
     reason: str
 
 
 class CatalogLookup(Protocol):
-    """The catalogs that the engine knows."""
+    """The catalogs known to the engine."""
 
     def check_catalog(self, identifier: TableIdentifier) -> None:
-        """Raise CatalogUnsupported unless the catalog swaps metadata by compare-and-set;
-        DefinitionInvalid if it is unknown.
+        """Raise CatalogUnsupported unless the catalog swaps metadata by compare-and-set; DefinitionInvalid if
+        it is unknown.
         """
 
     def namespace_exists(self, catalog: str, namespace: Namespace) -> bool:
-        """Return whether the catalog has that namespace; raises DefinitionInvalid
-        if there is no such catalog.
-        """
+        """Return whether the catalog has that namespace; raise DefinitionInvalid for an unknown catalog."""
 
     def relation_exists(self, identifier: TableIdentifier) -> bool:
-        """Return whether a table or view of that name is in its catalog."""
+        """Return whether the catalog has a table or view of that name."""
 
 
 class QueryAnalysis(Protocol):
-    """The columns of queries and of tables."""
+    """The columns of queries and tables."""
 
     def analyse(self, query: Query) -> AnalysedQuery:
-        """Analyse *query* without running it; raises QueryFailed with line and position."""
+        """Analyse *query* without running it; raise QueryFailed with line and position."""
 
     def check_columns(self, identifier: TableIdentifier, columns: Sequence[Column]) -> tuple[Column, ...]:
-        """Return *columns* with the types storage will give them;
-        raises DefinitionInvalid naming a type it cannot store.
+        """Return *columns* with their storage types; raise DefinitionInvalid naming a type that cannot be
+        stored.
         """
 
     def check_assignable(self, produced: Sequence[Column], declared: Sequence[Column]) -> None:
-        """Raise DefinitionInvalid naming a column whose rows cannot be stored as its declared type;
-        matched by position.
+        """Raise DefinitionInvalid naming a column whose values cannot be stored as its declared type.
+
+        Columns are matched by position.
         """
 
     def partition_values(
         self, query: Query, identifier: TableIdentifier, column: str
     ) -> frozenset[str | None]:
-        """Return the values of a partition column (None: NULL) that *query* gives now,
-        and those in the storage table.
-        """
+        """Return the current values of a partition column in *query* and in its table; None is NULL."""
 
 
 class SourceReader(Protocol):
-    """The sources of queries as they are now."""
+    """The current state of the sources of queries."""
 
     def read_vector(self, query: Query) -> SourceVector:
-        """Return what the query would read now; starts no Spark job when nothing but versions changed."""
+        """Return the versions that the query would read now; starts no Spark job if only versions changed."""
 
     def look(self, queries: Sequence[Query]) -> Sequence[str | UnreadSources | None]:
-        """Return for each query a text that changes when its sources or views do;
-        None if they change without a version.
+        """Return for each query a fingerprint that changes when its sources or views do.
 
-        Reads each source once and starts no Spark job. A source that cannot be read, or that does not answer,
-        holds up no other.
+        None if a source changes without a version. Each source is read once, and no Spark job starts. A
+        source that cannot be read, or does not respond, does not delay the others.
         """
 
     def next_commit(self, timeout_s: float) -> str | None:
-        """Wait until this engine has committed rows to a table, and return its name as a source;
-        None if it did not in time.
+        """Wait for the next commit of this engine and return the source name of its table; None after
+        *timeout_s*.
 
-        What other processes commit is not heard of, nor what the engine committed before the first call.
-        For one thread.
+        Commits of other processes, and those before the first call, are not reported. Only one thread may
+        call it.
         """
 
 
 class ChangeReader(Protocol):
-    """What happened to the sources of queries between versions, from metadata; starts no Spark job."""
+    """The changes of the sources of queries between versions, read from metadata; starts no Spark job."""
 
     def read_shape(self, query: Query) -> ShapedQuery | str:
-        """Return the shape of *query*, or why no change of its sources can be applied,
-        whatever their versions.
-        """
+        """Return the shape of *query*, or why changes of its sources can never be applied."""
 
     def changes_since(self, query: Query, since: SourceVector, vector: SourceVector) -> SourceChanges | str:
-        """Return what happened to the sources of *query* from one vector to another,
-        or why that cannot be said.
-        """
+        """Return the changes of the sources of *query* between two vectors, or why they are unknown."""
 
     def source_bytes(self, query: Query, vector: SourceVector) -> int | None:
-        """Return the size of all that *query* reads at *vector*; None if a source has no versions."""
+        """Return the size of everything that *query* reads at *vector*; None if a source has no versions."""
 
 
 class TableStorage(Protocol):
-    """Storage tables: created, changed and dropped."""
+    """Creates, alters and drops storage tables."""
 
     def create_storage(self, spec: StorageSpec) -> None:
-        """Create the storage table; harmless if it is there with our table id, raises TableExists
-        if it is another table.
+        """Create the storage table; raise TableExists if another table has its name.
+
+        Harmless if the table already exists with the same table id.
         """
 
     def drop_storage(self, identifier: TableIdentifier, table_id: str, location: str) -> None:
-        """Remove the table, if it carries our table id, and the files under *location*;
-        harmless if they are gone.
+        """Remove the table, if it has that table id, and the files under *location*.
+
+        Harmless if they are gone.
         """
 
     def add_columns(self, identifier: TableIdentifier, columns: Sequence[Column]) -> None:
-        """Append nullable columns; those that are there already stay."""
+        """Append nullable columns; existing ones stay unchanged."""
 
     def set_properties(self, spec: StorageSpec, *, forgotten: Collection[str]) -> None:
-        """Give the storage table the properties and the comment of *spec*,
-        and take those *forgotten* away.
+        """Set the properties and the comment of *spec* on the storage table, and remove the *forgotten*
+        properties.
         """
 
 
@@ -384,104 +387,110 @@ class TableMetadata(Protocol):
     """The metadata of storage tables, as the refresh protocol reads and replaces it."""
 
     def load(self, identifier: TableIdentifier) -> StorageMetadata:
-        """Read the metadata; raises StorageMissing."""
+        """Return the metadata; raise StorageMissing."""
 
     def swap(self, identifier: TableIdentifier, metadata: StorageMetadata, change: MetadataChange) -> None:
-        """Apply *change* to exactly *metadata*; raises CommitConflict if it is no longer current,
-        CommitUnknown if unclear.
+        """Apply *change* to exactly *metadata*.
+
+        Raises CommitConflict if it is not current anymore, and CommitUnknown if the outcome is unknown.
         """
 
     def ancestors(self, metadata: StorageMetadata) -> Iterator[Snapshot]:
-        """Yield main and its ancestors, newest first, as far as they have not expired."""
+        """Yield main and its ancestors, newest first, except those that have expired."""
 
 
 class TableHousekeeping(Protocol):
-    """Old snapshots of storage tables, files that belong to none, and files that are too small."""
+    """Expires snapshots of storage tables, deletes orphan files and compacts small ones."""
 
     def has_expired(self, identifier: TableIdentifier, older_than: datetime, keep: Collection[str]) -> bool:
         """Return whether `expire` would delete a snapshot."""
 
     def expire(self, identifier: TableIdentifier, older_than: datetime, keep: Collection[str]) -> None:
-        """Delete snapshots of before *older_than*, with their files, but not main,
-        *keep* and those that a branch or tag names.
+        """Delete snapshots from before *older_than*, with their files.
+
+        Main, the snapshots in *keep*, and those that a branch or tag refers to are retained.
         """
 
     def remove_orphans(self, identifier: TableIdentifier, older_than: datetime) -> None:
         """Remove files written before *older_than* that no snapshot refers to."""
 
     def fragments(self, identifier: TableIdentifier) -> Fragments:
-        """Count the files that a compaction would take away."""
+        """Count the files that a compaction would remove."""
 
     def rewrite_files(self, rewrite: Rewrite) -> Staged:
-        """Stage main's rows in fewer files, if they can be, by a `replace` commit that says what main's
-        snapshot says; blocks.
+        """Stage main's rows in fewer files, if possible, as a `replace` commit with main's snapshot summary.
+
+        Blocks.
         """
 
     def stage_again(self, rewrite: Rewrite, staged: Staged) -> Staged:
-        """Stage the files of *staged* on main as it is now, without a job;
-        EngineError if a file that goes has changed.
+        """Stage the files of *staged* on the current main, without a Spark job.
+
+        Raises EngineError if a file that the rewrite replaces has changed.
         """
 
 
 class RowWriter(Protocol):
-    """The jobs that compute rows of storage tables."""
+    """The Spark jobs that compute rows of storage tables."""
 
     def write(self, write: Write) -> Staged:
-        """Stage rows; blocks; raises QueryFailed when the query fails, Canceled after `cancel(job_id)`,
-        and NotApplied.
+        """Stage rows. Blocks.
+
+        Raises QueryFailed when the query fails, Canceled after `cancel(job_id)`, and NotApplied if the
+        maintenance turns out to be impossible or too expensive.
         """
 
     def touched_partitions(
         self, job_id: str, query: Query, vector: SourceVector, maintenance: Maintenance
     ) -> frozenset[tuple[str | None, ...]]:
-        """Return the values of the key columns of *maintenance* that rows of the query have
-        which changed up to *vector*.
+        """Return the values that the key columns of *maintenance* have in changed rows of the query, up to
+        *vector*.
 
-        They may have values besides whose rows stayed as they were. Blocks, and raises as `write` does.
+        The result may include values whose rows did not change. Blocks, and raises as `write` does.
         """
 
 
 class RowComparison(Protocol):
-    """The jobs that compare storage tables with their queries."""
+    """The Spark jobs that compare storage tables with their queries."""
 
     def compare(self, comparison: Comparison) -> Compared:
-        """Compare a table with its query; blocks; raises QueryFailed, Canceled after `cancel(job_id)`,
-        and Incomparable.
+        """Compare a table with its query. Blocks; raises QueryFailed, Incomparable, and Canceled after
+        `cancel(job_id)`.
         """
 
 
 class EngineJobs(Protocol):
-    """The jobs that writes, comparisons and housekeeping run, each known by its id."""
+    """The Spark jobs of writes, comparisons and housekeeping, by job id."""
 
     def cancel(self, job_id: str) -> None:
-        """End the job's work soon; harmless when there is none."""
+        """Cancel the job's work soon; harmless if it has none."""
 
     def progress(self, job_id: str) -> Progress | None:
-        """Return how far the job is, or None for a job that has not begun, or has ended."""
+        """Return the progress of the job; None if it has not begun or has ended."""
 
 
 class EngineState(Protocol):
     """Whether the engine works, and where."""
 
     def ready(self) -> bool:
-        """Whether the engine accepts work now."""
+        """Return whether the engine accepts work now."""
 
     def trouble(self) -> str:
-        """Return why the engine accepts no work, or does none; empty when it works."""
+        """Return why the engine accepts no work, or makes no progress; "" when it works."""
 
     def note(self) -> str:
-        """Return what the engine does more slowly than it could, and why; empty if nothing."""
+        """Return what makes the engine slower than it could be, and why; "" if nothing does."""
 
     def cluster_info(self) -> Mapping[str, str]:
-        """Return where jobs run, e.g. {"execution.target": "local[*]"}."""
+        """Return where Spark jobs run, e.g. {"execution.target": "local[*]"}."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefreshEngine:
     """The engine, by its roles.
 
-    Unless a method says otherwise, any thread may call it, and it may raise EngineUnavailable
-    (starting, or lost) and EngineError.
+    Unless its docstring says otherwise, a method is thread-safe, and may raise EngineUnavailable (starting,
+    or lost) and EngineError.
     """
 
     catalogs: CatalogLookup

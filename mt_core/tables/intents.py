@@ -1,9 +1,16 @@
-"""Intents: a command on a table is recorded before its first effect, step by step, and cleared with its last.
+"""Intents: a command on a table is recorded before its first effect and step by step, and cleared with its
+last.
 
-The holder of the intent's token may proceed; another command waits a little for the intent to be cleared,
-then refuses, naming it. Only DROP replaces any intent. The lease of an intent is renewed for as long as its
-command is at work in this process, however long its calls of Spark and of the scheduler take; others may
-settle the command once the lease has ended.
+A command changes the registry, the storage and the scheduler, which share no transaction, and its process may
+crash between any two of them. The intent in the table's row makes that recoverable: it names the command and
+its step, excludes other commands, and has a token that a takeover replaces, so that the former owner can no
+longer change the row. The owner of the token may proceed; another command waits a moment for the intent to be
+cleared, and is then refused with its name. Only DROP replaces any intent.
+
+The lease of an intent is renewed while its command is at work in this process, however long its calls of
+Spark and of the scheduler take. Once the lease has expired, the reconciler finishes or undoes the command. A
+call of the scheduler may still take effect after its process has crashed, at most `LONGEST_CALL` later; until
+then differences in the scheduler are repaired, not adopted.
 """
 
 from __future__ import annotations
@@ -23,29 +30,29 @@ from mt_core.tables.settings import ManagerSettings
 from mt_core.tables.signal import Signal
 
 LEASE = timedelta(minutes=5)
-# No call of a scheduler is answered, or has an effect, later than this.
+# No call of a scheduler returns, or takes effect, later than this.
 LONGEST_CALL = timedelta(minutes=3)
 Change = Callable[[Transaction, MaterializedTable], MaterializedTable]
 Check = Callable[[MaterializedTable], None]
 
 
 class Intents:
-    """Writes, steps and clears intents. Thread-safe."""
+    """Writes, advances and clears intents. Thread-safe."""
 
     def __init__(self, registry: Registry, settings: ManagerSettings, signal: Signal) -> None:
         self.registry, self._settings, self._signal = registry, settings, signal
-        # The token of each intent whose command is at work here, by table.
+        # The token of each intent whose command is at work in this process, by table id.
         self._at_work: dict[str, int] = {}
 
     @contextmanager
     def at_work(self, table: MaterializedTable) -> Iterator[None]:
-        """Keep the intent of *table*, which this process has written, until the block ends."""
+        """Renew the lease of *table*'s intent, which this process has written, until the block ends."""
         assert table.intent is not None
         self._at_work[table.table_id] = table.intent.token
         try:
             yield
         finally:
-            # A DROP may have replaced the intent, and another CREATE has another table.
+            # A DROP may have replaced the intent.
             if self._at_work.get(table.table_id) == table.intent.token:
                 del self._at_work[table.table_id]
 
@@ -59,7 +66,7 @@ class Intents:
             in_transaction(self.registry, partial(_renew, table_id, token))
 
     def new(self, tx: Transaction, command: str, step: str, token: int, detail: Mapping[str, Any]) -> Intent:
-        """Return an intent of this process, leased from now."""
+        """Return an intent of this process, with a lease that begins now."""
         now = tx.now()
         return Intent(
             command=command,
@@ -79,7 +86,7 @@ class Intents:
         check: Check = lambda _table: None,
         detail: Mapping[str, Any] | None = None,
     ) -> Command:
-        """Return the block in which *command* holds the intent that `take` writes."""
+        """Return a context manager that holds the intent of *command* for its block."""
         return Command(intents=self, take=partial(self.take, identifier, command, check=check, detail=detail))
 
     def take(
@@ -90,10 +97,10 @@ class Intents:
         check: Check,
         detail: Mapping[str, Any] | None = None,
     ) -> MaterializedTable:
-        """Write an intent on a table that has none and passes *check*; raises TableNotFound,
-        TableBusy after a short wait.
+        """Write an intent on a table that has none and passes *check*.
 
-        *detail* is what it takes to finish the command after its process was lost.
+        *detail* is what the reconciler needs to finish the command if its process is lost. Raises
+        TableNotFound, and TableBusy after a short wait.
         """
 
         def write(tx: Transaction) -> MaterializedTable | None:
@@ -108,33 +115,33 @@ class Intents:
         table = self._signal.until(attempt, self._settings.intent_wait_s)
         if table is None:
             raise busy(self.current(identifier))
-        # A continuous refresh gives way to the command.
+        # The continuous run of the table ends when it sees the intent.
         self._signal.set()
         return table
 
     @transactional
     def seize(self, tx: Transaction, table: MaterializedTable) -> MaterializedTable | None:
-        """Give the intent another token, so that its holder, if it is still alive, can do no more.
+        """Replace the token of the intent, so that its owner, if still alive, can do no more.
 
-        Its lease has ended already, so that another process can seize it in turn. None:
-        the intent was cleared or changed.
+        The new lease has already expired, so that another process can seize the intent in turn. None if the
+        intent was cleared or changed.
         """
         now = tx.tables.get(table.table_id)
         if now is None or now.intent is None or now.intent != table.intent:
             return None
         ours = self.new(tx, now.intent.command, now.intent.step, now.revision + 1, now.intent.detail)
-        # A call of the last holder may still be on its way to the scheduler.
+        # A call of the previous owner may still be on its way to the scheduler.
         until = tx.now() + LONGEST_CALL
         return tx.tables.replace(replace(now, intent=replace(ours, lease_until=tx.now()), repair_until=until))
 
     @transactional
     def current(self, tx: Transaction, identifier: TableIdentifier) -> MaterializedTable:
-        """Return the table as the registry has it; raises TableNotFound."""
+        """Return the table as the registry has it; raise TableNotFound."""
         return get_table(tx, identifier)
 
     def change(self, table: MaterializedTable, change: Change) -> MaterializedTable:
-        """Apply *change* to the registry's table if the intent is still ours;
-        raises TableBusy when another command seized it.
+        """Apply *change* to the registry's row if the intent still has our token; raise TableBusy if another
+        command has seized it.
         """
 
         def work(tx: Transaction) -> MaterializedTable:
@@ -147,7 +154,7 @@ class Intents:
             ):
                 raise TableBusy(
                     f"Another command took over materialized table {table.identifier}; "
-                    "look at it and try again.",
+                    "check its state and try again.",
                     table=str(table.identifier),
                 )
             return tx.tables.replace(change(tx, now))
@@ -157,14 +164,14 @@ class Intents:
         return changed
 
     def step(self, table: MaterializedTable, name: str) -> MaterializedTable:
-        """Record that the step *name* begins."""
+        """Record that step *name* begins."""
         return self.change(
             table, lambda _tx, now: replace(now, intent=now.intent and replace(now.intent, step=name))
         )
 
     def clear(self, table: MaterializedTable, *, late: timedelta | None = None) -> MaterializedTable:
-        """Clear the intent and change nothing else; *late* is how long a call of the scheduler may
-        still have an effect.
+        """Clear the intent and change nothing else; *late* is how long a scheduler call may still take
+        effect.
         """
         if late is None:
             return self.change(table, lambda _tx, now: replace(now, intent=None))
@@ -173,11 +180,12 @@ class Intents:
 
 @dataclass(kw_only=True)
 class Command:
-    """A command that holds an intent while its block runs; `table` is as it was when the intent was written.
+    """A command that holds an intent while its block runs; `table` is the row at the time the intent was
+    written.
 
     A block that ends without `finish` clears the intent and changes nothing else. After an error of the
-    scheduler, or of its plug-in, a call may have had its effect, or may have it later: the reconciler
-    repairs what differs.
+    scheduler, or of its plug-in, a call may have taken effect, or may do so later: the reconciler repairs
+    differences.
     """
 
     intents: Intents
@@ -195,18 +203,20 @@ class Command:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._at_work.close()
-        ends_process = error is not None and not isinstance(error, Exception)
-        if self.finished or ends_process:
+        is_exit = error is not None and not isinstance(error, Exception)
+        if self.finished or is_exit:
             return
-        doubtful = error is not None and (isinstance(error, WorkflowError) or not isinstance(error, MtError))
-        self.intents.clear(self.table, late=LONGEST_CALL if doubtful else None)
+        is_uncertain = error is not None and (
+            isinstance(error, WorkflowError) or not isinstance(error, MtError)
+        )
+        self.intents.clear(self.table, late=LONGEST_CALL if is_uncertain else None)
 
     def finish(self, change: Change) -> MaterializedTable:
-        """Apply the last change and clear the intent with it;
-        raises TableBusy when another command seized the intent.
+        """Apply the last change and clear the intent with it; raise TableBusy if another command has seized
+        the intent.
 
-        If this fails, the intent stays: whether the change was stored may be unknown,
-        and the reconciler settles it.
+        If this fails, the intent stays: whether the change was stored may be unknown, so the reconciler
+        settles the command.
         """
         self.finished = True
         return self.intents.change(self.table, lambda tx, now: replace(change(tx, now), intent=None))
@@ -219,28 +229,28 @@ def _renew(table_id: str, token: int, tx: Transaction) -> None:
 
 
 def get_table(tx: Transaction, identifier: TableIdentifier) -> MaterializedTable:
-    """Return the table of that name; raises TableNotFound."""
+    """Return the table of that name; raise TableNotFound."""
     table = tx.tables.named(identifier)
     if table is None:
         raise TableNotFound(
             f"Materialized table {identifier} does not exist; "
-            "SHOW MATERIALIZED TABLES lists those there are.",
+            "SHOW MATERIALIZED TABLES lists the existing ones.",
             table=str(identifier),
         )
     return table
 
 
 def busy(table: MaterializedTable) -> TableBusy:
-    """Return the error that names the command under way."""
+    """Return the error that names the command in progress."""
     if table.status is RefreshStatus.INITIALIZING:
         since = table.intent.started_at if table.intent else table.created_at
         return TableBusy(
-            f"Materialized table {table.identifier} is being created since {since:%H:%M:%S}; "
+            f"Materialized table {table.identifier} is being created (since {since:%H:%M:%S}); "
             "wait for it or DROP it.",
             table=str(table.identifier),
         )
     command = table.intent.command if table.intent else "another command"
     return TableBusy(
-        f"{command} is under way on materialized table {table.identifier}; wait for it and try again.",
+        f"{command} is in progress on materialized table {table.identifier}; wait for it and try again.",
         table=str(table.identifier),
     )

@@ -1,4 +1,4 @@
-"""The keeper port: what decides when each table is refreshed, and what the manager asks of it."""
+"""The keeper port: what decides when each table is refreshed, and what the manager asks it to do."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mt_core.model.table import MaterializedTable
 
 
 class KeeperState(StrEnum):
-    """Whether a keeper refreshes a table, has stopped doing so, or does not have the table at all."""
+    """Whether a keeper refreshes a table, has paused it, or does not know it."""
 
     ACTIVE = "ACTIVE"
     PAUSED = "PAUSED"
@@ -21,12 +21,11 @@ class KeeperState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeeperReport:
-    """What a keeper says of a table; `next_run` is a UTC instant, `changed_by` who paused
-    or resumed it there, if known, and `reason` why.
+    """A keeper's report on a table; None means unknown for every optional fact.
 
-    `fresh_at` is an instant of which the table is known to show its sources, None if the keeper does
-    not know one. `on_schedule` says whether it follows the table's freshness and time zone; None:
-    the keeper does not know.
+    `next_run` is a UTC instant. `changed_by` is who paused or resumed the table there, and `reason` why.
+    `fresh_at` is an instant as of which the table is known to be fresh. `on_schedule` says whether the keeper
+    follows the table's freshness and time zone.
     """
 
     state: KeeperState
@@ -39,43 +38,45 @@ class KeeperReport:
 
 
 class Keeper(Protocol):
-    """Keeps tables fresh. Every method is thread-safe and raises WorkflowError.
+    """Decides when tables are refreshed. Every method is thread-safe and raises WorkflowError.
 
-    A *handle* is how a keeper finds what it has for a table: versioned text, opaque to all others.
-    Changes of one table are ordered by `MaterializedTable.token`: a keeper that can refuses one that is
-    older than what it has done.
+    A *handle* identifies what a keeper has for a table: versioned text, opaque to all others. Changes of one
+    table are ordered by `MaterializedTable.token`: a keeper that can do so rejects a change older than its
+    last one.
     """
 
     def objection(self, table: MaterializedTable) -> str:
-        """Return why the keeper can never keep *table* fresh by its definition, with the way out;
-        "" if it can.
+        """Return why the keeper can never keep *table* fresh by its definition, with the way out; "" if it
+        can.
         """
 
     def create(self, table: MaterializedTable, *, active: bool) -> str:
-        """Begin to keep *table*, without asking whether it is kept already, and return the handle,
-        the same each time.
+        """Begin to keep *table* fresh, without checking for an existing workflow, and return the handle.
+
+        A repeated call returns the same handle.
         """
 
     def ensure(
         self, table: MaterializedTable, *, active: bool, options: Mapping[str, str] | None = None
     ) -> KeeperState:
-        """Make the table active or paused, created if it was missing, and return its state before.
+        """Make the table active or paused, creating it if it is missing, and return its previous state.
 
-        *options* replace the dynamic options of its refreshes; None keeps them.
+        *options* replace the dynamic options of its refreshes; None leaves them unchanged.
         """
 
     def reschedule(self, table: MaterializedTable) -> None:
-        """Follow the freshness of *table*, in the state that it has;
-        one that was missing is created by its status.
+        """Follow the current freshness of *table*, without changing its state.
+
+        A missing table is created in the state of its status.
         """
 
     def remove(self, table_id: str, handle: str | None = None) -> None:
-        """Stop keeping a table, whose handle may be unknown (None); harmless to repeat,
-        and for a handle of another keeper.
+        """Remove a table; *handle* may be unknown (None). Harmless to repeat, and for a handle of another
+        keeper.
         """
 
     def observe(self, tables: Iterable[MaterializedTable]) -> Mapping[str, KeeperReport]:
         """Return a report on each of *tables*, by table id, from one call for all of them."""
 
     def handle_of(self, table: MaterializedTable) -> str:
-        """Return the handle of *table*, or the one that creating it would give; makes no call."""
+        """Return the handle that *table* has, or would get from `create`; makes no call."""

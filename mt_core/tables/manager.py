@@ -1,4 +1,11 @@
-"""The manager: every statement about materialized tables, and the work it does."""
+"""The manager: it executes every statement about materialized tables.
+
+It routes each statement to a function of `commands`, `refresh`, `verification` or `views`, which has the
+rules, and adds what all statements share: names are resolved against the session, missing tables and other
+relations are refused, a position in a query counts from the statement, and every change is logged with its
+author. Concurrency is not decided here: commands on one table are serialized by its intent, in the registry,
+because other gateways' commands may be at work on it too.
+"""
 
 from __future__ import annotations
 
@@ -65,7 +72,9 @@ _CHANGES = (
 
 
 class TableManager:
-    """Executes the statements of ours. Thread-safe: each command is serialised per table by its intent."""
+    """Executes the statements about materialized tables. Thread-safe: a table's commands are serialized by
+    its intent.
+    """
 
     def __init__(self, services: TableServices) -> None:
         self._services = services
@@ -75,7 +84,7 @@ class TableManager:
         self._reports = Reports(services)
 
     def execute(self, statement: sql.TableStatement, context: CommandContext) -> CommandOutcome:
-        """Execute *statement*; raises MtError with nothing changed, or with everything undone."""
+        """Execute *statement*; if it raises MtError, nothing has changed or everything was undone."""
         try:
             outcome = self._execute(statement, context)
         except QueryFailed as cause:
@@ -105,7 +114,7 @@ class TableManager:
     def _on_name(
         self, statement: _Named, identifier: TableIdentifier, context: CommandContext
     ) -> CommandOutcome:
-        """Execute a statement about the table of that name, which for some of them need not exist."""
+        """Execute a statement about a table name; some statements accept a name without a table."""
         services = self._services
         table = in_transaction(services.registry, lambda tx: tx.tables.named(identifier))
         match statement:
@@ -128,14 +137,14 @@ class TableManager:
                 self._refuse_other_relation(identifier)
                 raise TableNotFound(
                     f"Materialized table {identifier} does not exist; SHOW MATERIALIZED TABLES IN "
-                    f"{display_name(identifier.parts[:-1])} lists those there are.",
+                    f"{display_name(identifier.parts[:-1])} lists the existing ones.",
                     table=str(identifier),
                 )
 
     def _on_table(
         self, statement: _Named, table: MaterializedTable, context: CommandContext
     ) -> CommandOutcome:
-        """Execute a statement about a materialized table that exists."""
+        """Execute a statement about an existing materialized table."""
         services, identifier, by = self._services, table.identifier, context.by
         match statement:
             case sql.SuspendTable():
@@ -202,9 +211,7 @@ def _text_rows(text: str) -> RowSet:
 
 
 def in_statement(error: QueryFailed, statement: sql.TableStatement) -> QueryFailed:
-    """Return an error of the engine, whose position counts from the query,
-    with one that counts from *statement*.
-    """
+    """Return *error* with its position counted from the begin of *statement* instead of its query."""
     match statement:
         case sql.ExplainCreate(statement=create_statement):
             return in_statement(error, create_statement)

@@ -1,5 +1,5 @@
-"""Pages of tables: all of them, but only some in one transaction, because each transaction keeps
-all others waiting.
+"""Pages of tables: they let a caller visit all tables without one long transaction, which would block all
+others.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from mt_core.errors import FactUnreadable, MtError
 from mt_core.model.table import MaterializedTable, TableIdentifier
 from mt_core.tables.registry import Registry, Transaction, each_row, in_transaction
 
-# A page takes some ten milliseconds, also with two more statements for each of its tables.
+# A page takes about ten milliseconds, even with two more statements for each of its tables.
 PAGE = 100
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnreadableTable:
-    """A table of which what is stored cannot be read, and why."""
+    """A table whose stored row cannot be read, and why."""
 
     identifier: TableIdentifier
     error: MtError
@@ -36,11 +36,10 @@ TableRow = MaterializedTable | UnreadableTable
 def on_each_page(
     registry: Registry, work: Callable[[Transaction, list[MaterializedTable]], Iterable[T]]
 ) -> list[T]:
-    """Return all that *work* gives for the pages, each in the transaction that read it,
-    ordered by identifier.
+    """Call *work* with each page of tables, in the transaction that read it, and return all its results.
 
-    A table that is created, changed or dropped meanwhile is read as it is when its page is read,
-    and never twice.
+    Tables are ordered by identifier. One that is created, altered or dropped during the call is seen as of
+    the transaction of its page, and never twice.
     """
 
     def readable(tx: Transaction, tables: Iterable[TableRow]) -> Iterable[T]:
@@ -52,14 +51,12 @@ def on_each_page(
 
 
 def on_each_listed(registry: Registry, work: Callable[[Transaction, list[TableRow]], Iterable[T]]) -> list[T]:
-    """Return what `on_each_page` does; *work* gets the tables that cannot be read too,
-    in the places of their names.
-    """
+    """Do as `on_each_page` does, but pass unreadable tables to *work* too, in the order of their names."""
     results: list[T] = []
     after: TableIdentifier | None = None
     while True:
-        after, given = in_transaction(registry, partial(_page, after=after, work=work))
-        results += given
+        after, page_results = in_transaction(registry, partial(_page, after=after, work=work))
+        results += page_results
         if after is None:
             return results
 
@@ -75,9 +72,7 @@ def _page(
     after: TableIdentifier | None,
     work: Callable[[Transaction, list[TableRow]], Iterable[T]],
 ) -> tuple[TableIdentifier | None, list[T]]:
-    """Return the last table behind *after* that the page has, None at the end,
-    and what *work* gives for the page.
-    """
+    """Return the last table of the page behind *after* (None at the end), and *work*'s results."""
     rows = each_row(tx, lambda: tx.tables.page(after=after, limit=PAGE))
     tables = [UnreadableTable.of(row) if isinstance(row, FactUnreadable) else row for row in rows]
     return (tables[-1].identifier if len(tables) == PAGE else None), list(work(tx, tables))

@@ -1,4 +1,14 @@
-"""What the manager needs of the registry: transactions over its facts, one facet for each kind of fact."""
+"""The registry port: transactions over the facts of the gateway, with one facet for each kind of fact.
+
+Everything that must survive a crash or be seen by other gateways is in the registry. Its transactions are
+serializable, and a row that a transaction reads by key is locked until its end. On top of that, every table
+has a revision and every run a status, attempt and claim: `replace` succeeds only against the expected ones,
+so that a decision made outside the transaction cannot overwrite a later change. `in_transaction` repeats the
+work after a conflict, so it must have no effect outside the transaction.
+
+Facets list damaged rows separately (`past_unreadable`): one row that cannot be decoded must not hide the
+others, but commands fail on it.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +37,7 @@ _TRIES = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tombstone:
-    """A dropped table of which storage, files or workflow may be left, until the reconciler removes them."""
+    """A dropped table whose storage, files or workflow may remain until the reconciler removes them."""
 
     table_id: str
     identifier: TableIdentifier
@@ -46,31 +56,29 @@ class StoredTables(Protocol):
         """Return the table of that name, locked until the end of the transaction."""
 
     def with_names(self, identifiers: Collection[TableIdentifier]) -> Sequence[MaterializedTable]:
-        """Return the tables of these names, ordered by identifier."""
+        """Return the tables with these names, ordered by identifier."""
 
     def page(
         self, *, after: TableIdentifier | None = None, limit: int | None = None
     ) -> Sequence[MaterializedTable]:
-        """Return the tables, ordered by identifier: those behind *after* (None: from the first),
-        at most *limit*.
-        """
+        """Return at most *limit* tables behind *after* (None: from the first), ordered by identifier."""
 
     def continuous(self) -> Sequence[MaterializedTable]:
-        """Return the tables that refreshes keep when their sources change, ordered by identifier."""
+        """Return the tables that the source watcher refreshes, ordered by identifier."""
 
     def insert(self, table: MaterializedTable) -> None:
-        """Add a table; raises TableExists when its name is taken."""
+        """Add a table; raise TableExists if its name is taken."""
 
     def replace(self, table: MaterializedTable) -> MaterializedTable:
-        """Store *table* over revision `table.revision` and return it with the next revision;
-        raises RevisionConflict.
+        """Store *table* over revision `table.revision` and return it with the next one; raise
+        RevisionConflict.
         """
 
     def delete(self, table_id: str) -> None:
         """Remove a table; its runs stay in the ledger."""
 
     def next_claim(self, table_id: str) -> int:
-        """Raise the table's claim number (its revision stays) and return it; raises TableGone."""
+        """Increment the table's claim number, without a new revision, and return it; raise TableGone."""
 
 
 class StoredRuns(Protocol):
@@ -80,20 +88,26 @@ class StoredRuns(Protocol):
         """Return a run, locked until the end of the transaction."""
 
     def insert(self, run: RefreshRun) -> None:
-        """Add a run; raises RevisionConflict when its key is taken by a run of the table not FAILED
-        or CANCELED.
+        """Add a run.
+
+        Raises RevisionConflict if another run of the table has its request key and is neither FAILED nor
+        CANCELED.
         """
 
     def replace(self, run: RefreshRun, *, expected: RefreshRun) -> None:
-        """Store *run*; raises RevisionConflict unless status, attempt and claim in the ledger are those
-        of *expected*, or when another run of the table is RUNNING already."""
+        """Store *run* over *expected*.
+
+        Raises RevisionConflict if status, attempt or claim differ from *expected*, or if another run of the
+        table is RUNNING already.
+        """
 
     def delete(self, run_ids: Iterable[str]) -> None:
-        """Remove these runs; harmless for those that are not there."""
+        """Remove these runs; harmless for missing ones."""
 
     def with_key(self, table_id: str, request_key: str) -> RefreshRun | None:
-        """Return the table's run of that key which is not FAILED or CANCELED, else the newest with it,
-        else None.
+        """Return the table's run with that request key.
+
+        A run that is neither FAILED nor CANCELED takes precedence over newer ones; None if there is no run.
         """
 
     def newest(
@@ -106,34 +120,31 @@ class StoredRuns(Protocol):
         before: str | None = None,
         limit: int | None = None,
     ) -> Sequence[RefreshRun]:
-        """Return runs, newest request first; only those requested before the run *before*,
-        none if that was deleted.
-        """
+        """Return runs, newest request first, from before the run *before*; none if that was deleted."""
 
     def newest_of_each(self, table_ids: Collection[str], *, limit: int) -> Sequence[RefreshRun]:
-        """Return the refreshes of these tables, of those that are there, newest request first,
-        at most *limit* of each.
+        """Return at most *limit* refreshes of each of these tables, newest request first; missing tables have
+        none.
         """
 
     def oldest(self, *, after: str | None = None, limit: int) -> Sequence[RefreshRun]:
-        """Return runs, oldest request first; only those requested after the run *after*,
-        none if that was deleted.
-        """
+        """Return runs, oldest request first, from after the run *after*; none if that was deleted."""
 
     def queued(self, table_id: str) -> Sequence[RefreshRun]:
         """Return the QUEUED runs of a table, oldest first."""
 
     def next_claimable(self) -> RefreshRun | None:
-        """Return the oldest QUEUED run that waits for nothing, or no longer, and whose table has no RUNNING
-        run and no exclusive intent; a solo one only if there is no other."""
+        """Return the oldest QUEUED run that may be claimed.
+
+        It waits for no other run, or its wait has ended, and its table has no RUNNING run and no exclusive
+        intent. A solo run is returned only if there is no other.
+        """
 
     def waiting(self) -> Sequence[RefreshRun]:
-        """Return the QUEUED runs that have an instant until which they wait, oldest first."""
+        """Return the QUEUED runs that wait until some instant, oldest first."""
 
     def last_point(self, table_id: str, *, requested_by: datetime) -> datetime | None:
-        """Return the latest point of the runs of a table that were requested by that instant,
-        None if none has one.
-        """
+        """Return the latest point of a table's runs requested by that instant; None if no run has one."""
 
     def covering(self, table_id: str, after: datetime) -> Sequence[RefreshRun]:
         """Return the SUCCEEDED and SKIPPED runs whose latest point is later than *after*."""
@@ -142,7 +153,7 @@ class StoredRuns(Protocol):
         """Return the COALESCED runs with `covered_by` = *run_id*."""
 
     def expired(self) -> Sequence[RefreshRun]:
-        """Return RUNNING runs whose lease has lapsed, or that of the gateway which owns them."""
+        """Return the RUNNING runs whose own lease, or whose gateway's lease, has expired."""
 
 
 class StoredJobs(Protocol):
@@ -152,18 +163,16 @@ class StoredJobs(Protocol):
         """Return a job, locked until the end of the transaction."""
 
     def with_ids(self, job_ids: Collection[str]) -> Sequence[Job]:
-        """Return the jobs of these ids, ordered by id."""
+        """Return the jobs with these ids, ordered by id."""
 
     def insert(self, job: Job) -> None:
-        """Add a job; raises RevisionConflict when its id is taken."""
+        """Add a job; raise RevisionConflict if its id is taken."""
 
     def replace(self, job: Job) -> Job:
-        """Store *job* over revision `job.revision` and return it with the next revision;
-        raises RevisionConflict.
-        """
+        """Store *job* over revision `job.revision` and return it with the next; raise RevisionConflict."""
 
     def newest(self, limit: int) -> Sequence[Job]:
-        """Return the jobs that began last, the newest first."""
+        """Return the jobs with the latest begin, newest first."""
 
     def open(self) -> Sequence[Job]:
         """Return the jobs that have not ended, oldest first."""
@@ -175,52 +184,45 @@ class StoredJobs(Protocol):
         """Return the jobs that ended before that instant and still have their definition, oldest first."""
 
     def with_hooks_due(self) -> Sequence[Job]:
-        """Return the jobs with a hook that has to be called, oldest first."""
+        """Return the jobs with a pending hook call, oldest first."""
 
     def forget(self, ended_before: datetime) -> int:
-        """Remove the jobs that ended before that instant and have no hook to call and no definition;
-        return how many.
+        """Remove the jobs that ended before that instant, and return how many.
+
+        Jobs with a pending hook call or a definition stay.
         """
 
 
 class StoredWorkflows(Protocol):
-    """Workflow definitions in a transaction."""
+    """The workflow definitions in a transaction."""
 
     def delete(self, workflow_id: str) -> None:
-        """Delete a workflow definition, so that no scheduler reads it any more."""
+        """Delete a workflow definition, so that schedulers stop reading it."""
 
     def pause(self, workflow_id: str, *, paused: bool) -> None:
-        """Store whether a workflow is paused in its definition; harmless when there is none."""
+        """Store in its definition whether a workflow is paused; harmless if it is missing."""
 
     def shard_version(self, number: int) -> str:
-        """Return a text that changes whenever a workflow definition of the shard changes,
-        or the table behind one.
-        """
+        """Return a text that changes with every workflow definition of the shard and the table behind it."""
 
 
 class StoredFacts(Protocol[F]):
-    """The facts of a kind in a transaction: tombstones, catalogs, functions, tables with a connector,
-    or leases of gateways.
+    """The facts of one kind in a transaction: tombstones, catalogs, functions, connector tables or gateway
+    leases.
     """
 
     def all(self) -> Sequence[F]:
-        """Return all facts: tombstones with the oldest first, catalogs, functions and tables by name,
-        leases by owner.
-        """
+        """Return all facts: tombstones oldest first, leases by owner, and the others by name."""
 
     def put(self, fact: F) -> None:
-        """Store a fact, in place of one of its key: a tombstone's `table_id`, a lease's owner,
-        else the name.
-        """
+        """Store a fact over the one with its key: the `table_id`, the lease's owner, or the name."""
 
     def delete(self, key: str) -> None:
-        """Remove a fact; harmless when it is not there."""
+        """Remove a fact; harmless if it is missing."""
 
 
 class Transaction(Protocol):
-    """One transaction of the registry: all of it happens or nothing;
-    concurrent ones behave as if one after the other.
-    """
+    """One serializable transaction of the registry."""
 
     tables: StoredTables
     runs: StoredRuns
@@ -233,27 +235,28 @@ class Transaction(Protocol):
     gateways: StoredFacts[GatewayLease]
 
     def now(self) -> datetime:
-        """Return the registry's own clock (UTC): leases use it."""
+        """Return the time by the registry's own clock (UTC), which leases use."""
 
     def past_unreadable(self) -> AbstractContextManager[list[FactUnreadable]]:
-        """Leave rows that cannot be read out in the block, which gets their errors;
-        outside of it they are raised.
+        """Skip unreadable rows within the block and collect their errors in the returned list.
+
+        Outside of such a block these errors are raised.
         """
 
 
 class Registry(Protocol):
-    """Where the manager's facts live."""
+    """The database of the manager's facts."""
 
     definitions: DefinitionStore
 
     def transaction(self) -> AbstractContextManager[Transaction]:
-        """Begin a transaction; it commits at the end of the block and is undone by an exception."""
+        """Begin a transaction; it commits at the end of the block and rolls back on an exception."""
 
     def close(self) -> None: ...
 
 
 def in_transaction(registry: Registry, work: Callable[[Transaction], T]) -> T:
-    """Run *work* in a transaction, and again after a conflict with another one."""
+    """Run *work* in a transaction, and again after a conflict with another transaction."""
     for _ in range(_TRIES - 1):
         try:
             with registry.transaction() as tx:
@@ -265,10 +268,10 @@ def in_transaction(registry: Registry, work: Callable[[Transaction], T]) -> T:
 
 
 def each_row(tx: Transaction, read: Callable[[], Sequence[T]]) -> list[T | FactUnreadable]:
-    """Return what *read*, one call of a facet, gives, with the error in the place of each row
-    that cannot be read.
+    """Return the rows that *read*, one call of a facet, returns, with an error in place of each unreadable
+    row.
 
-    For statements that list: one damaged row must not hide the others.
+    For statements that list rows: one damaged row must not hide the others.
     """
     with tx.past_unreadable() as unreadable:
         rows: list[T | FactUnreadable] = [*read()]
@@ -285,8 +288,8 @@ S = TypeVar("S", bound=_WithRegistry)
 
 
 def transactional(work: Callable[Concatenate[S, Transaction, P], T]) -> Callable[Concatenate[S, P], T]:
-    """Make a method of *work*: each call is one transaction of the object's `registry`,
-    as by `in_transaction`.
+    """Turn *work* into a method that runs it in one transaction of the object's `registry`, by
+    `in_transaction`.
     """
 
     @wraps(work)

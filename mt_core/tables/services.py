@@ -1,4 +1,4 @@
-"""What every command on materialized tables works with."""
+"""The services that commands on materialized tables share."""
 
 from __future__ import annotations
 
@@ -31,16 +31,14 @@ _STRIPES = 64
 
 @dataclass(frozen=True, slots=True)
 class NameLocks:
-    """A lock for each name: storage is created and dropped by its name, which a dropped table
-    and a new one can share.
-    """
+    """Locks by table name: storage is created and dropped by name, and a name can be reused."""
 
     stripes: tuple[threading.Lock, ...] = field(
         default_factory=lambda: tuple(threading.Lock() for _ in range(_STRIPES))
     )
 
     def alone(self, identifier: TableIdentifier) -> AbstractContextManager[object]:
-        """Return the lock of *identifier*; a few other names share it."""
+        """Return the lock of *identifier*, which some other names share."""
         return self.stripes[hash(identifier) % _STRIPES]
 
 
@@ -48,11 +46,14 @@ class NameLocks:
 class TableServices:
     """Registry, engine, keeper and clock, wired once by the application.
 
-    `signal` wakes workers when the ledger changes. `reports` has the keeper's last report on each table,
-    by table id, and the instant that it is noted for; `fresh_at` the instants of which each CONTINUOUS table
-    is known to show its sources: one item is read or written at a time, by any thread. `published` has the
-    names of tables that got new rows, for the look-out; `names` keeps CREATE and DROP of one name apart,
-    `at_work` refreshes that must be alone. `errors` are those that a log has had.
+    `signal` wakes workers when the ledger changes. `reports` has the keeper's last report on each table and
+    its instant, by table id; `fresh_at` has the instant as of which each CONTINUOUS table is known to be
+    fresh. Any thread may read or write one item of these at a time.
+
+    The queue `published` has the names of tables with new rows.
+
+    `names` serializes CREATE and DROP of one name, `at_work` tracks refreshes that must be alone, and
+    `errors` has the last errors in the log.
     """
 
     registry: Registry
@@ -93,15 +94,15 @@ class TableServices:
     def request_rebuild(
         self, tx: Transaction, table: MaterializedTable, requested_by: str | None
     ) -> RefreshRun:
-        """Queue a run that recomputes all of *table*, and return it, or the queued run
-        that does so already.
-        """
+        """Queue a run that recomputes all of *table*, unless one is queued already, and return it."""
         run = self.new_run(table, RunKind.REBUILD, tx.now(), requested_by=requested_by)
         return self.ledger.request_in(tx, table, run)
 
     def end_doubt(self, table: MaterializedTable) -> Callable[[MaterializedTable], MaterializedTable]:
-        """Return what ends the doubt of *table* as a transaction has it:
-        at once, or with a rebuild that is due from then on if rows in doubt are still there."""
+        """Return a function that ends the doubt of *table* in a transaction.
+
+        If rows in doubt are still in the table, it makes a rebuild due, which ends the doubt.
+        """
         metadata = self.engine.metadata
         if table.doubt is None or all_computed(metadata.ancestors(metadata.load(table.identifier))):
             return lambda now: replace(now, doubt=None)
@@ -109,7 +110,7 @@ class TableServices:
 
 
 def storage_spec(table: MaterializedTable) -> StorageSpec:
-    """Return the storage table that *table* needs."""
+    """Return the specification of the storage table of *table*."""
     definition = table.definition
     return StorageSpec(
         identifier=table.identifier,
@@ -126,7 +127,7 @@ def storage_spec(table: MaterializedTable) -> StorageSpec:
 
 
 def query_of(definition: TableDefinition, text: str | None = None) -> Query:
-    """Return the query of a definition, or *text* in its place, for the engine."""
+    """Return the query of a definition for the engine, with *text* in its place if given."""
     return Query(
         text=text if text is not None else definition.expanded_query,
         catalog=definition.catalog,

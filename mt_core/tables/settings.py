@@ -21,8 +21,8 @@ DEFAULT_CONTINUOUS_KEY = "materialized-table.default-freshness.continuous"
 
 
 class InitialRefresh(StrEnum):
-    """When a new table is filled: by CREATE, by its first scheduled refresh,
-    or never but for what schedule times name.
+    """When a new table is filled: by CREATE, by its first scheduled refresh, or only partition by partition
+    at its schedule times.
     """
 
     ON_CREATE = "on-create"
@@ -34,11 +34,10 @@ class InitialRefresh(StrEnum):
 class ManagerSettings:
     """Defaults and limits of materialized tables.
 
-    `owner` names this process in leases; `warehouse` is where storage is created.
-
-    `observe_wait_s` is how long a statement that shows tables waits for the scheduler; `alter_wait_s` and
-    `drop_wait_s` are how long ALTER (of columns) and DROP wait for a running refresh to end. `upstream_wait`
-    None is half the time between the schedule times of a table.
+    `owner` identifies this process in leases; `warehouse` is the root location of storage. `observe_wait_s`
+    is how long a statement that shows tables waits for the scheduler; `alter_wait_s` and `drop_wait_s` are
+    how long ALTER (of columns) and DROP wait for a running refresh to end. `upstream_wait` None is half the
+    time between the schedule times of a table.
     """
 
     owner: str
@@ -66,7 +65,7 @@ class ManagerSettings:
     compact_delete_files: int = 20
 
     def in_session(self, properties: Mapping[str, str]) -> ManagerSettings:
-        """Return the settings as a session sees them, whose own values count; raises ConfigError."""
+        """Return the settings with a session's own values; raise ConfigError for an invalid one."""
         threshold = _duration(THRESHOLD_KEY, properties)
         full, continuous = (
             _duration(DEFAULT_FULL_KEY, properties),
@@ -85,14 +84,14 @@ class ManagerSettings:
 
 
 def refresh_timeout_of(options: Mapping[str, str], settings: ManagerSettings) -> timedelta:
-    """Return how long a refresh of a table with *options* may take, 0 for any time; raises ConfigError."""
+    """Return the refresh timeout of a table with *options*, 0 for none; raise ConfigError."""
     if TIMEOUT_KEY not in options:
         return settings.refresh_timeout
     return timedelta(seconds=_duration(TIMEOUT_KEY, options) or 0)
 
 
 def verify_interval_of(options: Mapping[str, str], settings: ManagerSettings) -> timedelta:
-    """Return how often a table with *options* is compared with its query, 0 for never; raises ConfigError."""
+    """Return how often a table with *options* is compared with its query, 0 for never; raise ConfigError."""
     own = _duration(VERIFY_KEY, options)
     return settings.verify_interval if own is None else timedelta(seconds=own)
 
@@ -100,9 +99,7 @@ def verify_interval_of(options: Mapping[str, str], settings: ManagerSettings) ->
 def upstream_wait_of(
     definition: TableDefinition, settings: ManagerSettings, schedule_time: datetime
 ) -> timedelta:
-    """Return how long a refresh for *schedule_time* waits for those of the tables that it reads;
-    raises ConfigError.
-    """
+    """Return how long a refresh for *schedule_time* waits for upstream tables; raise ConfigError."""
     own = _duration(UPSTREAM_WAIT_KEY, definition.options)
     if own is not None:
         return timedelta(seconds=own)
@@ -112,13 +109,13 @@ def upstream_wait_of(
 
 
 def check_durations(options: Mapping[str, str]) -> None:
-    """Raise ConfigError for an option of a table that is no duration and has to be one."""
+    """Raise ConfigError for a duration option of a table that is not a duration."""
     for key in (TIMEOUT_KEY, UPSTREAM_WAIT_KEY, VERIFY_KEY):
         _duration(key, options)
 
 
 def _duration(key: str, properties: Mapping[str, str]) -> int | None:
-    """Return the seconds that a session sets for *key*; None if it does not."""
+    """Return *key* in seconds; None if the properties do not set it."""
     if key not in properties:
         return None
     setting = next(setting for setting in SETTINGS if setting.key == key)

@@ -1,4 +1,4 @@
-"""A signal that the ledger or a table changed: workers and waiters sleep on it."""
+"""A signal that the ledger or a table has changed; workers and waiters sleep on it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 class Signal:
-    """Thread-safe. Waiters notice a change by another process within half a second."""
+    """Thread-safe. A change by another process wakes waiters within half a second."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -28,18 +28,18 @@ class Signal:
                 event.set()
 
     def sets_also(self, event: threading.Event) -> None:
-        """Have each change set *event*, on which a thread sleeps that other events wake as well."""
+        """Also set *event* at each change, for a thread that waits for other events too."""
         with self._changed:
             self._events = (*self._events, event)
 
     @property
     def generation(self) -> int:
-        """How often anything changed so far."""
+        """The number of changes so far."""
         return self._generation
 
     def until(self, probe: Callable[[], T | None], timeout_s: float) -> T | None:
-        """Block until *probe* returns something, and return that;
-        None if it does not within *timeout_s* seconds.
+        """Block until *probe* returns something other than None, and return that; None after *timeout_s*
+        seconds.
 
         The probe runs in the calling thread, at least once and after every change.
         """
@@ -49,12 +49,12 @@ class Signal:
             result = probe()
             if result is not None:
                 return result
-            left = deadline - time.monotonic()
-            if left <= 0:
+            remaining = deadline - time.monotonic()
+            if remaining <= 0:
                 return None
             with self._changed:
                 if generation == self._generation:
-                    self._changed.wait(min(left, _POLL_S))
+                    self._changed.wait(min(remaining, _POLL_S))
 
     def wait(self, done: Callable[[], bool], timeout_s: float) -> bool:
         """Block until *done* returns True, at most *timeout_s* seconds; return whether it did."""

@@ -1,5 +1,5 @@
-"""What is asked of the manager, and what it answers: a statement's context and outcome,
-and a call of the refresh endpoint.
+"""Requests to the manager and their results: a statement's context and outcome, and a call of the refresh
+endpoint.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ def _without_variables(_name: str) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandContext:
-    """The session a statement comes from: where its names are looked up, and the properties
-    that differ from the defaults.
+    """The session of a statement: where names are looked up, and its properties that differ from the
+    defaults.
 
-    `caller` is the name of the token that the statement was sent with, "" where none is asked for. `zone`
-    is the time zone of its queries (None: that of its properties, or the default); `temporary_relations`
-    and `temporary_functions` are the names, in lower case, that it has for itself alone; `has_variable` says
-    whether it has a variable of a name. `job_id` is that of the statement's work.
+    `caller` is the name of the token that was sent with the statement, "" if none is required. `zone` is the
+    time zone of its queries (None: from its properties, or the default). `temporary_relations` and
+    `temporary_functions` are the names, in lower case, that only this session has; `has_variable` says
+    whether it has a variable of that name. `job_id` is the id of the statement's job.
     """
 
     catalog: str
@@ -46,10 +46,12 @@ class CommandContext:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandOutcome:
-    """The result of a statement. `rows` None means "OK"; `wait_for` is a run that the operation has to
-    wait for; `created` is the table whose CREATE ends with that run, and `recomputed` its freshness if
-    each change of a source computes all of it; `passthrough` says that DESCRIBE is of a table or view
-    that is not materialized."""
+    """The result of a statement.
+
+    `rows` None means "OK". `wait_for` is a run that the operation has to wait for, `created` the table whose
+    CREATE ends with that run, and `recomputed` its freshness if each change of a source recomputes all of it.
+    `passthrough` is set if DESCRIBE names a table or view that is not materialized.
+    """
 
     rows: RowSet | None = None
     wait_for: str | None = None
@@ -61,13 +63,13 @@ class CommandOutcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefreshRequest:
-    """A call of the refresh endpoint (FLIP-448): `schedule_time` is 'yyyy-MM-dd HH:mm:ss'
-    in the table's zone.
+    """A call of the refresh endpoint (FLIP-448): `schedule_time` is 'yyyy-MM-dd HH:mm:ss' in the table's
+    zone.
 
-    With `force` a periodic refresh is done even if its sources are unchanged; `trigger` is what began
-    the caller's own run, in its words, such as backfill; `request_key` is the caller's idempotency key,
-    `table_id` the uuid the caller means, `attempt` the caller's own count, `requested_by` the name
-    of the caller's token.
+    With `force` a periodic refresh runs even if its sources are unchanged. `trigger` is what started the
+    caller's own run, in its words, such as backfill. `request_key` is the caller's idempotency key, `attempt`
+    the caller's own count, `requested_by` the name of the caller's token, and `table_id` the uuid of the
+    expected table.
     """
 
     identifier_text: str

@@ -212,7 +212,7 @@ def test_with_airflow_away_nothing_is_half_made_and_drop_is_finished_later(
         warnings = warned(lake, "DROP MATERIALIZED TABLE lake.default.away_d")
         exists = lake.exists("away_d")
 
-    assert "nothing was kept" in create
+    assert "nothing was left behind" in create
     assert all("Airflow at" in text and "cannot be reached" in text for text in (create, suspend, resume))
     assert (stored, left, exists) == (["SUSPENDED", "ACTIVATED"], False, False)
     assert "removed as soon as that is possible" in warnings

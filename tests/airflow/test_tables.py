@@ -120,7 +120,7 @@ def test_airflow_away_at_create_and_at_drop(breakable_airflow: AirflowStack, gat
     try:
         gateway.work.scheduler_watch.look()
         trouble = gateway.work.scheduler_watch.trouble()
-        with pytest.raises(TableNotCreated, match="nothing was kept"):
+        with pytest.raises(TableNotCreated, match="nothing was left behind"):
             gateway.sql(CREATE.format("other", DAILY))
         with pytest.raises(WorkflowError, match="cannot be reached"):
             gateway.sql("ALTER MATERIALIZED TABLE daily SUSPEND")
@@ -131,7 +131,7 @@ def test_airflow_away_at_create_and_at_drop(breakable_airflow: AirflowStack, gat
     done = gateway.reconcile()
 
     assert f"Airflow at {airflow.url} cannot be reached" in str(trouble)
-    assert "is dropped; what it left is removed as soon as that is possible" in outcome.warnings[0]
+    assert "is dropped; its leftovers are removed as soon as possible" in outcome.warnings[0]
     assert done == ["removed what was left of lake.shop.daily"]
     assert airflow.rest.dag(DAG) == {}
 

@@ -373,7 +373,7 @@ REFUSED: dict[str, tuple[str, type[Exception], list[str]]] = {
     "an unknown partition key": (
         creating("SELECT * FROM orders", clauses="PARTITIONED BY (dt)"),
         DefinitionInvalid,
-        ["PARTITIONED BY (dt)", "it gives id, ds, amount"],
+        ["PARTITIONED BY (dt)", "it returns id, ds, amount"],
     ),
     "a nested partition key": (
         creating("SELECT id, array(ds) AS a FROM orders", clauses="PARTITIONED BY (a)"),
@@ -384,7 +384,7 @@ REFUSED: dict[str, tuple[str, type[Exception], list[str]]] = {
         creating("SELECT * FROM orders", clauses=BY_ID),
         DefinitionInvalid,
         [
-            "only string and date partition columns take a date-formatter",
+            "only string and date partition columns can have a date-formatter",
             "id of",
             "is INT",
             "CAST it to STRING",
@@ -403,7 +403,7 @@ REFUSED: dict[str, tuple[str, type[Exception], list[str]]] = {
     "a column that the query does not give": (
         creating("SELECT id FROM orders", "mt (id, other)"),
         DefinitionInvalid,
-        ["Column other", "the query gives id"],
+        ["Column other", "which returns id"],
     ),
     "a declared type that is none": (
         creating("SELECT id FROM orders", "mt (id NUMBERISH)"),

@@ -279,7 +279,7 @@ def test_a_table_that_stays_is_read_and_written_by_every_session_and_by_jobs_thr
     port.run(f"ALTER TABLE {kept} RENAME TO default.sailed_{port.topic}")
     kept = f"lake.default.sailed_{port.topic}"
     found = [port.run(rows.format(each)) for each in (kept, own)]
-    with pytest.raises(GatewayError, match=r"cannot be of refresh mode FULL, since .* has rows without end"):
+    with pytest.raises(GatewayError, match=r"cannot have refresh mode FULL, since .* is unbounded"):
         port.run(f"CREATE MATERIALIZED TABLE m FRESHNESS = INTERVAL '1' DAY AS SELECT number FROM {own}")
     port.run(f"DROP TABLE {kept}", f"DROP TABLE {own}")
     left = port.run("SHOW TABLES IN lake.default") + port.run("SHOW TABLES IN spark_catalog.default")
@@ -333,7 +333,7 @@ def test_what_a_table_of_upserts_cannot_be_is_refused_and_of_the_rows_of_a_key_t
     port.run(port.upserts("city STRING PRIMARY KEY NOT ENFORCED, n INT", totals))
 
     with pytest.raises(
-        GatewayError, match=r"'upsert-kafka' sets and deletes rows by key.* with the same PRIMARY KEY"
+        GatewayError, match=r"'upsert-kafka' updates and deletes rows by key.* with the same PRIMARY KEY"
     ):
         port.run(f"CREATE MATERIALIZED TABLE m FRESHNESS = INTERVAL '5' SECOND AS SELECT n FROM {totals}")
     with pytest.raises(
@@ -382,7 +382,7 @@ def test_a_materialized_table_over_a_topic_has_each_record_once_and_another_one_
     port, (lasting,) = killed_too[materialized]
 
     with pytest.raises(
-        GatewayError, match=f"more_{port.lake} cannot be kept by a streaming job: .*no aggregate"
+        GatewayError, match=f"more_{port.lake} cannot be maintained by a streaming job: .*no aggregate"
     ):
         port.run(CREATE.format(f"more_{port.lake}") + f"SELECT sum(number) AS number FROM {lasting}")
     with pytest.raises(GatewayError, match="let a streaming INSERT keep the rows in a table, and read that"):
@@ -397,7 +397,7 @@ def test_a_materialized_table_over_a_topic_has_each_record_once_and_another_one_
         lambda: port.run(f"SELECT number FROM sum_{port.lake}") == [{"number": 10}], "no refresh", WAIT_S
     )
     with pytest.raises(
-        GatewayError, match=f"DROP MATERIALIZED TABLE lake.default.{port.lake} first, which the job keeps"
+        GatewayError, match=f"DROP MATERIALIZED TABLE lake.default.{port.lake} first, which the job maintains"
     ):
         port.run(f"DROP TABLE {lasting}")
     port.run(f"DROP MATERIALIZED TABLE {port.lake}", f"DROP TABLE {lasting}")

@@ -281,7 +281,7 @@ def test_a_table_that_rounds_the_keys_of_its_query_is_recomputed(world: RefreshW
     assert world.plain("SELECT CAST(k AS DECIMAL(2, 1)) AS k, n FROM mt") == world.plain(
         "SELECT CAST(k AS DECIMAL(2, 1)) AS k, count(DISTINCT n) AS n FROM o GROUP BY k"
     )
-    assert "recomputed: column k is stored in another type than the query gives" in str(run.reason)
+    assert "recomputed: column k is stored in another type than the query returns" in str(run.reason)
 
 
 @pytest.mark.slow

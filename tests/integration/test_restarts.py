@@ -249,7 +249,7 @@ def a_table_over_a_stream(gateway: GatewayUnderTest, folder: Path) -> Iterator[N
     gateway.sql("CREATE TABLE ticks (value BIGINT) WITH ('connector' = 'rate', 'rows-per-second' = '5')")
     gateway.sql("CREATE TABLE names AS SELECT 1L AS value, 'one' AS name")
     for query, says in STREAMS_OF_ROWS.items():
-        with pytest.raises(GatewayError, match=f"cannot be kept by a streaming job: .*{says}"):
+        with pytest.raises(GatewayError, match=f"cannot be maintained by a streaming job: .*{says}"):
             gateway.sql(f"CREATE MATERIALIZED TABLE refused FRESHNESS = INTERVAL '1' SECOND AS {query}")
     assert gateway.sql("SHOW TABLES LIKE 'refused'") == []
     gateway.sql(

@@ -172,7 +172,7 @@ def test_rows_of_another_type_are_refused_before_anything_runs(target: Target) -
 
 
 def test_more_columns_than_the_table_has_are_refused(target: Target) -> None:
-    with pytest.raises(QueryFailed, match="gives more too, which the table does not have"):
+    with pytest.raises(QueryFailed, match="also returns more, which the table does not have"):
         target.refresh(text=f"SELECT *, 1 AS more FROM {target.source}")
 
 

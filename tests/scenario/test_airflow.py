@@ -90,7 +90,7 @@ def test_airflow_away_at_create_keeps_nothing(story: AirflowStory) -> None:
 
     refusal = story.refused(lambda: story.sql(DAILY), TableNotCreated)
 
-    assert "nothing was kept" in refusal
+    assert "nothing was left behind" in refusal
     assert "cannot be reached" in refusal
     assert story.show("SHOW MATERIALIZED TABLES") == []
     assert (story.registry.definitions.all(), story.engine.storages) == ([], {})
@@ -139,8 +139,7 @@ def test_airflow_away_at_drop_is_a_warning_and_the_reconciler_finishes_it(daily:
     done = reconcile(daily.services)
 
     assert (
-        "lake.default.daily is dropped; what it left is removed as soon as that is possible"
-        in outcome.warnings[0]
+        "lake.default.daily is dropped; its leftovers are removed as soon as possible" in outcome.warnings[0]
     )
     assert (published, daily.engine.storages) == ([], {})
     assert done == ["removed what was left of lake.default.daily"]

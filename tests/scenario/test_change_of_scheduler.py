@@ -53,7 +53,7 @@ def test_tables_of_the_memory_scheduler_become_dags(on_memory: AirflowStory) -> 
     told = on_memory.to_airflow()
     done = reconcile(on_memory.services)
 
-    assert told == ["lake.default.daily has its workflow in airflow now, no longer in memory"]
+    assert told == ["lake.default.daily now has its workflow in airflow instead of memory"]
     assert done == ["recreated the workflow of lake.default.daily"]
     assert on_memory.facts()["workflow"] == "ACTIVE in airflow"
     assert on_memory.airflow.dags[DAG].definition.workflow_id == on_memory.table().table_id
@@ -64,7 +64,7 @@ def test_tables_of_airflow_tick_in_the_memory_scheduler_at_once(story: AirflowSt
 
     told = story.to_memory()
 
-    assert told == ["lake.default.daily has its workflow in memory now, no longer in airflow"]
+    assert told == ["lake.default.daily now has its workflow in memory instead of airflow"]
     assert story.facts()["workflow"] == "ACTIVE in memory"
     assert story.facts()["next run"] == "2026-03-02 00:00:00"
     assert reconcile(story.services) == []
@@ -127,7 +127,7 @@ def test_what_an_older_start_left_of_a_dropped_table_does_not_keep_its_name(stor
 
     created(story)
 
-    assert "is dropped; what it left is removed" in warned[0]
+    assert "is dropped; its leftovers are removed" in warned[0]
     assert in_transaction(story.registry, lambda tx: list(tx.tombstones.all())) == []
     assert story.facts()["workflow"] == "ACTIVE in memory"
 

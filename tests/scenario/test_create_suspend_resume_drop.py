@@ -262,7 +262,7 @@ def test_a_stale_tick_of_a_dropped_or_created_again_table_is_gone(whole: WholeGa
         (410, "TABLE_GONE"),
     ]
     assert "was dropped" in root_cause(dropped)
-    assert "was dropped and created again" in root_cause(created_again)
+    assert "was dropped and recreated" in root_cause(created_again)
     assert whole.show("kind") == ["INITIAL"]
 
 

@@ -16,10 +16,7 @@ TABLE = "lake.default.t"
 
 @pytest.fixture(scope="module")
 def refusing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WholeGateway]:
-    """A gateway for requests that change nothing: all of them can share it.
-
-    Its table `daily` is the only one.
-    """
+    """A gateway shared by requests that change nothing; `daily` is its only table."""
     gateway = WholeGateway(tmp_path_factory.mktemp("refusing"))
     twice = [Column(name="a", type="int"), Column(name="A", type="int")]
     gateway.engine.create_source("lake.default.twice", [{"a": 1}], twice)
@@ -36,15 +33,15 @@ def create(clauses: str, source: str = "orders") -> str:
 BAD_STATEMENTS = {
     "unknown column": (
         create(f"(ds, nope) {EVERY_DAY}"),
-        f"Column nope of {TABLE} is not produced by its query; the query gives ds, amount.",
+        f"Column nope of {TABLE} is not in its query, which returns ds, amount.",
     ),
     "too few columns": (
         create(f"(ds) {EVERY_DAY}"),
-        f"The column list of {TABLE} names 1 column, its query gives 2; the numbers must match.",
+        f"The column list of {TABLE} names 1 column, but its query returns 2; the numbers must match.",
     ),
     "two columns of one name": (
         create(EVERY_DAY, "twice"),
-        f"The query of {TABLE} gives two columns of one name (a, A); rename one with AS.",
+        f"The query of {TABLE} returns two columns of one name (a, A); rename one with AS.",
     ),
     "interval that is not a number": (
         create("FRESHNESS = INTERVAL 'x' DAY"),
@@ -76,7 +73,7 @@ BAD_STATEMENTS = {
     ),
     "unknown partition key": (
         create(f"PARTITIONED BY (nope) {EVERY_DAY}"),
-        f"PARTITIONED BY (nope): the query of {TABLE} does not give this column; it gives ds, amount.",
+        f"PARTITIONED BY (nope): the query of {TABLE} does not return this column; it returns ds, amount.",
     ),
     "formatter on a column that is no partition key": (
         create(f"PARTITIONED BY (ds) WITH ('partition.fields.amount.date-formatter' = 'yyyy') {EVERY_DAY}"),
@@ -87,8 +84,8 @@ BAD_STATEMENTS = {
         create(
             f"PARTITIONED BY (amount) WITH ('partition.fields.amount.date-formatter' = 'yyyy') {EVERY_DAY}"
         ),
-        "Option partition.fields.amount.date-formatter: only string and date partition columns take a "
-        f"date-formatter, amount of {TABLE} is INT; CAST it to STRING in the query.",
+        "Option partition.fields.amount.date-formatter: only string and date partition columns can have a "
+        f"date-formatter, but amount of {TABLE} is INT; CAST it to STRING in the query.",
     ),
     "letter of a formatter": (
         create(f"PARTITIONED BY (ds) WITH ('partition.fields.ds.date-formatter' = 'YYYY') {EVERY_DAY}"),
@@ -116,7 +113,7 @@ BAD_STATEMENTS = {
     "table that does not exist": (
         "ALTER MATERIALIZED TABLE nope SUSPEND",
         "Materialized table lake.default.nope does not exist; "
-        "SHOW MATERIALIZED TABLES IN lake.default lists those there are.",
+        "SHOW MATERIALIZED TABLES IN lake.default lists the existing ones.",
     ),
     "table that is not a materialized one": (
         "ALTER MATERIALIZED TABLE orders REFRESH",
@@ -145,7 +142,7 @@ BAD_STATEMENTS = {
     ),
     "query that takes columns away": (
         "ALTER MATERIALIZED TABLE daily AS SELECT * FROM twice",
-        "Column 1 of the new query of lake.default.daily is a INT, in the table it is ds STRING; "
+        "Column 1 of the new query of lake.default.daily is a INT, but in the table it is ds STRING; "
         "a new query may only append columns at the end.",
     ),
     "partitioning of a table that is there": (
@@ -200,7 +197,7 @@ def test_a_create_whose_storage_fails_says_so_and_keeps_nothing(whole: WholeGate
     refused = whole.refused(DAILY)
 
     assert refused == (
-        "Materialized table lake.default.daily was not created, nothing was kept: "
+        "Materialized table lake.default.daily was not created, and nothing was left behind: "
         "create_storage failed: the disk is full"
     )
     assert whole.state() == NOTHING
@@ -276,7 +273,7 @@ BAD_REQUESTS = {
         {},
         (404, "TABLE_NOT_FOUND"),
         "TableNotFound: Materialized table lake.default.nope does not exist; "
-        "SHOW MATERIALIZED TABLES lists those there are.",
+        "SHOW MATERIALIZED TABLES lists the existing ones.",
     ),
     "table that is not a materialized one": (
         "lake.default.orders",
@@ -284,7 +281,7 @@ BAD_REQUESTS = {
         {},
         (404, "TABLE_NOT_FOUND"),
         "TableNotFound: Materialized table lake.default.orders does not exist; "
-        "SHOW MATERIALIZED TABLES lists those there are.",
+        "SHOW MATERIALIZED TABLES lists the existing ones.",
     ),
     "table that was dropped": (
         "lake.default.nope",
@@ -329,10 +326,10 @@ def test_a_refresh_of_a_table_that_is_still_being_created_is_to_be_tried_again(w
         "2",
     )
     assert root_cause(refused) == (
-        "TableInitializing: Materialized table lake.default.daily is being created since "
-        "12:00:00; try again soon."
+        "TableInitializing: Materialized table lake.default.daily is being created (since "
+        "12:00:00); try again soon."
     )
-    assert "is being created since 12:00:00; wait for it or DROP it." in whole.refused(
+    assert "is being created (since 12:00:00); wait for it or DROP it." in whole.refused(
         "ALTER MATERIALIZED TABLE daily SUSPEND"
     )
     assert whole.sql("DROP MATERIALIZED TABLE daily") == [{"result": "OK"}]

@@ -193,7 +193,7 @@ def test_what_a_drop_could_not_remove_is_gone_after_the_restart(whole: WholeGate
 
     assert [str(identifier) for identifier in left] == ["lake.default.daily"]
     assert page.warnings == (
-        "lake.default.daily is dropped; what it left is removed as soon as that is possible "
+        "lake.default.daily is dropped; its leftovers are removed as soon as possible "
         "(drop_storage failed: the disk is away)",
     )
     assert {**whole.state(), "runs": []} == NOTHING

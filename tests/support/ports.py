@@ -26,13 +26,9 @@ _NOT_THE_SECRET = struct.pack(">i", 3) + b"err"
 def refusals(pid: int, *, known: frozenset[int] = frozenset()) -> list[str]:
     """Return what each port but the *known* ones on which a process listens answers:
     TOKEN, SASL, HANGS_UP, or what else it says."""
-    return sorted(refusal(port) for port in listening_ports(pid) - known)
-
-
-def listening_ports(pid: int) -> frozenset[int]:
-    """Return the TCP ports on which a process listens."""
     connections = psutil.Process(pid).net_connections("tcp")
-    return frozenset(each.laddr.port for each in connections if each.status == psutil.CONN_LISTEN)
+    ports = {each.laddr.port for each in connections if each.status == psutil.CONN_LISTEN}
+    return sorted(refusal(port) for port in ports - known)
 
 
 def refusal(port: int) -> str:

@@ -29,7 +29,7 @@ DESCRIBED = {
         "identifier": "lake.shop.hourly",
         "refresh mode": "FULL",
         "freshness": "INTERVAL '1' HOUR",
-        "late by": "3 h: nobody has written to its sources",
+        "late by": "3 h: its sources have no new rows",
         "sources": "lake.shop.orders (table, version 12); lake.shop.daily (table, version 1)",
     },
     "lake.shop.orders": {},
@@ -54,7 +54,7 @@ def test_lineage_is_a_tree_down_to_tables_that_others_write() -> None:
 
     assert shown.getvalue().splitlines() == [
         "lake.shop.daily: freshness INTERVAL '1' DAY, stale for 2 h",
-        "├── lake.shop.hourly: freshness INTERVAL '1' HOUR, late by 3 h: nobody has written to its sources",
+        "├── lake.shop.hourly: freshness INTERVAL '1' HOUR, late by 3 h: its sources have no new rows",
         "│   ├── lake.shop.orders (table, version 12)",
         "│   └── lake.shop.daily: freshness INTERVAL '1' DAY, stale for 2 h (its sources: above)",
         "├── lake.shop.`a; b` (view, version ab)",

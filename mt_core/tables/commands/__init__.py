@@ -1,1 +1,3 @@
-"""Commands: CREATE, ALTER, SUSPEND, RESUME and DROP, each a sequence of intents; and their EXPLAIN."""
+"""Commands: CREATE, ALTER, SUSPEND, RESUME and DROP, each a sequence of steps under an intent; and their
+EXPLAIN.
+"""

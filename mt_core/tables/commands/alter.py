@@ -1,5 +1,14 @@
-"""ALTER … AS, CREATE OR ALTER, ALTER … SET and RESET: the definition changes under an intent,
-and a rebuild becomes due.
+"""ALTER … AS, CREATE OR ALTER, ALTER … SET and RESET: the definition changes under an intent, and a rebuild
+becomes due.
+
+A statement first checks the new definition against the table as it saw it, without any lock; the intent is
+then written only if the definition is still that one. Under the intent the storage changes first, then the
+keeper, and the registry last, in the transaction that clears the intent. Readers therefore see the old
+definition until everything else fits the new one, and the reconciler can finish a command that lost its
+process from the detail of its intent.
+
+The fingerprint decides whether a rebuild becomes due: options that only say how rows are computed or stored
+do not change it. Columns can only be appended, since older snapshots still have the others.
 """
 
 from __future__ import annotations
@@ -50,8 +59,9 @@ from mt_core.tables.table_commands import CommandContext, CommandOutcome
 def alter_query(
     services: TableServices, identifier: TableIdentifier, query: str, context: CommandContext
 ) -> CommandOutcome:
-    """Give the table another query, which may append nullable columns at the end;
-    the whole table is due to be rebuilt.
+    """Change the query, which may append nullable columns at the end.
+
+    A rebuild of the whole table becomes due.
     """
     table = services.intents.current(identifier)
     refuse_refresh(table, "ALTER … AS")
@@ -82,9 +92,7 @@ def create_or_alter(
     table: MaterializedTable,
     context: CommandContext,
 ) -> CommandOutcome:
-    """Apply a CREATE OR ALTER to a table that exists: query, appended columns, options,
-    comment and freshness.
-    """
+    """Apply a CREATE OR ALTER to an existing table: query, new columns, options, comment, freshness."""
     identifier = table.identifier
     _refuse_other_zone(identifier, table.definition, statement.zone)
     warnings = (
@@ -99,7 +107,7 @@ def create_or_alter(
         )
     appended = check_appended(identifier, table.definition.columns, new.columns)
     stored = (*table.definition.columns, *appended)
-    # The statement may spell the columns in another case.
+    # The statement may spell the columns in a different case.
     types = {name.lower(): type_ for name, type_ in new.query_types.items()}
     query_types = {column.name: types[column.name.lower()] for column in stored}
     streams = table.definition.streams
@@ -113,12 +121,12 @@ def create_or_alter(
 def _zone_warnings(
     services: TableServices, table: MaterializedTable, context: CommandContext
 ) -> tuple[str, ...]:
-    asked, kept = zone_of(context, services.settings), table.definition.zone
-    if asked == kept:
+    session_zone, zone = zone_of(context, services.settings), table.definition.zone
+    if session_zone == zone:
         return ()
     return (
-        f"{table.identifier} keeps its time zone {kept}, in which its query runs; "
-        f"that of this session is {asked}.",
+        f"{table.identifier} keeps its time zone {zone}, in which its query runs; "
+        f"that of this session is {session_zone}.",
     )
 
 
@@ -170,7 +178,7 @@ def _redefine(
 def _still_suspended(table: MaterializedTable) -> str:
     why = f" ({table.status_reason})" if table.status_reason else ""
     return (
-        f"{table.identifier} is SUSPENDED{why} and keeps the rows of its old definition; "
+        f"{table.identifier} is SUSPENDED{why} and still has the rows of its old definition; "
         f"ALTER MATERIALIZED TABLE {table.identifier} RESUME refreshes it by the new one."
     )
 
@@ -178,7 +186,7 @@ def _still_suspended(table: MaterializedTable) -> str:
 def _refuse_changed(now: MaterializedTable, seen: MaterializedTable) -> None:
     if (now.table_id, now.definition) != (seen.table_id, seen.definition):
         raise TableBusy(
-            f"Another command changed {now.identifier} in the meantime; look at it and ALTER it again.",
+            f"Another command changed {now.identifier} in the meantime; check it and ALTER it again.",
             table=str(now.identifier),
         )
 
@@ -186,9 +194,7 @@ def _refuse_changed(now: MaterializedTable, seen: MaterializedTable) -> None:
 def _change_storage(
     services: TableServices, table: MaterializedTable, new: TableDefinition, appended: Sequence[Column]
 ) -> None:
-    """Change the storage under a claim of its own: no run is RUNNING, and the fence refuses commits
-    of older claims.
-    """
+    """Change the storage under an exclusive claim: no run is RUNNING, and older claims are fenced."""
     before, after = storage_spec(table), storage_spec(replace(table, definition=new))
     if not appended and (before.properties, before.comment) == (after.properties, after.comment):
         return
@@ -207,10 +213,9 @@ def alter_options(
     options: Mapping[str, str],
     removed: Sequence[str],
 ) -> CommandOutcome:
-    """Set and remove options that say how rows are computed and stored;
-    no rebuild is due, since they change none.
+    """Set and remove options that say how rows are computed and stored.
 
-    To repeat it is harmless.
+    They change no row, so no rebuild is due. Harmless to repeat.
     """
     seen, where = services.intents.current(identifier), f"{'SET' if options else 'RESET'} of {identifier}"
     for key in (*options, *removed):
@@ -222,7 +227,7 @@ def alter_options(
                 key=key,
             )
     warnings = check_table_options(options, str(identifier), "SET")
-    # An option that an earlier release knew can be removed.
+    # An option of an earlier release can still be removed.
     check_known([key for key in removed if key not in seen.definition.options], where)
     merged = {key: value for key, value in seen.definition.options.items() if key not in removed} | dict(
         options
@@ -243,10 +248,9 @@ def alter_options(
 def set_freshness(
     services: TableServices, identifier: TableIdentifier, freshness: Freshness, context: CommandContext
 ) -> CommandOutcome:
-    """Keep the table fresh within *freshness* from now on.
+    """Change the freshness of the table, from now on.
 
-    The session's properties decide which mode a freshness means, as at CREATE;
-    a mode that was declared stays.
+    The session's properties decide which refresh mode it implies, as at CREATE; a declared mode stays.
     """
     old = services.intents.current(identifier).definition
     declared_mode = old.logical_refresh_mode
@@ -256,13 +260,13 @@ def set_freshness(
     new = replace(old, **cadence_fields(freshness), refresh_mode=mode)
     than = "at least" if mode is RefreshMode.FULL else "under"
     why = f"FRESHNESS = {freshness} is {than} {THRESHOLD_KEY}, {settings.freshness_threshold_s} s"
-    return _told_of_mode(_keep_fresh(services, identifier, new), identifier, old, new, why)
+    return _with_mode_warning(_keep_fresh(services, identifier, new), identifier, old, new, why)
 
 
 def set_schedule(
     services: TableServices, identifier: TableIdentifier, statement: SetSchedule
 ) -> CommandOutcome:
-    """Refresh the table by a cron from now on, in place of its freshness; its time zone stays."""
+    """Refresh the table by a cron schedule from now on, instead of its freshness; its time zone stays."""
     old = services.intents.current(identifier).definition
     _refuse_other_zone(identifier, old, statement.zone)
     if old.logical_refresh_mode == RefreshMode.CONTINUOUS:
@@ -275,29 +279,29 @@ def set_schedule(
         )
     new = replace(old, **cadence_fields(statement.cron), refresh_mode=RefreshMode.FULL)
     check_partitions_of_cron(identifier, new, services.settings)
-    return _told_of_mode(
+    return _with_mode_warning(
         _keep_fresh(services, identifier, new), identifier, old, new, "a schedule means FULL"
     )
 
 
-def _told_of_mode(
+def _with_mode_warning(
     outcome: CommandOutcome, identifier: TableIdentifier, old: TableDefinition, new: TableDefinition, why: str
 ) -> CommandOutcome:
-    """Return *outcome* with a warning if the mode is another one now, and with the statement
-    that gives the old one back.
+    """Return *outcome* with a warning if the refresh mode has changed, which names the statement that undoes
+    it.
     """
     if new.refresh_mode is old.refresh_mode:
         return outcome
-    keeps = ""
+    keep_freshness = ""
     if new.cron is None:
-        keeps = (
+        keep_freshness = (
             f"ALTER MATERIALIZED TABLE {identifier} SET "
             f"REFRESH_MODE = {old.refresh_mode} keeps the freshness in the old mode, "
         )
     before = f"FRESHNESS = {old.interval}" if old.cron is None else f"SCHEDULE {old.cron}"
     warning = (
-        f"The refresh mode of {identifier} is {new.refresh_mode} now, it was {old.refresh_mode}: {why}. "
-        f"{keeps}ALTER MATERIALIZED TABLE {identifier} SET {before} gives both back."
+        f"The refresh mode of {identifier} changed from {old.refresh_mode} to {new.refresh_mode}: {why}. "
+        f"{keep_freshness}ALTER MATERIALIZED TABLE {identifier} SET {before} restores both."
     )
     return replace(outcome, warnings=(*outcome.warnings, warning))
 
@@ -321,9 +325,7 @@ def _refuse_full(table: MaterializedTable, new: TableDefinition) -> None:
 def set_refresh_mode(
     services: TableServices, identifier: TableIdentifier, mode: RefreshMode
 ) -> CommandOutcome:
-    """Refresh in *mode* from now on, whatever the freshness: what the table shows stays,
-    only who refreshes it changes.
-    """
+    """Change the refresh mode, whatever the freshness; the rows stay."""
     old = services.intents.current(identifier).definition
     if old.cron is not None and mode is RefreshMode.CONTINUOUS:
         raise DefinitionInvalid(
@@ -337,7 +339,7 @@ def set_refresh_mode(
 
 
 def _keep_fresh(services: TableServices, identifier: TableIdentifier, new: TableDefinition) -> CommandOutcome:
-    """Give the table the cadence and the mode of *new*; the keeper follows."""
+    """Give the table the cadence and the refresh mode of *new*, and reschedule it with its keeper."""
 
     def changed(tx: Transaction, now: MaterializedTable) -> MaterializedTable:
         definition = replace(
@@ -364,13 +366,13 @@ def _keep_fresh(services: TableServices, identifier: TableIdentifier, new: Table
 def _rescheduled(
     services: TableServices, table: MaterializedTable, new: TableDefinition, at: datetime
 ) -> MaterializedTable:
-    """Return *table* with *new*, which may have another freshness and mode."""
-    # Which points of another grid the covered spans contain is unknown: they are due again.
+    """Return *table* with definition *new*, which may have another cadence and refresh mode."""
+    # The covered spans say nothing about the points of another grid, so those are due again.
     covered = None if table.covered is None else ()
     changed = replace(table, definition=new, covered=covered)
     if new.refresh_mode is table.definition.refresh_mode:
         return changed
-    # The rows were those of the sources until *at*, so that no earlier point of a new grid is due.
+    # The table was fresh until *at*, so no earlier point of a new grid is due.
     changed = replace(
         changed,
         handler=None,

@@ -1,5 +1,13 @@
-"""CREATE MATERIALIZED TABLE: the intent records each effect before it happens,
-and a failure undoes them backwards.
+"""CREATE MATERIALIZED TABLE.
+
+The statement creates a row in the registry, a storage table and a workflow, in three systems without a common
+transaction. So the row comes first, with status INITIALIZING and an intent that records each effect before it
+happens; the last transaction stores the workflow's handle, activates the table and queues its first refresh.
+If any step fails, the effects are undone in reverse order, by the statement itself or, after a crash, by the
+reconciler. Every undo step is harmless if its effect never happened.
+
+Everything that can be refused is refused before the row exists. If only the response of the last transaction
+was lost, the table is active and the statement succeeds.
 """
 
 from __future__ import annotations
@@ -44,8 +52,7 @@ def create(
     without_effect = check_table_options(statement.options, str(identifier))
     definition = declared(services, statement, identifier, context)
     for tombstone in in_transaction(services.registry, lambda tx: tx.tombstones.all()):
-        # What a dropped table of this name has left is removed first, so that the name can be
-        # used again at once.
+        # Remove the leftovers of a dropped table of this name, so that the name can be reused at once.
         if tombstone.identifier == identifier:
             sweep(services, tombstone)
     if services.engine.catalogs.relation_exists(identifier):
@@ -80,7 +87,7 @@ def _outcome(
     run_id: str | None,
     without_effect: tuple[str, ...],
 ) -> CommandOutcome:
-    """Return what the statement waits for, and says of the table."""
+    """Return the run that the statement waits for, and its warnings."""
     identifier, definition, changes = table.identifier, table.definition, services.engine.changes
     recomputed = () if definition.streams else recomputed_warnings(changes, identifier, definition, vector)
     warnings = (
@@ -103,9 +110,7 @@ def declared(
     identifier: TableIdentifier,
     context: CommandContext,
 ) -> TableDefinition:
-    """Return the definition that the statement declares, checked against query, catalog and storage;
-    changes nothing.
-    """
+    """Return the definition that the statement declares, checked against query, catalog and storage."""
     services.engine.catalogs.check_catalog(identifier)
     context = replace(context, zone=statement.zone or context.zone)
     query = Query(
@@ -148,7 +153,7 @@ def _announce(services: TableServices, tx: Transaction, planned: MaterializedTab
 def initializing(
     services: TableServices, identifier: TableIdentifier, definition: TableDefinition, context: CommandContext
 ) -> MaterializedTable:
-    """Return the table as it will be announced; that it is, and when, is the transaction's to say."""
+    """Return the table that would be announced; its final instants are those of the transaction."""
     table_id, now = services.new_id(), services.clock.now()
     return MaterializedTable(
         table_id=table_id,
@@ -169,8 +174,8 @@ def initializing(
 def _activate(
     services: TableServices, table: MaterializedTable, handler: str, requested_by: str | None
 ) -> str | None:
-    """Store handler, status and first run in the last transaction, which clears the intent;
-    return the run's id.
+    """Store handle, status and first run in the last transaction, which clears the intent; return the run's
+    id.
     """
     first = services.new_run(table, RunKind.INITIAL, table.created_at, requested_by=requested_by)
     refreshed = not table.definition.streams and services.settings.initial_refresh is not InitialRefresh.NONE
@@ -181,7 +186,7 @@ def _activate(
             tx.runs.insert(replace(first, requested_at=tx.now()))
         active = now.advance(RefreshStatus.ACTIVATED, by=now.status_by, at=tx.now())
         if refreshed:
-            # Due until a run of the whole table has succeeded: the first may fail.
+            # A rebuild is due until a run of the whole table has succeeded: the first may fail.
             active = replace(active, rebuild_due=fingerprint_of(active.definition))
         return replace(active, handler=handler, intent=None)
 
@@ -190,8 +195,9 @@ def _activate(
 
 
 def _undone_unless_active(services: TableServices, table: MaterializedTable, error: MtError) -> str | None:
-    """Undo the CREATE and raise its error; if only the answer of the last transaction was lost,
-    return the run it queued.
+    """Undo the CREATE and raise its error.
+
+    If only the response of the last transaction was lost, return the run that it queued.
     """
     try:
         now, runs = in_transaction(
@@ -201,22 +207,22 @@ def _undone_unless_active(services: TableServices, table: MaterializedTable, err
         if now is not None and now.status is not RefreshStatus.INITIALIZING:
             return next((run.run_id for run in runs if run.kind is RunKind.INITIAL), None)
         undo_create(services, table)
-    except MtError as left:
+    except MtError as cleanup:
         raise TableNotCreated(
-            f"Materialized table {table.identifier} was not created: {error} What it left could not be "
-            f"removed yet ({left}); DROP MATERIALIZED TABLE {table.identifier} removes it.",
+            f"Materialized table {table.identifier} was not created: {error} Its leftovers could not be "
+            f"removed yet ({cleanup}); DROP MATERIALIZED TABLE {table.identifier} removes them.",
             table=str(table.identifier),
         ) from error
     if isinstance(error, TableExists):
         raise error
     raise TableNotCreated(
-        f"Materialized table {table.identifier} was not created, nothing was kept: {error}",
+        f"Materialized table {table.identifier} was not created, and nothing was left behind: {error}",
         table=str(table.identifier),
     ) from error
 
 
 def undo_create(services: TableServices, table: MaterializedTable) -> None:
-    """Undo a CREATE, backwards; harmless for steps that did not happen, and to repeat."""
+    """Undo a CREATE in reverse order; harmless to repeat, and for steps that did not happen."""
     services.keeper.remove(table.table_id)
     with services.names.alone(table.identifier):
         services.engine.storage.drop_storage(table.identifier, table.table_id, table.location)

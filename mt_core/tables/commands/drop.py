@@ -1,4 +1,4 @@
-"""DROP MATERIALIZED TABLE: deletes the row at once; a tombstone lists what is left to remove."""
+"""DROP MATERIALIZED TABLE: it deletes the row at once; a tombstone records what remains to be removed."""
 
 from __future__ import annotations
 
@@ -29,8 +29,10 @@ _FOLDERS = (
 def drop_with_readers(
     services: TableServices, identifier: TableIdentifier, statement: DropTable
 ) -> CommandOutcome:
-    """Drop a table; by the statement's behavior its readers are dropped too (CASCADE),
-    prevent it (RESTRICT), or stay.
+    """Drop a table.
+
+    Depending on the statement's behavior, its readers are dropped too (CASCADE), prevent the drop (RESTRICT),
+    or stay.
     """
     readers = readers_of(services, identifier)
     named = ", ".join(str(each) for each in readers)
@@ -52,14 +54,12 @@ def drop_with_readers(
     outcome = drop(services, identifier, if_exists=statement.if_exists)
     warnings = [warning for each in (*outcomes, outcome) for warning in each.warnings]
     if readers and not cascades:
-        warnings.append(f"{identifier} is read by {named}; refreshes of those fail until it is there again.")
+        warnings.append(f"{identifier} is read by {named}; their refreshes fail until it is recreated.")
     return replace(outcome, warnings=tuple(warnings))
 
 
 def _dependents(services: TableServices, identifier: TableIdentifier) -> list[TableIdentifier]:
-    """Return all tables that read *identifier*, directly or through others;
-    a reader precedes what it reads.
-    """
+    """Return all tables that read *identifier*, directly or indirectly; readers precede their sources."""
     dependents: list[TableIdentifier] = []
     ahead = [identifier]
     while ahead:
@@ -74,8 +74,9 @@ def _dependents(services: TableServices, identifier: TableIdentifier) -> list[Ta
 
 
 def drop(services: TableServices, identifier: TableIdentifier, *, if_exists: bool) -> CommandOutcome:
-    """Delete the table's row at once, then remove what belongs to it;
-    the reconciler removes what cannot be removed now.
+    """Delete the table's row at once, then remove what belongs to it.
+
+    The reconciler removes what cannot be removed now.
     """
     bury = partial(_bury, services=services, identifier=identifier, if_exists=if_exists)
     tombstone, elsewhere = in_transaction(services.registry, bury)
@@ -87,7 +88,7 @@ def drop(services: TableServices, identifier: TableIdentifier, *, if_exists: boo
         sweep(services, tombstone)
     except MtError as error:
         log.warning("leftovers of %s remain: %s", identifier, error, extra={"action": "drop_incomplete"})
-        warning = f"{identifier} is dropped; what it left is removed as soon as that is possible ({error})"
+        warning = f"{identifier} is dropped; its leftovers are removed as soon as possible ({error})"
         return CommandOutcome(warnings=(warning, *elsewhere))
     return CommandOutcome(warnings=elsewhere)
 
@@ -95,8 +96,8 @@ def drop(services: TableServices, identifier: TableIdentifier, *, if_exists: boo
 def _bury(
     tx: Transaction, *, services: TableServices, identifier: TableIdentifier, if_exists: bool
 ) -> tuple[Tombstone | None, tuple[str, ...]]:
-    """Delete the row; return the tombstone in its place (None: there was no table),
-    and warnings of files that are left.
+    """Delete the row; return the tombstone that replaces it (None if there was no table), and warnings about
+    files that stay.
     """
     if if_exists and tx.tables.named(identifier) is None:
         return None, ()
@@ -119,15 +120,15 @@ def _bury(
                 tx.runs.replace(replace(covered, cancel_requested=True), expected=covered)
         tx.runs.replace(ended, expected=run)
     tx.tables.delete(table.table_id)
-    # The user chose these folders, which may hold files of other tables too.
+    # The user chose these folders, which may contain files of other tables too.
     folders = sorted({table.definition.options[key] for key in _FOLDERS if key in table.definition.options})
     return tombstone, tuple(
-        f"Files of {identifier} under {folder} are left there; remove them by hand." for folder in folders
+        f"Files of {identifier} under {folder} are not removed; remove them by hand." for folder in folders
     )
 
 
 def _end_runs(services: TableServices, tombstone: Tombstone) -> None:
-    """Cancel the run of the table and wait a moment for its end, so that it leaves no files behind."""
+    """Cancel the table's running run and wait a moment for its end, so that it leaves no files behind."""
 
     def ended() -> bool:
         running = in_transaction(
@@ -144,7 +145,7 @@ def _end_runs(services: TableServices, tombstone: Tombstone) -> None:
 def sweep(services: TableServices, tombstone: Tombstone) -> None:
     """Remove workflow, storage and files of a dropped table; harmless to repeat.
 
-    A scheduler that is away does not prevent the removal of the storage: its ticks for the table are refused.
+    An unavailable scheduler does not prevent the removal of the storage: its ticks for the table are refused.
     """
     failure: WorkflowError | None = None
     if tombstone.handler is not None:

@@ -1,6 +1,4 @@
-"""EXPLAIN CREATE MATERIALIZED TABLE: what the table would be, and how refreshes would keep it,
-without creating it.
-"""
+"""EXPLAIN CREATE MATERIALIZED TABLE: the table that would be created, and how it would be refreshed."""
 
 from __future__ import annotations
 

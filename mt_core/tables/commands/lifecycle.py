@@ -21,8 +21,8 @@ from mt_core.tables.table_commands import CommandOutcome
 def suspend(
     services: TableServices, identifier: TableIdentifier, *, by: str, reason: str | None = None
 ) -> CommandOutcome:
-    """Stop periodic refreshes; a workflow that is missing is created, paused."""
-    # A command of a user says who, not why.
+    """Stop scheduled refreshes; a missing workflow is created, paused."""
+    # Users give no reason; only automatic suspensions do.
     detail = {} if reason is None else {"by": by, "reason": reason}
     with services.intents.command(identifier, "SUSPEND", check=_can_suspend, detail=detail) as command:
         services.keeper.ensure(command.table, active=False)
@@ -33,7 +33,7 @@ def suspend(
 
 
 def suspend_failing(services: TableServices, table_id: str) -> None:
-    """Suspend a table whose refreshes failed as often in a row as they may; raises what SUSPEND raises."""
+    """Suspend a table that has failed too often in a row; raises what SUSPEND raises."""
 
     def read(tx: Transaction) -> tuple[MaterializedTable | None, Sequence[RefreshRun]]:
         failed = tx.runs.newest(table_id=table_id, statuses=[RunStatus.FAILED], limit=1)
@@ -62,20 +62,20 @@ def resume(
     by: str,
     requested_by: str | None = None,
 ) -> CommandOutcome:
-    """Refresh periodically again, and recreate the storage or the workflow if either is missing.
+    """Resume scheduled refreshes, and recreate the storage or the workflow if either is missing.
 
-    *requested_by* is the name of the token with which a rebuild is requested, if one is due.
+    *requested_by* is the name of the token for the rebuild that is requested if one is due.
     """
-    given = dict(options)
-    catch_up = given.pop(CATCH_UP, "all")
+    dynamic = dict(options)
+    catch_up = dynamic.pop(CATCH_UP, "all")
     if catch_up not in ("all", "none"):
         raise IllegalStatus(f"RESUME WITH ('{CATCH_UP}' = '{catch_up}'): use 'all' (the default) or 'none'.")
-    warnings = check_dynamic_options(given, f"RESUME WITH of {identifier}", CATCH_UP)
+    warnings = check_dynamic_options(dynamic, f"RESUME WITH of {identifier}", CATCH_UP)
 
     def resumed(tx: Transaction, now: MaterializedTable) -> MaterializedTable:
         if now.status is not RefreshStatus.ACTIVATED:
             now = now.advance(RefreshStatus.ACTIVATED, by=by, at=tx.now())
-        now = trusted(replace(now, dynamic_options=given or now.dynamic_options))
+        now = trusted(replace(now, dynamic_options=dynamic or now.dynamic_options))
         if catch_up == "none":
             latest = now.definition.grid().at_or_before(tx.now())
             now = replace(now, covered_until=max(now.covered_until, latest))
@@ -86,9 +86,9 @@ def resume(
 
     with services.intents.command(identifier, "RESUME", detail={"options": dict(options)}) as command:
         table = command.table
-        repaired = _restore_storage(services, table, given)
-        before = services.keeper.ensure(table, active=True, options=given or None)
-        if before is KeeperState.ACTIVE and not (repaired or given or table.doubt):
+        repaired = _restore_storage(services, table, dynamic)
+        before = services.keeper.ensure(table, active=True, options=dynamic or None)
+        if before is KeeperState.ACTIVE and not (repaired or dynamic or table.doubt):
             _refuse_activated(table)
         trusted = services.end_doubt(table)
         command.finish(resumed)
@@ -97,8 +97,8 @@ def resume(
 
 
 def _check_resumable(services: TableServices, table: MaterializedTable, options: Mapping[str, str]) -> None:
-    """Raise for a table that a streaming job cannot go on with: it has no refreshes with options,
-    and cannot be computed again.
+    """Raise if a table over streams cannot be resumed: refresh options do not apply to it, and its rows
+    cannot be recomputed.
     """
     if options:
         refuse_refresh(table, f"RESUME WITH ({', '.join(map(repr, options))})")
@@ -107,7 +107,7 @@ def _check_resumable(services: TableServices, table: MaterializedTable, options:
     except StorageMissing as cause:
         raise IllegalStatus(
             f"The storage of materialized table {table.identifier} is missing, "
-            "and the rows that its streaming job wrote with it; DROP and CREATE it.",
+            "and with it the rows that its streaming job wrote; DROP and CREATE it.",
             table=str(table.identifier),
         ) from cause
 
@@ -121,7 +121,7 @@ def _refuse_activated(table: MaterializedTable) -> None:
 
 
 def _restore_storage(services: TableServices, table: MaterializedTable, options: Mapping[str, str]) -> bool:
-    """Create the storage if it is missing, empty and due to be rebuilt; return whether it was."""
+    """Create a missing storage table, empty and due to be rebuilt; return whether it was missing."""
     if table.definition.streams:
         _check_resumable(services, table, options)
         return False

@@ -1,5 +1,5 @@
-"""Sources that a CREATE or ALTER refuses: what only its session has, and what the table cannot
-be refreshed from.
+"""Sources that a CREATE or ALTER refuses: objects that only its session has, and sources from which the table
+cannot be refreshed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from mt_core.tables.refresh.outlook import refuse_unmaintainable
 from mt_core.tables.services import TableServices
 from mt_core.tables.table_commands import CommandContext
 
-# Without its session, what names a variable is no column, or no constant.
+# The errors of a variable's name when the query is analysed without its session.
 _OF_VARIABLES = ("UNRESOLVED_COLUMN", "NOT_A_CONSTANT_STRING")
 _SCHEMAS_OF_VARIABLES = {(), ("session",), ("system", "session")}
 
@@ -26,8 +26,8 @@ _SCHEMAS_OF_VARIABLES = {(), ("session",), ("system", "session")}
 def analysed_alone(
     services: TableServices, identifier: TableIdentifier, query: Query, context: CommandContext
 ) -> AnalysedQuery:
-    """Return *query*, analysed without the session; raises DefinitionInvalid if it names what
-    only the session has.
+    """Return *query*, analysed without the session; raise DefinitionInvalid if it names an object that only
+    the session has.
     """
     try:
         analysed = services.engine.queries.analyse(query)
@@ -45,16 +45,14 @@ def analysed_alone(
         what, name = ("view", views[0]) if views else ("function", functions[0])
         raise DefinitionInvalid(
             f"The query of {identifier} names {name}, which is a temporary {what} in this session; "
-            "refreshes do not see it and would take what else has that name. "
+            "refreshes do not see it and would use another object of that name. "
             f"Create a permanent {what}, or write the name in full."
         )
     return analysed
 
 
 def _variable_at(text: str, error: QueryFailed, has_variable: Callable[[str], bool]) -> str | None:
-    """Return the name of the variable of the session at the place in *text* that *error* points to;
-    None if there is none.
-    """
+    """Return the session variable at the position in *text* that *error* points to, if there is one."""
     if (
         error.line is None
         or error.position is None
@@ -75,8 +73,8 @@ def _variable_at(text: str, error: QueryFailed, has_variable: Callable[[str], bo
 def refuse_impossible(
     services: TableServices, identifier: TableIdentifier, definition: TableDefinition, vector: SourceVector
 ) -> None:
-    """Raise DefinitionInvalid for a table that cannot be refreshed from the sources of *vector*
-    as its options ask for.
+    """Raise DefinitionInvalid if the table cannot be refreshed from the sources of *vector* in the way its
+    options require.
     """
     refuse_streams(services, identifier, definition, vector)
     refuse_circle(services.registry, services.engine.sources, identifier, vector)

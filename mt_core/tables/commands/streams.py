@@ -1,6 +1,4 @@
-"""Streams as sources: tables that have no rows of their own, which a streaming job can read
-and a refresh cannot.
-"""
+"""Streams as sources: tables without rows of their own, which only a streaming job can read."""
 
 from __future__ import annotations
 
@@ -22,7 +20,7 @@ def with_streams(
 ) -> TableDefinition:
     """Return the definition of a new table with the sources of *vector* that only a streaming job can read.
 
-    Raises DefinitionInvalid for a mode that such a table cannot have.
+    Raises DefinitionInvalid if the table's refresh mode does not allow such sources.
     """
     tables = _connector_tables(services)
     streams = tuple(
@@ -32,17 +30,17 @@ def with_streams(
     if changing:
         raise DefinitionInvalid(
             f"{identifier} cannot read {changing[0]}, whose connector '{tables[changing[0]].connector}' "
-            "sets and deletes rows by key: a job that keeps a table only adds rows to it. "
-            "Let a streaming job keep the rows in an Iceberg table with the "
+            "updates and deletes rows by key: a materialized table's job only appends rows. "
+            "Use a streaming job that writes the rows to an Iceberg table with the "
             "same PRIMARY KEY (SET 'execution.runtime-mode' = 'streaming', then INSERT INTO it SELECT … "
-            f"FROM {changing[0]}), and let {identifier} read that table.",
+            f"FROM {changing[0]}), and define {identifier} on that table.",
             table=str(identifier),
         )
     if streams and definition.refresh_mode is not RefreshMode.CONTINUOUS:
         raise DefinitionInvalid(
-            f"{identifier} cannot be of refresh mode {definition.refresh_mode}, since {streams[0]} has rows "
-            "without end and keeps none of them: only a streaming job can read it, which is CONTINUOUS. "
-            "Give REFRESH_MODE = CONTINUOUS, or a shorter "
+            f"{identifier} cannot have refresh mode {definition.refresh_mode}, since {streams[0]} is "
+            "unbounded and does not retain its rows: only a streaming job can read it, which is CONTINUOUS. "
+            "Use REFRESH_MODE = CONTINUOUS, or a shorter "
             f"FRESHNESS. Another way: {_other_way(identifier, streams[0])}",
             table=str(identifier),
         )
@@ -52,16 +50,16 @@ def with_streams(
 def refuse_streams(
     services: TableServices, identifier: TableIdentifier, definition: TableDefinition, vector: SourceVector
 ) -> None:
-    """Raise DefinitionInvalid for a source of *vector* without rows that a table of *definition*
-    can be kept by.
+    """Raise DefinitionInvalid for a source of *vector* from which a table of *definition* cannot be
+    refreshed.
     """
     tables = _connector_tables(services)
     for source in vector.sources:
         table = tables.get(source.name)
         if table is not None and table.connector in SINKS:
             raise DefinitionInvalid(
-                f"{identifier} cannot read {source.name}, whose connector '{table.connector}' takes rows "
-                "and gives none; read another table.",
+                f"{identifier} cannot read {source.name}, whose connector '{table.connector}' is a sink; "
+                "read another table.",
                 table=str(identifier),
             )
         if (
@@ -71,19 +69,19 @@ def refuse_streams(
         ):
             raise DefinitionInvalid(
                 f"{identifier} cannot read {source.name}, whose connector '{table.connector}' "
-                "has rows without end and keeps none of them: a refresh reads what a table has. "
+                "is unbounded and does not retain its rows, which a refresh would have to read. "
                 f"{_other_way(identifier, source.name)}",
                 table=str(identifier),
             )
 
 
 def refuse_unkept(services: TableServices, table: MaterializedTable) -> None:
-    """Raise DefinitionInvalid for a table that a streaming job is to keep, and cannot."""
+    """Raise DefinitionInvalid for a table over streams that no streaming job can maintain."""
     streams = table.definition.streams
     problem = services.keeper.objection(table) if streams else ""
     if problem:
         raise DefinitionInvalid(
-            f"{table.identifier} cannot be kept by a streaming job: "
+            f"{table.identifier} cannot be maintained by a streaming job: "
             f"{problem} {_other_way(table.identifier, streams[0])}",
             table=str(table.identifier),
         )
@@ -104,6 +102,7 @@ def _changes_rows(table: ConnectorTable) -> bool:
 
 def _other_way(identifier: TableIdentifier, source: str) -> str:
     return (
-        "Let a streaming job keep the rows (SET 'execution.runtime-mode' = 'streaming', then INSERT INTO "
-        f"an Iceberg table SELECT … FROM {source}), and let {identifier} read the table that the job writes."
+        "Use a streaming job that stores the rows (SET 'execution.runtime-mode' = 'streaming', then INSERT "
+        f"INTO an Iceberg table SELECT … FROM {source}), and define {identifier} on the table that the job "
+        "writes."
     )

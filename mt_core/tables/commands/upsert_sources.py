@@ -1,4 +1,4 @@
-"""Upserts: tables whose rows refreshes replace by key, which no other materialized table reads."""
+"""Upserts: tables whose refreshes replace rows by key, which no other materialized table can read."""
 
 from __future__ import annotations
 
@@ -14,22 +14,20 @@ from mt_core.tables.runs.upstream import materialized
 from mt_core.tables.services import TableServices
 from mt_core.tables.views.readers import readers_of
 
-_WHY = "a refresh could tell what has changed there only by reading all of it"
+_WHY = "a refresh could detect what has changed there only by reading all of it"
 
 
 def refuse_upserted_source(
     services: TableServices, identifier: TableIdentifier, vector: SourceVector
 ) -> None:
-    """Raise DefinitionInvalid if a source of *vector* is a materialized table whose rows
-    are replaced by key.
-    """
+    """Raise DefinitionInvalid if a source of *vector* is a materialized table with upserted rows."""
     for source in vector.sources:
         name = source.name
         table = in_transaction(services.registry, partial(materialized, source=name))
         if table is not None and table.identifier != identifier and UPSERT in table.definition.options:
             raise DefinitionInvalid(
                 f"{identifier} cannot read {table.identifier}, which has the option '{UPSERT}': {_WHY}. "
-                f"Take the option away (ALTER MATERIALIZED TABLE {table.identifier} RESET ('{UPSERT}')), "
+                f"Remove the option (ALTER MATERIALIZED TABLE {table.identifier} RESET ('{UPSERT}')), "
                 f"or read the sources of {table.identifier}.",
                 table=str(table.identifier),
                 key=UPSERT,
@@ -37,9 +35,7 @@ def refuse_upserted_source(
 
 
 def refuse_read(services: TableServices, identifier: TableIdentifier, definition: TableDefinition) -> None:
-    """Raise DefinitionInvalid if rows of the table are to be replaced by key,
-    and other materialized tables read it.
-    """
+    """Raise DefinitionInvalid if *definition* upserts rows and other materialized tables read the table."""
     if UPSERT not in definition.options:
         return
     readers = readers_of(services, identifier)
@@ -47,7 +43,7 @@ def refuse_read(services: TableServices, identifier: TableIdentifier, definition
         raise DefinitionInvalid(
             f"{identifier} cannot have the option '{UPSERT}', since {', '.join(map(str, readers))} "
             f"{plural(len(readers), 'reads', 'read')} it: {_WHY}. "
-            f"Leave the option out, or let what reads {identifier} read its sources.",
+            f"Leave the option out, or have the readers of {identifier} read its sources.",
             table=str(identifier),
             key=UPSERT,
             value=definition.options[UPSERT],

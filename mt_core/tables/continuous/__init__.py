@@ -1,3 +1,1 @@
-"""Continuous refresh: what finds changed sources, the claim under which batches publish what changed,
-and their threads.
-"""
+"""Continuous refresh: the source watcher, the runs that publish batches of changes, and their threads."""

@@ -1,6 +1,5 @@
-"""The pace of a continuous refresh: how often its sources are looked at, and when its next batch may begin.
-
-Pure.
+"""The pace of continuous refresh: how often the sources of a table are polled, and when its next batch may
+begin. Pure functions.
 """
 
 from __future__ import annotations
@@ -10,31 +9,35 @@ from datetime import timedelta
 from mt_core.incremental.strategy import Way
 from mt_core.model.freshness import Freshness
 
-LOOKS, LOOKS_AT_REST = 20, 5
-SHORTEST_LOOK, LONGEST_LOOK = timedelta(milliseconds=50), timedelta(seconds=5)
+POLLS, POLLS_AT_REST = 20, 5
+SHORTEST_INTERVAL, LONGEST_INTERVAL = timedelta(milliseconds=50), timedelta(seconds=5)
 SHORTEST_PAUSE, LONGEST_PAUSE = timedelta(seconds=5), timedelta(minutes=5)
 
 
 def look_every(freshness: Freshness, *, at_rest: bool = False) -> timedelta:
-    """Return how often the sources are looked at: twenty times within the freshness,
-    from twenty times a second to every 5 s.
+    """Return the interval at which sources are polled: a twentieth of the freshness, within 50 ms to 5 s.
 
-    *at_rest*: nothing changed for a minute; five times are enough.
+    *at_rest*: nothing has changed for a minute; a fifth of the freshness is enough.
     """
-    looks = LOOKS_AT_REST if at_rest else LOOKS
-    return min(max(timedelta(seconds=freshness.seconds) / looks, SHORTEST_LOOK), LONGEST_LOOK)
+    polls = POLLS_AT_REST if at_rest else POLLS
+    return min(max(timedelta(seconds=freshness.seconds) / polls, SHORTEST_INTERVAL), LONGEST_INTERVAL)
 
 
 def next_look(freshness: Freshness, now: timedelta, *, at_rest: bool = False) -> timedelta:
-    """Return when the sources are looked at after *now*: at whole multiples of the time between two looks,
-    so that those of many tables are looked at together."""
+    """Return when the sources are polled next after *now*.
+
+    Polls fall on whole multiples of the interval, so that the sources of many tables are read together.
+    """
     every = look_every(freshness, at_rest=at_rest)
     return now + every - now % every
 
 
 def apart(freshness: Freshness, way: Way | None) -> timedelta:
-    """Return how long after the begin of a batch the next one may begin: half the freshness, all of it after
-    a recomputation, so that one is never due at once again. *way* None: nothing was published."""
+    """Return the minimum time between the begins of two batches: half the freshness.
+
+    It is the whole freshness after a recomputation, so that the next one is not due at once, and zero if
+    nothing was published (*way* None).
+    """
     whole = timedelta(seconds=freshness.seconds)
     match way:
         case None:
@@ -46,9 +49,12 @@ def apart(freshness: Freshness, way: Way | None) -> timedelta:
 
 
 def pause_after(freshness: Freshness, failures: int) -> timedelta:
-    """Return how long nothing is tried after so many failures in a row:
-    the freshness, but 5 seconds at least, twice as long each time, up to 5 minutes or a longer freshness."""
+    """Return the pause after *failures* in a row.
+
+    It begins at the freshness, at least 5 seconds, and doubles each time up to 5 minutes, or to a longer
+    freshness.
+    """
     whole = max(timedelta(seconds=freshness.seconds), SHORTEST_PAUSE)
-    # The exponent is bounded because no pause is longer anyway.
+    # Larger exponents would only overflow: the result is bounded anyway.
     doubled: timedelta = whole * 2 ** min(failures - 1, 10)
     return min(doubled, max(LONGEST_PAUSE, whole))

@@ -1,10 +1,15 @@
-"""A stretch of continuous refresh: one claim of a table, under which batch after batch
-publishes what changed.
+"""A continuous run: one claim of a table, under which batch after batch publishes what changed.
 
-Each batch is a publish of docs/decisions/0003-refresh-protocol.md (`Publication`), under the run's id and
-its own number. Between two batches the stretch stands at the step IDLE and holds no thread; its claim,
-its epoch and its branch stay. It ends when anything else is to be done with the table. Its end loses nothing:
-what the table shows of its sources is in the snapshot.
+A CONTINUOUS table may be refreshed every second, while a claim writes rows to the ledger and opens the table
+with a commit. So one claim serves many batches. Each batch is a publish of
+docs/decisions/0003-refresh-protocol.md (`Publication`), under the run's id and its own number. Between two
+batches the run stands at the step IDLE and occupies no thread, while its claim, its epoch and its branch
+remain. It ends as soon as anything else has to be done with the table, after a minute without changes, and
+after an hour, which bounds the batches of one row in the ledger.
+
+The end of a run loses nothing: the versions of the sources that the table shows are recorded in its
+snapshots, and the next run continues from there. Facts of a batch are buffered until its end, when one
+transaction records them and checks that the run may continue.
 """
 
 from __future__ import annotations
@@ -40,16 +45,16 @@ EXPIRE_EVERY = timedelta(minutes=1)
 COMPACT_BATCHES, COMPACT_EVERY = 60, timedelta(minutes=10)
 Submit = Callable[[Callable[[], None]], object]
 log = logging.getLogger(__name__)
-# What the ledger has of all batches together.
+# The columns of the ledger that are sums over all batches.
 _SUMS = ("rows", "rows_inserted", "rows_updated", "rows_deleted", "bytes_read")
 
 
 class Stretch:
     """Carries out the batches of a claimed CONTINUOUS run.
 
-    `way` is how the last batch was published, None if nothing had changed; `ending` is why the stretch ends,
-    "" while it goes on: another thread may set it while the stretch is idle. `losses` are those of the table
-    in a row, *losses* before this stretch; there are none any more once a batch has ended in any other way.
+    `way` is the strategy of the last batch, None if nothing had changed. `ending` is the reason why the run
+    ends, "" while it continues; another thread may set it while the run is idle. `losses` are the losses of
+    Spark in a row, including *losses* from before this run; a batch that ends in any other way resets them.
     """
 
     def __init__(self, claimed: Claimed, services: TableServices, *, beside: Submit, losses: Losses) -> None:
@@ -67,7 +72,7 @@ class Stretch:
         self._claimed_at = self._expired = self._compacted = self._began
         self._timeout = refresh_timeout_of(claimed.table.definition.options, services.settings)
         self._compacted_before = 1
-        # A batch holds the turn; a compaction beside the batches takes it for its commits.
+        # Held by a batch for its duration, and by a concurrent compaction for its commits.
         self._beside, self._turn, self._is_lost, self._is_compacting = beside, Lock(), False, False
         self._published: str | None = None
         self._begins: deque[datetime] = deque(maxlen=MOST_SNAPSHOTS)
@@ -77,12 +82,12 @@ class Stretch:
 
     @property
     def claimed(self) -> Claimed:
-        """The claim, with the time by which the batch at work has to end."""
+        """The claim, with the deadline of the current batch."""
         return self._publication.claimed
 
     def steps(self) -> Steps:
-        """Publish batch after batch, yielding each step's name before it happens,
-        and IDLE between two batches.
+        """Publish batch after batch, yielding each step's name before it happens, and IDLE between two
+        batches.
         """
         return to_end(
             self._publication, self._batches(), self._ledger, self._release, self._services.signal.set
@@ -110,26 +115,28 @@ class Stretch:
         )
 
     def _set_deadline(self) -> None:
-        """Give each batch the time that a refresh may take."""
+        """Give each batch the timeout of a refresh."""
         if self._timeout:
             claimed, ends_at = self.claimed, self._began_at + self._timeout
             run = replace(claimed.run, started_at=self._began_at, deadline=ends_at)
             self._publication.claimed = replace(claimed, run=run, ends_by=self._began + self._timeout)
 
     def _expire(self) -> None:
-        """Delete snapshots that are older than the history, or than the last 500 batches, once a minute;
-        not those others read.
+        """Delete snapshots older than the history or than the last 500 batches, once a minute, unless other
+        tables read them.
 
-        Each commit writes a list of all that are kept.
+        Each commit rewrites the list of snapshots, so a long list slows down every batch.
         """
         elapsed, now = self._clock.elapsed(), self._clock.surely()
         if self._published is None or elapsed - self._expired < EXPIRE_EVERY:
             return
         self._expired = elapsed
         try:
-            many = self._begins[0] if len(self._begins) == MOST_SNAPSHOTS else now - self._history
+            oldest = self._begins[0] if len(self._begins) == MOST_SNAPSHOTS else now - self._history
             read = versions_read(self._services, self._identifier)
-            self._services.engine.housekeeping.expire(self._identifier, max(many, now - self._history), read)
+            self._services.engine.housekeeping.expire(
+                self._identifier, max(oldest, now - self._history), read
+            )
         except EngineUnavailable:
             raise
         except MtError as error:
@@ -138,7 +145,7 @@ class Stretch:
             )
 
     def _compact(self) -> None:
-        """Have the table compacted, if it has to be, after each 60th batch or each ten minutes."""
+        """Start a compaction, if the table needs one, every 60 batches or ten minutes."""
         now, batch = self._clock.elapsed(), self._publication.batch or 0
         if self.ending or (
             batch - self._compacted_before < COMPACT_BATCHES and now - self._compacted < COMPACT_EVERY
@@ -146,7 +153,7 @@ class Stretch:
             return
         self._compacted_before, self._compacted = batch, now
         if self._is_lost:
-            # Batches that replace files would win each time: they wait for this one.
+            # Batches that replace files would win again, so they wait this time.
             compact(self._services, self._table, holds=self._publication.writer.branch)
             self._is_lost = False
         else:
@@ -155,7 +162,7 @@ class Stretch:
 
     def _compact_beside(self) -> None:
         try:
-            # A table that is dropped meanwhile has no files.
+            # The table may have been dropped.
             with suppress(EngineUnavailable, StorageMissing):
                 done = compact(
                     self._services, self._table, holds=self._publication.writer.branch, turn=self._turn
@@ -169,22 +176,18 @@ class Stretch:
             self._is_compacting = False
 
     def _goes_on(self, metadata: StorageMetadata) -> bool:
-        """Return whether the branch ends where main does:
-        no metadata has to be committed to go on with it.
-        """
-        # Whose engine was lost has left its branch, with which no other compaction begins: the open drops it.
-        is_left = not self._is_compacting and len(run_branches(metadata.branches)) > 1
+        """Return whether the run's branch is at main, so that the next batch needs no commit to open it."""
+        # A compaction that lost its engine left a branch, which blocks other compactions; open drops it.
+        has_leftover = not self._is_compacting and len(run_branches(metadata.branches)) > 1
         return (
             self._published is not None
             and metadata.main == self._published
             and self._publication.writer.is_at_main(metadata)
-            and not is_left
+            and not has_leftover
         )
 
     def _release(self, lost: EngineUnavailable) -> None:
-        """End the stretch, which fails if batches of the table lost Spark too often:
-        nothing else was at work, or too much was.
-        """
+        """End the run after a loss of Spark; it fails if the table's batches have lost Spark too often."""
         loss = kind_of(lost)
         self.losses = self._earlier.and_one(loss)
         if loss is not Loss.OF_CLUSTER and (why := self.losses.too_many):
@@ -195,11 +198,11 @@ class Stretch:
             self._ledger.release(self.claimed, str(lost), loss)
 
     def _note(self, changes: Mapping[str, Any]) -> None:
-        """Keep *changes* until the end of the batch: one transaction records all of it."""
+        """Buffer *changes* until the end of the batch, when one transaction records all of them."""
         self._noted.update(changes)
 
     def _end_batch(self, end: RunEnded) -> None:
-        """Record a batch that published, or found nothing to do."""
+        """Record a batch that published or found nothing to do."""
         self._earlier = Losses()
         self._noted |= end.changes
         self.way = self._publication.way if end.status is RunStatus.SUCCEEDED else None
@@ -221,7 +224,7 @@ class Stretch:
             number=number,
             began_at=self._began_at,
             seconds=_seconds(self._clock.elapsed() - self._began),
-            # Who committed may have another clock.
+            # The clock of the committing process may differ.
             lag=None if since is None else max(0.0, _seconds(self._clock.now() - since)),
             strategy=way,
             rows=self._noted.get("rows", 0),

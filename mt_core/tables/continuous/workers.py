@@ -1,5 +1,5 @@
-"""The threads of continuous refresh: one looks out, one wakes it, some carry out batches, one compacts,
-one renews leases.
+"""The threads of continuous refresh: the source watcher, one that wakes it after commits, some that carry out
+batches, one for compactions, and one for leases.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from mt_core.tables.refresh.workers import RENEWALS_PER_LEASE, Watch
 from mt_core.tables.services import TableServices
 
 READ_EVERY = timedelta(milliseconds=250)
-HEAR_FOR = timedelta(seconds=1)
-"""How long the engine is asked for a commit at a time: the threads stop no later."""
+COMMIT_WAIT = timedelta(seconds=1)
+"""How long one call waits for a commit; it bounds how long the threads take to stop."""
 
 
 class ContinuousWorkers:
-    """`count` threads for batches, so that statements and full refreshes have theirs.
+    """*count* threads for batches, so that they do not occupy those of statements and full refreshes.
 
-    `watch` as for `Workers`.
+    *watch* as for `Workers`.
     """
 
     def __init__(self, services: TableServices, *, count: int, watch: Watch | None = None) -> None:
@@ -34,15 +34,15 @@ class ContinuousWorkers:
         services.signal.sets_also(self._wake)
         self._pool = ThreadPoolExecutor(max_workers=count, thread_name_prefix="continuous")
         self._upkeep = ThreadPoolExecutor(max_workers=1, thread_name_prefix="compaction")
-        self._lookout = LookOut(
+        self._watcher = LookOut(
             services, submit=self._submit, beside=self._compact, watch=watch, read_every=READ_EVERY
         )
         self._loops = (
-            BackgroundLoop("look-out", self._look, clock=services.clock),
-            BackgroundLoop("commits", self._hear, clock=services.clock),
+            BackgroundLoop("look-out", self._poll, clock=services.clock),
+            BackgroundLoop("commits", self._wait_for_commit, clock=services.clock),
             BackgroundLoop(
                 "continuous-leases",
-                self._lookout.look_after,
+                self._watcher.look_after,
                 clock=services.clock,
                 every=services.settings.lease / RENEWALS_PER_LEASE,
             ),
@@ -53,53 +53,52 @@ class ContinuousWorkers:
             loop.start()
 
     def end(self) -> None:
-        """Begin no batch; those at work go on."""
+        """Begin no more batches; running ones continue."""
         for loop in self._loops[:2]:
             loop.end()
         self._signal.set()
 
     def stop(self, timeout_s: float) -> None:
-        """Begin no batch, let those at work finish for *timeout_s*, and end the stretches;
-        harmless when nothing was started.
+        """Begin no more batches, wait up to *timeout_s* for running ones, and end the continuous runs.
+
+        Harmless if nothing was started.
         """
         deadline = time.monotonic() + timeout_s
-        looking, hearing, renewing = self._loops
+        polling, listening, renewing = self._loops
         self.end()
-        looking.join(_left(deadline))
+        polling.join(_remaining(deadline))
         self._pool.shutdown(wait=False)
         self._upkeep.shutdown(wait=False, cancel_futures=True)
-        self._signal.wait(lambda: not self._lookout.is_busy(), _left(deadline))
-        self._lookout.end("the gateway stops")
+        self._signal.wait(lambda: not self._watcher.is_busy(), _remaining(deadline))
+        self._watcher.end("the gateway stops")
         renewing.end()
-        renewing.join(_left(deadline))
-        hearing.join(_left(deadline))
+        renewing.join(_remaining(deadline))
+        listening.join(_remaining(deadline))
 
     def _submit(self, work: Callable[[], None]) -> None:
         self._pool.submit(attempt, "a continuous refresh", work)
 
     def _compact(self, work: Callable[[], None]) -> None:
-        # Batches that still run after `stop` compact nothing.
+        # A batch that outlives `stop` finds the pool shut down.
         with suppress(RuntimeError):
             self._upkeep.submit(attempt, "a compaction", work)
 
-    def _look(self) -> None:
+    def _poll(self) -> None:
         self._wake.clear()
-        again = self._lookout.look()
-        self._wake.wait(max(0.0, (again - self._clock.elapsed()).total_seconds()))
+        next_poll = self._watcher.look()
+        self._wake.wait(max(0.0, (next_poll - self._clock.elapsed()).total_seconds()))
 
-    def _hear(self) -> None:
-        """Wake the look-out, and no other thread, when the engine has committed rows to a source
-        of one of its tables.
-        """
-        if not self._lookout.keeps_any or not self._engine.state.ready():
-            self._clock.wait(HEAR_FOR, self._loops[1].ending)
+    def _wait_for_commit(self) -> None:
+        """Wake only the source watcher when this engine has committed to a source of one of its tables."""
+        if not self._watcher.keeps_any or not self._engine.state.ready():
+            self._clock.wait(COMMIT_WAIT, self._loops[1].ending)
             return
-        # The engine is asked again when it is ready.
+        # Retried once the engine is ready again.
         with suppress(EngineUnavailable):
-            source = self._engine.sources.next_commit(HEAR_FOR.total_seconds())
-            if source is not None and self._lookout.hears(source):
+            source = self._engine.sources.next_commit(COMMIT_WAIT.total_seconds())
+            if source is not None and self._watcher.hears(source):
                 self._wake.set()
 
 
-def _left(deadline: float) -> float:
+def _remaining(deadline: float) -> float:
     return max(0.0, deadline - time.monotonic())

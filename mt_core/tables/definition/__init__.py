@@ -1,1 +1,1 @@
-"""Definitions: what a materialized table is, validated and written out."""
+"""Definitions of materialized tables: their validation, options, fingerprint and SQL text."""

@@ -1,4 +1,4 @@
-"""The fingerprint of a table's definition: it changes whenever equal source versions may give other rows."""
+"""The fingerprint of a definition: it changes whenever the same source versions may return other rows."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mt_core.tables.definition.options import EXECUTION
 def fingerprint_of(definition: TableDefinition) -> str:
     """Return 32 hex digits over query, columns, partitioning, date-formatters, frozen settings and zone.
 
-    Options and settings that say only how rows are computed and stored are left out.
+    Options and settings that only say how rows are computed and stored are excluded.
     """
     facts = {
         "query": definition.expanded_query,

@@ -1,9 +1,9 @@
-"""Properties of Iceberg's tables that a materialized table can be created with."""
+"""The Iceberg table properties with which a materialized table can be created."""
 
 from __future__ import annotations
 
-# Left out: what would give rows another shape (accept-any-schema, auto-schema-evolution),
-# and what stages commits (wap).
+# Excluded: properties that change the shape of rows (accept-any-schema, auto-schema-evolution) or stage
+# commits (wap).
 NAMES = frozenset({
     "commit.manifest-merge.enabled", "commit.manifest.min-count-to-merge",
     "commit.manifest.target-size-bytes", "commit.retry.max-wait-ms", "commit.retry.min-wait-ms",
@@ -51,9 +51,9 @@ BY_COLUMN = (
     "write.parquet.bloom-filter-ndv.column.",
     "write.parquet.stats-enabled.column.",
 )
-"""Beginnings of properties that end with the name of a column."""
+"""Prefixes of properties that end with a column name."""
 
 
 def is_property(key: str) -> bool:
-    """Return whether *key* is one of them."""
+    """Return whether *key* is one of these properties."""
     return key in NAMES or (key.startswith(BY_COLUMN) and key not in BY_COLUMN)

@@ -1,5 +1,13 @@
-"""Options: which keys CREATE, RESUME and a refresh understand, what they act on,
-and which of them change no row.
+"""Options: the keys that CREATE, RESUME and a refresh accept, and which of them change no row.
+
+Three kinds of options reach a refresh: table options, which are stored; dynamic options, which RESUME or a
+request adds; and the execution config of FLIP-448. All of them are checked against lists of known keys when
+they are set, because a misspelled option would otherwise be ignored silently. Flink's options are accepted
+with a warning, so that its statements run unchanged.
+
+Settings in `EXECUTION` and options in `WRITE` decide how rows are computed and stored, never which, so that
+they are not part of the fingerprint. Anything that could change a row is stored with the definition instead
+and makes a rebuild due.
 """
 
 from __future__ import annotations
@@ -29,7 +37,7 @@ _SPARK = "spark."
 
 _DECIMAL = Form(pattern=re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?", re.ASCII), name="a number")
 _ADAPTIVE = "spark.sql.adaptive."
-# Settings of Spark that decide how rows are computed and into which files they go, and change none of them.
+# Spark settings that decide how rows are computed and written, but never change a row.
 EXECUTION: Mapping[str, Form] = {
     "spark.sql.shuffle.partitions": INTEGER,
     f"{_ADAPTIVE}enabled": BOOLEAN,
@@ -57,8 +65,7 @@ EXECUTION: Mapping[str, Form] = {
     "spark.sql.files.openCostInBytes": SPARK_SIZE,
 }
 
-# Options of a write, under the names of the table properties they stand in for,
-# with the names Iceberg's writer has for them.
+# Options of a write: the table property that each overrides, with its name in Iceberg's writer.
 WRITE: Mapping[str, str] = {
     "write.format.default": "write-format",
     "write.target-file-size-bytes": "target-file-size-bytes",
@@ -80,7 +87,7 @@ WRITE: Mapping[str, str] = {
     },
 }  # fmt: skip
 
-# Options of Flink's tables and jobs that are understood, and have no effect here.
+# Options of Flink's tables and jobs that are accepted without effect.
 FLINK = frozenset({
     "auto-compaction", "compaction.file-size", "compaction.parallelism", "format", "partition.default-name",
     "partition.time-extractor.class", "partition.time-extractor.kind",
@@ -105,16 +112,14 @@ TABLE_OPTIONS: Mapping[str, tuple[str, ...]] = {
     LATE_DATA: (REFRESH, REPORT, IGNORE, RECOMPUTE),
     UPSERT: (EQUALITY_DELETE,),
 }
-"""The options of a materialized table, each with its values if it has few;
-date-formatters have the names of columns in them.
+"""The options of a materialized table, each with its values if it is an enumeration; date-formatters, whose
+keys contain column names, are not listed.
 """
 BATCH = ("execution.runtime-mode", "batch")
 
 
 def check_table_options(options: Mapping[str, str], table: str, clause: str = "WITH") -> tuple[str, ...]:
-    """Return a warning for options of a CREATE or SET without effect;
-    raises RequestInvalid for one that is not known.
-    """
+    """Return warnings about CREATE or SET options without effect; raise RequestInvalid for unknown ones."""
     if options.get(STRATEGY, FULL) not in (AUTO, FULL, INCREMENTAL):
         raise RequestInvalid(
             f"{clause} of {table}: '{STRATEGY}' = '{options[STRATEGY]}' "
@@ -147,12 +152,12 @@ def _check_upsert(options: Mapping[str, str], where: str) -> None:
         )
     if UPSERT in options and options.get("format-version") == "1":
         raise RequestInvalid(
-            f"{where}: '{UPSERT}' needs delete files, which 'format-version' = '1' has not; use '2'."
+            f"{where}: '{UPSERT}' needs delete files, which 'format-version' = '1' does not support; use '2'."
         )
 
 
 def check_known(keys: Iterable[str], where: str) -> None:
-    """Raise RequestInvalid for an option that no table has."""
+    """Raise RequestInvalid for an option that tables do not have."""
     for key in keys:
         if not (is_property(key) or key in FLINK or key in _OURS_ALONE or is_formatter(key)):
             others = {*NAMES, *FLINK, *_OURS_ALONE, f"{FORMATTER_PREFIX}<column>{FORMATTER_SUFFIX}"}
@@ -165,8 +170,8 @@ def is_formatter(key: str) -> bool:
 
 
 def check_dynamic_options(options: Mapping[str, str], where: str, *others: str) -> tuple[str, ...]:
-    """Return a warning for options of RESUME or of a refresh without effect;
-    raises RequestInvalid for one that is not known.
+    """Return warnings about options of RESUME or of a refresh without effect; raise RequestInvalid for an
+    unknown one.
     """
     for key, value in options.items():
         if key.startswith(SNAPSHOT_PROPERTY) and not key.removeprefix(SNAPSHOT_PROPERTY).startswith(_OURS):
@@ -177,30 +182,30 @@ def check_dynamic_options(options: Mapping[str, str], where: str, *others: str) 
 
 
 def check_execution_config(config: Mapping[str, str], where: str) -> None:
-    """Raise RequestInvalid for a setting that a refresh does not take, or whose value is impossible."""
+    """Raise RequestInvalid for a setting that a refresh does not accept, or whose value is invalid."""
     for key, value in config.items():
         if key not in FLINK_EXECUTION and (key, value.lower()) != BATCH:
             _check_setting(key, value, where, {*EXECUTION, *FLINK_EXECUTION})
 
 
 def write_options(options: Mapping[str, str]) -> dict[str, str]:
-    """Return the options of Iceberg's writer that *options* of a refresh stand for; later ones win."""
-    found = {}
+    """Return the Iceberg writer options among *options* of a refresh; later ones win."""
+    writer_options = {}
     for key, value in options.items():
         if key.startswith(SNAPSHOT_PROPERTY):
-            found[key.removeprefix(_WRITE)] = value
+            writer_options[key.removeprefix(_WRITE)] = value
         elif key in WRITE:
-            found[WRITE[key]] = value
-    return found
+            writer_options[WRITE[key]] = value
+    return writer_options
 
 
 def acting(options: Mapping[str, str]) -> dict[str, str]:
-    """Return those of *options* that have an effect on a refresh."""
+    """Return the *options* that have an effect on a refresh."""
     return {key: value for key, value in options.items() if key in EXECUTION or write_options({key: value})}
 
 
 def execution_settings(options: Mapping[str, str]) -> dict[str, str]:
-    """Return the settings of Spark among *options* of a refresh."""
+    """Return the Spark settings among *options* of a refresh."""
     return {key: value for key, value in options.items() if key in EXECUTION}
 
 
@@ -209,8 +214,8 @@ def _check_setting(key: str, value: str, where: str, known: Collection[str]) -> 
         if key.startswith(_SPARK):
             raise RequestInvalid(
                 f"{where}: {key} cannot be set for a refresh{_meant(key, known)}; "
-                "it takes settings that change no row, such as spark.sql.shuffle.partitions. "
-                f"SET '{key}' before CREATE or ALTER … AS keeps it with the table."
+                "it accepts settings that change no row, such as spark.sql.shuffle.partitions. "
+                f"SET '{key}' before CREATE or ALTER … AS stores it with the table."
             )
         raise _unknown(key, where, known)
     if not EXECUTION[key].accepts(value):
@@ -219,7 +224,7 @@ def _check_setting(key: str, value: str, where: str, known: Collection[str]) -> 
 
 def _unknown(key: str, where: str, known: Collection[str]) -> RequestInvalid:
     return RequestInvalid(
-        f"{where}: there is no option {key}{_meant(key, known) or '; docs/sql.md lists those there are'}."
+        f"{where}: unknown option {key}{_meant(key, known) or '; docs/sql.md lists the known ones'}."
     )
 
 
@@ -231,4 +236,4 @@ def _meant(key: str, known: Collection[str]) -> str:
 def _without_effect(keys: Collection[str], where: str) -> tuple[str, ...]:
     if not keys:
         return ()
-    return (f"{where}: {', '.join(sorted(keys))}: understood, but without effect here.",)
+    return (f"{where}: {', '.join(sorted(keys))}: accepted, but without effect here.",)

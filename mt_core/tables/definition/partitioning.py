@@ -1,5 +1,12 @@
-"""Partitioning: the columns of a query whose values are partitions, and the transforms by which files
-are laid out besides.
+"""Partitioning: the columns whose values are partitions, and the transforms that only lay out files.
+
+A table is refreshed by partition, so a partition needs a name that a statement, a schedule time and a query
+agree on: the text of a string or date column. A date-formatter computes that text from a schedule time. A
+transform such as days(ts) partitions Iceberg's files, but its values are computed from a column that the
+query returns, so it names no partition.
+
+Names are checked against the types as stored and as the query returns them: a date column whose query returns
+a timestamp is refused, because the stored value would match only part of the query's values.
 """
 
 from __future__ import annotations
@@ -18,7 +25,7 @@ from mt_core.model.transform import Transform, TransformKind
 
 Value = TypeVar("Value", str, str | None)
 DATE_PATTERN = "yyyy-MM-dd"
-"""How partitions by the days of a DATE are named."""
+"""The only date pattern for partitions by DATE columns."""
 _TIMES = frozenset({TransformKind.YEARS, TransformKind.MONTHS, TransformKind.DAYS, TransformKind.HOURS})
 _INSTANTS = ("TIMESTAMP", "TIMESTAMP_NTZ")
 _COUNTED = ("TINYINT", "SMALLINT", "INT", "BIGINT", "DECIMAL", "STRING", "BINARY")
@@ -33,9 +40,7 @@ _TYPES: Mapping[TransformKind, tuple[str, ...]] = {
 def partition_keys(
     keys: Sequence[str], columns: Sequence[Column], identifier: TableIdentifier
 ) -> tuple[str, ...]:
-    """Return *keys* as the columns are spelt; raises DefinitionInvalid for one that is none of them,
-    or is given twice.
-    """
+    """Return *keys* as the columns are spelled; raise DefinitionInvalid for an unknown or repeated column."""
     spelt = tuple(_spelt(key, key, columns, identifier) for key in keys)
     if len(set(spelt)) != len(spelt):
         raise DefinitionInvalid(f"PARTITIONED BY of {identifier} names a column twice.")
@@ -45,8 +50,8 @@ def partition_keys(
 def spelt_transforms(
     transforms: Sequence[Transform], columns: Sequence[Column], identifier: TableIdentifier
 ) -> tuple[Transform, ...]:
-    """Return *transforms* with their columns as these are spelt; raises DefinitionInvalid for a column
-    that is not there.
+    """Return *transforms* with their columns as spelled in *columns*; raise DefinitionInvalid for an unknown
+    one.
     """
     return tuple(
         replace(each, column=_spelt(each.column, str(each), columns, identifier)) for each in transforms
@@ -57,9 +62,9 @@ def _spelt(column: str, written: str, columns: Sequence[Column], identifier: Tab
     names = {each.name.lower(): each.name for each in columns}
     if column.lower() not in names:
         raise DefinitionInvalid(
-            f"PARTITIONED BY ({written}): the query of {identifier} does not give "
+            f"PARTITIONED BY ({written}): the query of {identifier} does not return "
             f"{'this column' if written == column else f'column {column}'}; "
-            f"it gives {', '.join(names.values())}."
+            f"it returns {', '.join(names.values())}."
         )
     return names[column.lower()]
 
@@ -67,8 +72,8 @@ def _spelt(column: str, written: str, columns: Sequence[Column], identifier: Tab
 def check_transforms(
     identifier: TableIdentifier, transforms: Sequence[Transform], columns: Sequence[Column]
 ) -> None:
-    """Raise DefinitionInvalid unless Iceberg can lay a table with *columns*, which have the types as stored,
-    out so.
+    """Raise DefinitionInvalid unless Iceberg supports *transforms* for *columns*, which have their storage
+    types.
     """
     types, names = (
         {each.name: each.type for each in columns},
@@ -80,7 +85,7 @@ def check_transforms(
             raise _refused(
                 identifier,
                 str(each),
-                f"{each.kind} takes {', '.join(allowed[:-1])} or {allowed[-1]}, {each.column} of "
+                f"{each.kind} takes {', '.join(allowed[:-1])} or {allowed[-1]}, but {each.column} of "
                 f"{identifier} is {type_.upper()}; CAST it in the query, or leave the transform out.",
             )
         taken = names.get(each.field.lower())
@@ -98,7 +103,7 @@ def check_transforms(
             raise _refused(
                 identifier,
                 f"{first}, {second}",
-                "Iceberg takes one of these of a column; "
+                "Iceberg accepts only one of these per column; "
                 f"keep one of the two for {first.column} of {identifier}.",
             )
 
@@ -115,7 +120,7 @@ def _base(type_: str) -> str:
 
 
 def is_string(type_name: str) -> bool:
-    """Whether a Spark type is one of texts."""
+    """Return whether a Spark type is a string type."""
     lowered = type_name.lower()
     return lowered == "string" or lowered.startswith(("char", "varchar", "string collate"))
 
@@ -124,7 +129,7 @@ def is_string(type_name: str) -> bool:
 
 
 def checked_formatters(definition: TableDefinition, identifier: TableIdentifier) -> dict[str, str]:
-    """Check the date-formatters; return the options with formatter columns spelt as the query spells them."""
+    """Return the options with checked date-formatters, whose columns are spelled as in the query."""
     options = dict(definition.options)
     by_lower = {key.lower(): key for key in definition.partition_keys}
     for written, pattern in definition.declared_formatters.items():
@@ -149,7 +154,7 @@ def checked_formatters(definition: TableDefinition, identifier: TableIdentifier)
 
 
 def _no_column(definition: TableDefinition, identifier: TableIdentifier, written: str, pattern: str) -> str:
-    """Return why *written*, which is no partition column, takes no date-formatter."""
+    """Return why *written* cannot have a date-formatter: it is not a partition column."""
     for each in definition.transforms:
         if written.lower() in (each.column.lower(), each.field.lower()):
             column = display_name((each.column,))
@@ -158,8 +163,8 @@ def _no_column(definition: TableDefinition, identifier: TableIdentifier, written
                 f"CAST({column} AS DATE)" if is_day else f"date_format({column}, {string_literal(pattern)})"
             )
             return (
-                f"{each} only lays out the files of {identifier}, no schedule time names its partitions; "
-                f"add a column to the query, such as {computed} AS ds, and PARTITIONED BY (ds)."
+                f"{each} only lays out the files of {identifier}; schedule times cannot name its partitions. "
+                f"Add a column to the query, such as {computed} AS ds, and PARTITIONED BY (ds)."
             )
     known = ", ".join(definition.partition_keys) or f"none: {_without_columns(definition)}"
     return f"{written} is not a partition column of {identifier}; its partition columns are {known}."
@@ -168,12 +173,12 @@ def _no_column(definition: TableDefinition, identifier: TableIdentifier, written
 def _no_date(
     definition: TableDefinition, identifier: TableIdentifier, column: str, pattern: str
 ) -> str | None:
-    """Return why a partition column does not take *pattern*, None if it does."""
+    """Return why a partition column cannot have the date-formatter *pattern*, None if it can."""
     type_ = _type_of(definition, column)
     if not is_string(type_) and type_.lower() != "date":
         return (
-            "only string and date partition columns take a date-formatter, "
-            f"{column} of {identifier} is {type_.upper()}; "
+            "only string and date partition columns can have a date-formatter, "
+            f"but {column} of {identifier} is {type_.upper()}; "
             f"CAST it to {'DATE' if _base(type_).startswith('TIMESTAMP') else 'STRING'} in the query."
         )
     if (reason := _no_text(definition, identifier, column)) is not None:
@@ -182,7 +187,7 @@ def _no_date(
     if type_.lower() == "date" and pattern != DATE_PATTERN:
         return (
             f"{column} of {identifier} is DATE, whose only pattern is {DATE_PATTERN}, not '{pattern}'; "
-            "for another one give the query a string, "
+            "for another one, return a string from the query, "
             f"such as date_format({name}, {string_literal(pattern)}) AS {name}."
         )
     return None
@@ -195,11 +200,11 @@ def check_partition_spec(
     *,
     formatted: bool = True,
 ) -> dict[str, Value]:
-    """Return *spec* with columns spelt as the table spells them; raises DefinitionInvalid for a key
-    that cannot be used.
+    """Return *spec* with columns spelled as in the table; raise DefinitionInvalid for a key or value that
+    cannot be used.
 
-    A value None is NULL, or no value at all; others have the form of the date-formatter,
-    unless they are not *formatted*.
+    A value None is NULL, or no value. Other values must have the form of the date-formatter if they are
+    *formatted*.
     """
     by_lower = {key.lower(): key for key in definition.partition_keys}
     checked: dict[str, Value] = {}
@@ -234,18 +239,18 @@ def check_partition_spec(
 
 
 def _no_text(definition: TableDefinition, identifier: TableIdentifier, column: str) -> str | None:
-    """Return why no text names the partitions by *column*, None if texts do.
+    """Return why partitions by *column* cannot be named, None if they can.
 
-    A date that is stored of an instant is found by the table, and not by the query,
-    whose value it is only in part.
+    A date stored from a timestamp can be looked up in the table, but not in the query, which returns more
+    than the date.
     """
     type_ = _type_of(definition, column)
-    given = definition.query_types.get(column, type_)
-    if is_string(type_) or (type_.lower(), given.lower()) == ("date", "date"):
+    query_type = definition.query_types.get(column, type_)
+    if is_string(type_) or (type_.lower(), query_type.lower()) == ("date", "date"):
         return None
     if type_.lower() == "date":
-        return f"{column} of {identifier} is DATE, and its query gives {given.upper()}"
-    return f"only string and date partition columns can be named, {column} of {identifier} is {type_.upper()}"
+        return f"{column} of {identifier} is DATE, but its query returns {query_type.upper()}"
+    return f"only string and date partition columns can be named; {column} of {identifier} is {type_.upper()}"
 
 
 def _type_of(definition: TableDefinition, column: str) -> str:
@@ -262,7 +267,7 @@ def _without_columns(definition: TableDefinition) -> str:
 
 
 def _is_date(text: str) -> bool:
-    """Return whether *text* is a day in the only form that is the text of a DATE."""
+    """Return whether *text* is a day in the canonical text form of a DATE."""
     try:
         return date.fromisoformat(text).isoformat() == text
     except ValueError:

@@ -1,4 +1,4 @@
-"""The shape of a query's rows: which columns must come, and in which types, to be stored in a table."""
+"""The shape of a query's rows: the columns and types that it must return to be stored in a table."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from mt_core.errors import MtError, QueryFailed
 from mt_core.model.table import Column, TableIdentifier
 
-# The columns of a query do not fit its table any more, which no retry changes.
+# The error class of a query whose columns no longer fit its table; retries do not help.
 COLUMNS_CHANGED = "COLUMNS_CHANGED"
-# What analysis says of a query whose sources have other columns than it was written for.
+# Error classes of queries whose sources have different columns than at definition.
 _OF_SOURCES = (
     "UNRESOLVED_COLUMN",
     "FIELD_NOT_FOUND",
@@ -28,23 +28,23 @@ _TEXT = re.compile(r"(var)?char\(\d+\)")
 def stored_order(
     table: TableIdentifier, produced: Sequence[Column], stored: Sequence[Column], types: Mapping[str, str]
 ) -> tuple[str, ...]:
-    """Return the names of the query's columns in the order of the table's;
-    raises QueryFailed if they do not fit any more.
+    """Return the query's column names in the order of the table's columns; raise QueryFailed if they do not
+    fit.
 
-    Columns are matched by name. Each must have the type that the definition recorded (*types*),
-    or one whose values all fit the table's column exactly.
+    Columns are matched by name. Each must have the type that the definition recorded (*types*), or one whose
+    values all fit the table's column exactly.
     """
     by_name = {column.name.lower(): column for column in produced}
-    wanted = {column.name.lower() for column in stored}
+    stored_names = {column.name.lower() for column in stored}
     missing = [column.name for column in stored if column.name.lower() not in by_name]
-    added = [column.name for column in produced if column.name.lower() not in wanted]
+    added = [column.name for column in produced if column.name.lower() not in stored_names]
     if missing:
-        raise _changed(table, f"the query gives no column {', '.join(missing)} any more")
+        raise _changed(table, f"the query no longer returns {', '.join(missing)}")
     if added:
-        raise _changed(table, f"the query gives {', '.join(added)} too, which the table does not have")
+        raise _changed(table, f"the query also returns {', '.join(added)}, which the table does not have")
     if len(by_name) != len(produced):
         names = ", ".join(column.name for column in produced)
-        raise _changed(table, f"the query gives two columns of one name ({names})")
+        raise _changed(table, f"the query returns two columns of one name ({names})")
     for column in stored:
         now = by_name[column.name.lower()]
         if now.type != types.get(column.name) and not is_exact(now.type, column.type, recorded=bool(types)):
@@ -54,9 +54,9 @@ def stored_order(
 
 
 def positional_query(table: TableIdentifier, part: str) -> QueryFailed:
-    """Return the error of a query that an earlier release stored: *part* of it takes columns by position."""
+    """Return the error for a query of an earlier release whose *part* refers to columns by position."""
     text = (
-        f"{part} in the query of {table} takes columns of a source by position, "
+        f"{part} in the query of {table} refers to columns of a source by position, "
         "and may mean others than when an earlier release stored it. "
         f"ALTER MATERIALIZED TABLE {table} AS … with the same query stores the columns by name."
     )
@@ -64,9 +64,9 @@ def positional_query(table: TableIdentifier, part: str) -> QueryFailed:
 
 
 def is_exact(source: str, target: str, *, recorded: bool = True) -> bool:
-    """Return whether every value of one type is a value of the other.
+    """Return whether every value of type *source* is a value of type *target*.
 
-    Unless types are *recorded*, any nested type fits.
+    Nested types match any nested type unless types are *recorded*.
     """
     source, target = source.lower(), target.lower()
     if source == target or (source, target) in _WIDER or (target == "string" and _TEXT.fullmatch(source)):
@@ -82,15 +82,13 @@ def is_exact(source: str, target: str, *, recorded: bool = True) -> bool:
 
 
 def with_way_out(error: MtError, table: TableIdentifier) -> str:
-    """Return the text of an error of a refresh; that of a changed or missing source says
-    what to do about it.
-    """
+    """Return the text of a refresh error, with the way out if a source has changed or is missing."""
     if isinstance(error, QueryFailed) and error.error_class == _MISSING:
-        # Spark goes on with the spelling, and a position in a text that nobody wrote.
+        # The rest of Spark's text is about spelling, and a position in the expanded query.
         return (
             f"{error.message.partition(' Verify the spelling')[0]} The query of {table} reads it, "
-            f"itself or by way of a view: create it again, or ALTER MATERIALIZED TABLE {table} AS … gives "
-            f"the table another query; if {table} is SUSPENDED by then, RESUME it."
+            f"directly or through a view: recreate it, or give the table another query with "
+            f"ALTER MATERIALIZED TABLE {table} AS …; if {table} is SUSPENDED by then, RESUME it."
         )
     if not isinstance(error, QueryFailed) or not (error.error_class or "").startswith(_OF_SOURCES):
         return str(error)
@@ -98,7 +96,7 @@ def with_way_out(error: MtError, table: TableIdentifier) -> str:
 
 
 def _decimal(name: str) -> tuple[int, int] | None:
-    """Return the digits before and after the point."""
+    """Return the numbers of digits before and after the decimal point."""
     decimal = _DECIMAL.fullmatch(name)
     if decimal:
         return int(decimal[1]) - int(decimal[2]), int(decimal[2])

@@ -1,4 +1,4 @@
-"""SHOW CREATE MATERIALIZED TABLE: a definition as the statement that makes it."""
+"""SHOW CREATE MATERIALIZED TABLE: a definition as its CREATE statement."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from mt_core.model.table import Column, MaterializedTable
 
 
 def show_create(table: MaterializedTable, *, or_alter: bool) -> str:
-    """Return the statement, one clause a line; values of secret options are masked."""
+    """Return the statement, one clause per line; values of secret options are masked."""
     definition = table.definition
     clauses = [
         f"CREATE {'OR ALTER ' if or_alter else ''}MATERIALIZED TABLE {table.identifier.sql} (",
@@ -44,5 +44,5 @@ def _column(column: Column) -> str:
 
 
 def type_text(type_name: str) -> str:
-    """Return a type in capitals, unless it may hold names of fields."""
+    """Return a type in upper case, unless it may contain field names."""
     return type_name if "<" in type_name else type_name.upper()

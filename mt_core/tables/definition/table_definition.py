@@ -1,5 +1,14 @@
-"""From a CREATE or ALTER statement and the analysed query to a table definition:
-pure validation, by the rules of FLIP-435.
+"""From a CREATE or ALTER statement and its analysed query to a table definition: pure validation, by the
+rules of FLIP-435.
+
+A definition must mean the same at every refresh, in any session. So it freezes what the statement's session
+contributes: the current catalog and namespace, the time zone, the Spark settings and the expanded query. It
+also records the types that the query returned, so that a later change of a source is detected instead of
+being cast silently. Freshness and refresh mode determine each other by a threshold, which the session may
+set; a cron always means FULL.
+
+Every error names the object and the way out, since it is the only thing that the author of the statement
+sees. Checks that need the catalog or the storage are in `commands`.
 """
 
 from __future__ import annotations
@@ -28,13 +37,12 @@ from mt_core.tables.table_commands import CommandContext
 SPARK_ZONE_KEY = "spark.sql.session.timeZone"
 _SOME_DAY = datetime(2026, 6, 3, 12, tzinfo=UTC)
 _MOMENT = timedelta(seconds=1)
-# Enough for two weekends of a schedule that is due each hour, and for ten years of one
-# that is due each month.
+# Covers two weekends of an hourly schedule, and ten years of a monthly one.
 _POINTS_CHECKED = 120
 
 
 class CadenceFields(TypedDict):
-    """The fields of a definition of which one is None."""
+    """The two fields of a definition that say how often it is refreshed; one of them is None."""
 
     freshness: Freshness | None
     cron: Cron | None
@@ -48,9 +56,7 @@ def define(
     context: CommandContext,
     settings: ManagerSettings,
 ) -> TableDefinition:
-    """Return what the statement declares; raises DefinitionInvalid or Unsupported naming the object
-    and the way out.
-    """
+    """Return the definition that the statement declares; raise DefinitionInvalid or Unsupported."""
     settings = settings.in_session(context.properties)
     cadence, mode = derive(statement.cron or statement.freshness, statement.refresh_mode, settings)
     zone = zone_of(context, settings)
@@ -81,7 +87,7 @@ def define(
 
 
 def settings_of(context: CommandContext) -> dict[str, str]:
-    """Return the settings of a session that stay with the query of a table; its zone is a fact of its own."""
+    """Return the session settings that are frozen with a table's query; its zone is stored separately."""
     return {
         key: value
         for key, value in sorted(context.properties.items())
@@ -90,12 +96,12 @@ def settings_of(context: CommandContext) -> dict[str, str]:
 
 
 def zone_of(context: CommandContext, settings: ManagerSettings) -> str:
-    """Return the time zone of a table created in a session: the one that the session's own queries have."""
+    """Return the time zone of a table created in a session: that of the session's own queries."""
     return context.zone or context.properties.get(ZONE_KEY, settings.zone)
 
 
 def recorded_types(columns: Sequence[Column], analysed: AnalysedQuery) -> dict[str, str]:
-    """Return the types that the query gives, by the names of the table's columns."""
+    """Return the types that the query returns, by the table's column names."""
     produced = {column.name.lower(): column.type for column in analysed.columns}
     return {column.name: produced[column.name.lower()] for column in columns}
 
@@ -103,8 +109,9 @@ def recorded_types(columns: Sequence[Column], analysed: AnalysedQuery) -> dict[s
 def derive(
     cadence: Cadence | None, mode: RefreshMode | None, settings: ManagerSettings
 ) -> tuple[Cadence, RefreshMode]:
-    """Return cadence and refresh mode with their defaults: a freshness and the mode decide each other,
-    a cron means FULL.
+    """Return cadence and refresh mode with their defaults.
+
+    A freshness and the mode determine each other; a cron means FULL.
     """
     if isinstance(cadence, Cron):
         if mode is RefreshMode.CONTINUOUS:
@@ -126,7 +133,7 @@ def derive(
 
 
 def cadence_fields(cadence: Cadence) -> CadenceFields:
-    """Return the fields of a definition that say how often; one replaces the other."""
+    """Return the fields of a definition for *cadence*; setting one clears the other."""
     if isinstance(cadence, Cron):
         return {"freshness": None, "cron": cadence}
     return {"freshness": cadence, "cron": None}
@@ -135,8 +142,8 @@ def cadence_fields(cadence: Cadence) -> CadenceFields:
 def check_partitions_of_cron(
     identifier: TableIdentifier, definition: TableDefinition, settings: ManagerSettings
 ) -> None:
-    """Raise DefinitionInvalid for a cron one of whose schedule times stands for more partitions
-    than a refresh takes.
+    """Raise DefinitionInvalid for a cron with a schedule time that stands for more partitions than a refresh
+    may take.
     """
     formatters, grid = definition.date_formatters, definition.grid()
     if definition.cron is None or not formatters:
@@ -167,7 +174,7 @@ def _columns(
     if len(produced) != len(analysed.columns):
         names = [column.name for column in analysed.columns]
         raise DefinitionInvalid(
-            f"The query of {identifier} gives two columns of one name ({', '.join(names)}); "
+            f"The query of {identifier} returns two columns of one name ({', '.join(names)}); "
             "rename one with AS."
         )
     if declared is None:
@@ -176,7 +183,7 @@ def _columns(
         if spec.name.lower() not in produced:
             known = ", ".join(column.name for column in analysed.columns)
             raise DefinitionInvalid(
-                f"Column {spec.name} of {identifier} is not produced by its query; the query gives {known}."
+                f"Column {spec.name} of {identifier} is not in its query, which returns {known}."
             )
     if all(spec.type is None for spec in declared):
         return _reordered(declared, analysed, identifier, produced)
@@ -198,7 +205,7 @@ def _reordered(
     if len(declared) != len(analysed.columns):
         raise DefinitionInvalid(
             f"The column list of {identifier} names {len(declared)} {plural(len(declared), 'column')}, "
-            f"its query gives {len(analysed.columns)}; the numbers must match."
+            f"but its query returns {len(analysed.columns)}; the numbers must match."
         )
     columns = tuple(
         replace(produced[spec.name.lower()], nullable=True, comment=spec.comment) for spec in declared
@@ -208,11 +215,11 @@ def _reordered(
 
 
 def schedule_warnings(identifier: TableIdentifier, definition: TableDefinition) -> tuple[str, ...]:
-    """Warn when the schedule is not what it may seem: several partitions lie between two points,
-    of which each refreshes one.
+    """Warn if schedule times leave partitions out: several lie between two points, of which each refreshes
+    one.
     """
     if definition.cron is not None:
-        # A point of a cron stands for all partitions since the one before it.
+        # A cron point stands for all partitions since the previous point.
         return definition.cron.warnings
     formatters = definition.date_formatters
     if not formatters:
@@ -232,9 +239,7 @@ def schedule_warnings(identifier: TableIdentifier, definition: TableDefinition) 
 
 
 def check_names(table: str, names: Sequence[str]) -> None:
-    """Raise DefinitionInvalid for a column of *table* whose name Iceberg cannot write,
-    or reads as another column.
-    """
+    """Raise DefinitionInvalid for a column name that Iceberg cannot write, or reads as a metadata column."""
     for number, name in enumerate(names, 1):
         if not name:
             raise DefinitionInvalid(
@@ -255,23 +260,23 @@ def check_names(table: str, names: Sequence[str]) -> None:
 def check_appended(
     table: TableIdentifier, old: Sequence[Column], new: Sequence[Column]
 ) -> tuple[Column, ...]:
-    """Return the columns a new query appends; raises DefinitionInvalid unless it only appends at the end."""
+    """Return the columns that a new query appends; raise DefinitionInvalid for any other change."""
     if len(new) < len(old):
         raise DefinitionInvalid(
-            f"The new query of {table} gives {len(new)} {plural(len(new), 'column')}, "
-            f"the table has {len(old)}; columns cannot be dropped, only appended at the end."
+            f"The new query of {table} returns {len(new)} {plural(len(new), 'column')}, "
+            f"but the table has {len(old)}; columns cannot be dropped, only appended at the end."
         )
     for number, (before, after) in enumerate(zip(old, new, strict=False), 1):
         if before.name.lower() != after.name.lower() or before.type.lower() != after.type.lower():
             raise DefinitionInvalid(
                 f"Column {number} of the new query of {table} is {after.name} {after.type.upper()}, "
-                f"in the table it is {before.name} {before.type.upper()}; "
+                f"but in the table it is {before.name} {before.type.upper()}; "
                 "a new query may only append columns at the end."
             )
     names = [column.name for column in new]
     if len({name.lower() for name in names}) != len(names):
         raise DefinitionInvalid(
-            f"The new query of {table} gives two columns of one name ({', '.join(names)}); "
+            f"The new query of {table} returns two columns of one name ({', '.join(names)}); "
             "rename one with AS."
         )
     return tuple(replace(column, nullable=True) for column in new[len(old) :])

@@ -1,10 +1,9 @@
-"""One attempt of one claimed run, to its end: published, failed, cancelled, given back,
-or given up without a word.
+"""One attempt of one claimed run: published, failed, cancelled, returned to the queue, or abandoned silently.
 
 This is the protocol of docs/decisions/0003-refresh-protocol.md; its steps up to the close are those of
-`Publication`. `steps()` yields the name of every step just before it happens, so that a caller can watch it,
-or (in tests) stop the process there. A worker that was fenced, or does not hold its run any more, ends
-quietly and writes nothing anywhere.
+`Publication`. `steps()` yields the name of every step just before it happens, so that a caller can observe
+it, and tests can stop the process there. A worker that was fenced, or that has lost its claim on the run,
+ends silently and writes nothing anywhere.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from mt_core.tables.runs.ledger import Claimed, Ledger
 
 
 class Attempt:
-    """Carries a claimed run that publishes once to its end, in one thread."""
+    """Carries out a claimed run that publishes once, in one thread."""
 
     def __init__(
         self, claimed: Claimed, *, ledger: Ledger, engine: RefreshEngine, on_end: Callable[[], None]
@@ -29,7 +28,7 @@ class Attempt:
         self._claimed, self._ledger, self._engine, self._on_end = claimed, ledger, engine, on_end
 
     def steps(self) -> Steps:
-        """Do everything, yielding each step's name before it happens."""
+        """Carry out the run, yielding each step's name before it happens."""
         publication = Publication(self._claimed, ledger=self._ledger, engine=self._engine, note=self._note)
         yield from to_end(publication, publication.publish(), self._ledger, self._release, self._on_end)
 
@@ -48,9 +47,10 @@ def to_end(
     release: Callable[[EngineUnavailable], None],
     on_end: Callable[[], None],
 ) -> Steps:
-    """Do *work*, the publishes of a run, and end the run as they end.
+    """Carry out *work*, the publishes of a run, and record how the run ended.
 
-    A run that lost Spark is given back by *release*. *on_end* is called unless the run was given up.
+    A run that lost Spark is passed to *release*, which returns it to the queue. *on_end* is called unless the
+    claim was lost.
     """
     try:
         yield from _ended(publication, work, ledger)
@@ -84,7 +84,7 @@ def _finish(publication: Publication, end: RunEnded, ledger: Ledger) -> Steps:
 
 
 def kind_of(lost: EngineUnavailable) -> Loss:
-    """Return whose loss it is that a refresh lost Spark."""
+    """Return the kind of loss that *lost*, an error of the engine, stands for."""
     if isinstance(lost, ClusterLost):
         return Loss.OF_CLUSTER
     return Loss.ALONE if lost.alone else Loss.SHARED

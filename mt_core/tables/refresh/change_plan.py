@@ -1,5 +1,5 @@
-"""The change plan of a run: how what changed in the sources is applied to the rows that the table has,
-or why it is not.
+"""The change plan of a run: how the changes of the sources are applied to the rows of the table, or why the
+rows are recomputed.
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ def plan_change(
     base: Snapshot | None,
     vector: SourceVector,
 ) -> tuple[Maintenance | None, str | None]:
-    """Return how a run applies what changed since *base*, whose rows main has;
-    None with the reason for a recomputation.
+    """Return how a run applies the changes since *base*, whose rows main has, or None and the reason.
 
-    The reason is in words for users, None if the definition asks for a recomputation, or there is no *base*.
+    The reason is written for users; it is None if the definition asks for a recomputation or if there is no
+    *base*.
     """
     definition, strategy = table.definition, strategy_option(table.definition)
     if strategy == FULL or base is None or metadata.main is None:
@@ -65,8 +65,8 @@ def plan_change(
     if choice.way is Way.RECOMPUTE:
         return None, f"{RECOMPUTED}: {choice.reason}"
     sizes = _sizes(changes, base, upsert=UPSERT in definition.options)
-    if strategy != INCREMENTAL and (known := in_vain_again(choice, sizes, base.in_vain)) is not None:
-        return None, f"{RECOMPUTED}: {known}"
+    if strategy != INCREMENTAL and (failure := in_vain_again(choice, sizes, base.in_vain)) is not None:
+        return None, f"{RECOMPUTED}: {failure}"
     dear = None if strategy == INCREMENTAL else _dear(registry, table, choice, sizes)
     if dear is not None:
         partitions = partitions_for(changes, changes.changes, definition)
@@ -85,7 +85,7 @@ def plan_change(
 def read_summary(
     reader: ChangeReader, query: Query, vector: SourceVector, scope: Scope, maintenance: Maintenance | None
 ) -> dict[str, str]:
-    """Return what the snapshot of a run says of how much it reads of the sources, as far as that is known."""
+    """Return the snapshot summary entry for the bytes that a run reads; empty if the size is unknown."""
     size = None
     if maintenance is not None:
         size = maintenance.changes.changed_bytes
@@ -99,7 +99,7 @@ def _trusted_again(table: MaterializedTable) -> str:
 
 
 def _dear(registry: Registry, table: MaterializedTable, choice: Strategy, sizes: Sizes) -> str | None:
-    """Return why a recomputation costs less than *choice*; None if it does not."""
+    """Return why a recomputation costs less than *choice*; None if it costs more."""
     dear = dearer_than_recomputing(choice, sizes)
     return dear or slower_than_recomputing(
         choice.way, sizes.changed_bytes, measured_runs(registry, table, choice.way)
@@ -117,35 +117,38 @@ def _sizes(changes: SourceChanges, base: Snapshot, *, upsert: bool) -> Sizes:
     )
 
 
-# A stretch of continuous refresh is RUNNING for as long as an hour.
-_WROTE = (RunStatus.SUCCEEDED, RunStatus.RUNNING)
+# A continuous run publishes while it is RUNNING, for up to an hour.
+_PUBLISHING = (RunStatus.SUCCEEDED, RunStatus.RUNNING)
 
 
 def measured_runs(registry: Registry, table: MaterializedTable, way: Way) -> Sequence[Measured]:
-    """Return what the last runs by *way*, and the last recomputations, of the present definition took,
-    newest first.
+    """Return the measurements of the last runs by *way* and of the last recomputations, newest first.
+
+    Runs of earlier definitions are left out.
     """
 
     def read(tx: Transaction) -> Iterable[RefreshRun]:
         for strategy in (way, Way.RECOMPUTE):
             yield from tx.runs.newest(
-                table_id=table.table_id, statuses=_WROTE, strategy=strategy, limit=RETRIED_AFTER
+                table_id=table.table_id, statuses=_PUBLISHING, strategy=strategy, limit=RETRIED_AFTER
             )
 
     runs = {run.run_id: run for run in in_transaction(registry, lambda tx: list(read(tx)))}
     fingerprint = fingerprint_of(table.definition)
-    found = [each for run in runs.values() if run.fingerprint == fingerprint for each in _measured(run)]
-    return [measured for _, measured in sorted(found, key=lambda each: each[0], reverse=True)]
+    measurements = [
+        each for run in runs.values() if run.fingerprint == fingerprint for each in _measured(run)
+    ]
+    return [measured for _, measured in sorted(measurements, key=lambda each: each[0], reverse=True)]
 
 
 def _measured(run: RefreshRun) -> Iterator[tuple[datetime, Measured]]:
-    """Yield when each publish of a run began, and what it took."""
+    """Yield the begin and the measurement of each publish of a run."""
     for batch in run.recent:
         yield (
             batch.began_at,
             Measured(way=Way(batch.strategy), seconds=batch.seconds, bytes_read=batch.bytes_read),
         )
-    # One whose process was lost took longer than its last attempt.
+    # A run that lost a process took longer than its last attempt, so only first attempts count.
     if (
         not run.recent
         and run.scope.whole

@@ -1,5 +1,5 @@
-"""Circles: materialized tables that would read themselves, directly, or through views
-and other materialized tables.
+"""Cycles: materialized tables that would read themselves, directly or through views and other materialized
+tables.
 """
 
 from __future__ import annotations
@@ -20,9 +20,7 @@ Path = tuple[str, ...]
 def refuse_circle(
     registry: Registry, sources: SourceReader, identifier: TableIdentifier, vector: SourceVector
 ) -> None:
-    """Raise DefinitionInvalid if a materialized table of *vector*, or one that they read,
-    is the table itself.
-    """
+    """Raise DefinitionInvalid if the sources of *vector* lead back to the table itself."""
     start = str(identifier)
     paths = [(start, *path) for path in _paths_of(vector)]
     seen: set[str] = set()
@@ -32,8 +30,8 @@ def refuse_circle(
         if name == start:
             raise DefinitionInvalid(
                 f"{identifier} would read itself: {' reads '.join(path)}; "
-                "a refresh would compute from what the one before "
-                "wrote. Leave one of them out of the query or view that reads it, or read the tables below."
+                "a refresh would compute its rows from those of the previous one. "
+                "Leave one of them out of the query or view that reads it, or read the tables below."
             )
         if name not in seen:
             seen.add(name)
@@ -43,8 +41,9 @@ def refuse_circle(
 def refuse_closed_circle(
     registry: Registry, sources: SourceReader, identifier: TableIdentifier, vector: SourceVector
 ) -> None:
-    """Raise what `refuse_circle` raises, for a query that CREATE or ALTER accepted:
-    views may have been replaced since.
+    """Raise as `refuse_cycle` does, for a query that CREATE or ALTER has accepted.
+
+    Only a replaced view can have added a cycle since then.
     """
     if any(len(path) > 1 for path in _paths_of(vector)):
         refuse_circle(registry, sources, identifier, vector)
@@ -55,13 +54,13 @@ def _paths_of(vector: SourceVector) -> Iterable[Path]:
 
 
 def _paths_below(registry: Registry, sources: SourceReader, name: str) -> Iterable[Path]:
-    """Return the paths to what the materialized table of that name reads now, or read when it was defined.
+    """Return the paths to the sources that materialized table *name* reads now, or read when it was defined.
 
-    There are none for any other table.
+    Empty for any other table.
     """
     table = in_transaction(registry, lambda tx: materialized(tx, name))
     if table is None:
         return ()
-    with suppress(MtError):  # the query cannot be analysed at the moment
+    with suppress(MtError):  # the query cannot be analysed now
         return _paths_of(sources.read_vector(query_of(table.definition)))
     return ((source,) for source in table.definition.sources)

@@ -1,8 +1,8 @@
-"""An exclusive claim on a table's storage, for work that is no refresh:
-schema changes, expiry of old snapshots.
+"""An exclusive claim on a table's storage, for work other than refreshes: schema changes, and the expiry of
+old snapshots.
 
-It is taken only while no run of the table is RUNNING, under an exclusive intent that keeps new ones
-from beginning, and it fences: no commit of an older claim can land any more.
+It is taken only while no run of the table is RUNNING, under an exclusive intent that prevents new runs from
+beginning. It fences older claims: none of their commits can succeed afterwards.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ from mt_core.tables.services import TableServices
 
 
 def claim_exclusively(services: TableServices, table: MaterializedTable, *, wait_s: float) -> None:
-    """Wait until nothing runs on *table*, claim and fence it;
-    raises TableBusy when a refresh takes longer than *wait_s*.
+    """Wait until no run of *table* is RUNNING, then claim the table and fence older claims.
+
+    Raises TableBusy if a refresh takes longer than *wait_s*.
     """
 
     def claim(tx: Transaction) -> int | None:
@@ -38,8 +39,8 @@ def claim_exclusively(services: TableServices, table: MaterializedTable, *, wait
 
 
 def fence(services: TableServices, table: MaterializedTable, claim: int) -> None:
-    """Raise the storage's epoch to *claim* and drop the branches of runs;
-    raises TableBusy after a newer claim.
+    """Raise the storage's epoch to *claim* and drop the branches of runs; raise TableBusy after a newer
+    claim.
     """
     writer, identifier = RefreshWriter(number=claim, branch=""), table.identifier
     metadata = services.engine.metadata
@@ -49,6 +50,6 @@ def fence(services: TableServices, table: MaterializedTable, claim: int) -> None
             pass
     except Fenced:
         raise TableBusy(
-            f"Another command took over materialized table {identifier}; look at it and try again.",
+            f"Another command took over materialized table {identifier}; check its state and try again.",
             table=str(identifier),
         ) from None

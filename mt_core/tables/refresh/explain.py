@@ -30,12 +30,12 @@ from mt_core.tables.views.run_view import SourceView
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefreshPlan:
-    """What a refresh of a table would do: `why` it has this scope, the decision about it,
-    and the sources it would read.
+    """What a refresh of a table would do.
 
-    `how` says how it would get its rows, and how much of the sources it would read; None for one that writes
-    nothing, or all rows of partitions. `late` says which other partitions have late rows, None if none have.
-    `details` are by source: what changed since the last refresh, and what changes to come would lead to.
+    `why` explains the scope. `how` says how the rows would be computed and how many bytes that would read; it
+    is None if nothing, or all rows of partitions, would be written. `late` names other partitions with late
+    rows, None if none are known. `details` has for each source what changed since the last refresh, and the
+    strategies of future changes.
     """
 
     table: TableIdentifier
@@ -62,7 +62,7 @@ class RefreshPlan:
 
 
 def source_lines(vector: SourceVector, details: Mapping[str, Sequence[str]]) -> Iterator[str]:
-    """Yield the lines of EXPLAIN about the sources of a query, with *details* by source."""
+    """Yield the lines of EXPLAIN about the sources of a query, with *details* by source name."""
     for source in vector.to_json():
         yield f"  source:   {SourceView.of(source)}"
         yield from (f"    {detail}" for detail in details.get(source["name"], ()))
@@ -71,7 +71,7 @@ def source_lines(vector: SourceVector, details: Mapping[str, Sequence[str]]) -> 
 def plan_refresh(
     services: TableServices, identifier: TableIdentifier, partitions: Mapping[str, PartitionValues]
 ) -> RefreshPlan:
-    """Return the plan of a refresh of *partitions*, without any of what is due.
+    """Return the plan of a refresh of *partitions*, or of what is due if there are none.
 
     Raises TableInitializing, and DefinitionInvalid for a table that reads itself.
     """
@@ -116,8 +116,8 @@ def plan_refresh(
 def _details(
     engine: RefreshEngine, definition: TableDefinition, metadata: StorageMetadata, vector: SourceVector
 ) -> Mapping[str, Sequence[str]]:
-    """Return for each source, by its name, what changed since the last refresh,
-    and what changes to come would lead to.
+    """Return for each source, by name, what changed since the last refresh, and the strategies of future
+    changes.
     """
     changed = _changed(engine, definition, metadata, vector)
     ahead = outlook_lines(engine.changes, definition, vector.sources)
@@ -129,8 +129,9 @@ def _details(
 def _changed(
     engine: RefreshEngine, definition: TableDefinition, metadata: StorageMetadata, vector: SourceVector
 ) -> dict[str, tuple[str, ...]]:
-    """Return for each source, by its name, what changed since the refresh that wrote the newest rows;
-    nothing without one.
+    """Return for each source, by name, what changed since the refresh that wrote the newest rows.
+
+    Empty if the table was never refreshed.
     """
     newest = next((snapshot for snapshot in engine.metadata.ancestors(metadata) if snapshot.tells), None)
     if newest is None or newest.sources is None:
@@ -139,7 +140,7 @@ def _changed(
         query_of(definition), SourceVector.from_json(json.loads(newest.sources)), vector
     )
     if isinstance(changes, str):
-        return {source.name: (f"since then:    not known: {changes}",) for source in vector.sources}
+        return {source.name: (f"since then:    unknown: {changes}",) for source in vector.sources}
     return {name: (f"since then:    {change}",) for name, change in changes.changes.items()}
 
 

@@ -1,11 +1,16 @@
-"""Late data: the partitions of a table whose source rows changed after they were refreshed,
-and what a refresh does about them.
+"""Late data: partitions of a table whose source rows changed after the partitions were refreshed, and what a
+refresh does about them.
 
-A snapshot says of every partition that the table has which version of the sources its rows are those of:
-its own version, but for those that the run left behind (`late`), which are known to be older, and those of
-which nobody knows (`doubted`). So the next run looks only at what changed since that version. It takes what
-it finds, or writes it down again; what it cannot find out stays in doubt until it is computed, or compared.
-Rules: docs/decisions/0034-late-data.md.
+A table with date-formatters is refreshed one partition at a time, so its partitions show different versions
+of the sources. A snapshot records for every partition which version that is: the snapshot's own, except for
+the partitions that the run left behind (`late`), which are known to be older, and for those whose version is
+unknown (`doubted`). The next run therefore looks only at what changed since that version. It refreshes the
+late partitions, or records them again; a partition whose state it cannot determine stays in doubt until it is
+recomputed or verified.
+
+The limits bound what one run reads and writes: at most `MOST_BETWEEN` vectors are compared, and a snapshot
+names at most `MOST_LEFT` partitions; beyond that all partitions are in doubt, which is always correct. Rules:
+docs/decisions/0034-late-data.md.
 """
 
 from __future__ import annotations
@@ -41,11 +46,11 @@ from mt_core.tables.runs.ledger import Claimed, Ledger
 from mt_core.tables.services import query_of
 
 MOST_BETWEEN = 10
-"""Refreshes that did not look for late rows up to which what changed since each of them is read."""
+"""Refreshes without a search for late rows whose changes are still read one by one."""
 MOST_LEFT = 1000
-"""Partitions that a snapshot names as left behind."""
+"""Late partitions that a snapshot names at most."""
 POINTS_AHEAD = 400
-"""Schedule times to come whose partitions are not late yet."""
+"""Future schedule times whose partitions do not count as late yet."""
 _HANDLINGS = {
     REFRESH: "each refresh on schedule takes partitions whose source rows changed too",
     RECOMPUTE: (
@@ -59,11 +64,10 @@ _Specs = frozenset[PartitionSpec]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LateData:
-    """What a refresh on schedule takes besides its own partitions, and which late ones it leaves behind,
-    None if it cannot tell.
+    """The late partitions that a scheduled refresh takes in addition to its own, and those it leaves behind.
 
-    `doubted` are the partitions in doubt before it takes any, None if it did not look.
-    `told` says in words what there is to tell.
+    `left` is None if they cannot be determined. `doubted` are the partitions in doubt before the refresh
+    takes any, None if it did not search. `told` is the message for users, None without anything to report.
     """
 
     taken: Scope = NOTHING
@@ -74,11 +78,11 @@ class LateData:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Known:
-    """The newest refresh that says which partitions were `behind` at its `sources`, and which `doubted`,
-    when it had ended.
+    """The newest refresh that recorded late rows: its `sources`, the partitions `behind` them, and those
+    `doubted`, as of its end.
 
-    `later` are the scopes and sources of the refreshes after it, oldest first;
-    sources are the JSON of their vectors.
+    `later` are the scopes and sources of the refreshes since then, oldest first. Sources are the JSON of a
+    source vector.
     """
 
     sources: str
@@ -88,7 +92,7 @@ class Known:
 
     @property
     def doubted_now(self) -> DoubtedPartitions:
-        """The partitions that were in doubt and were not refreshed since."""
+        """The partitions that were in doubt and have not been refreshed since."""
         doubted = self.doubted
         for scope, _ in self.later:
             doubted = doubted.without(scope)
@@ -97,9 +101,7 @@ class Known:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Behind:
-    """The partitions with rows that changed after the refresh that wrote them,
-    and those of which that is not known.
-    """
+    """Partitions with rows that changed after their last refresh, and partitions in doubt."""
 
     specs: _Specs
     doubted: DoubtedPartitions
@@ -108,9 +110,9 @@ class _Behind:
 def late_data(
     claimed: Claimed, ledger: Ledger, engine: RefreshEngine, metadata: StorageMetadata, vector: SourceVector
 ) -> LateData:
-    """Return what a claimed run finds.
+    """Return the late partitions that a claimed run takes and leaves.
 
-    One for a point that is not due, or for one that failed, takes its own partition only.
+    A run of a point that is not due, or of a point that failed alone, takes only its own partition.
     """
     run, table = claimed.run, claimed.table
     if run.kind is not RunKind.PERIODIC or not run.points:
@@ -123,7 +125,7 @@ def late_data(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LateRows:
-    """Looks for the late rows of a table with date-formatters, at the source versions of *vector*."""
+    """Searches a table with date-formatters for late rows, at the source versions of *vector*."""
 
     ledger: Ledger
     engine: RefreshEngine
@@ -132,12 +134,12 @@ class LateRows:
     vector: SourceVector
 
     def found(self, own: Scope, *, until: datetime, most: int, job_id: str) -> LateData:
-        """Return what a run of *own*, which are the partitions of schedule times up to *until*, finds.
+        """Return the late data for a run of the partitions *own*, whose schedule times end at *until*.
 
-        It takes as many late partitions as make *most* with its own, and one at least, the newest first;
-        0: none.
+        The run takes the newest late partitions, at least one, up to *most* together with its own; none if
+        *most* is 0.
         """
-        # A run of an older point looks at the sources of now as well: what was covered since is not to come.
+        # A run of an older point reads the current sources too: later points that are covered are not future.
         until = max(until, self.table.covered_until, *(last for _, last in self.table.covered or ()))
         handling, vector = handling_of(self.table.definition), self.vector
         if own.specs is None:
@@ -156,24 +158,25 @@ class LateRows:
         if isinstance(known, str):
             behind = _Behind(specs=frozenset(), doubted=self._all_in_doubt(known, until))
         elif vector.unpinnable:
-            return self._unseen(vector.unpinnable, own, until)
+            return self._not_searched(vector.unpinnable, own, until)
         else:
             try:
                 behind = self._behind(known, job_id, until)
             except (QueryFailed, SourcesChanged) as error:
-                return self._unseen(str(error), own, until)
+                return self._not_searched(str(error), own, until)
         return self._taken(behind, own, until=until, most=most, handling=handling)
 
-    def _unseen(self, reason: str, own: Scope, until: datetime) -> LateData:
-        """Return what a run finds that could not look: the next one looks at what changed since
-        the same versions.
+    def _not_searched(self, reason: str, own: Scope, until: datetime) -> LateData:
+        """Return the late data of a run that could not search: everything is in doubt.
+
+        The next run searches from the same versions.
         """
         doubted = self._all_in_doubt(reason, until).without(own)
         return LateData(doubted=doubted, told=_doubted_text(doubted))
 
     def _taken(self, behind: _Behind, own: Scope, *, until: datetime, most: int, handling: str) -> LateData:
         doubted, late = behind.doubted.without(own), self._late(behind.specs, own, until)
-        # Where its own are as many as fit, one more is taken, so that none waits for ever.
+        # At least one is taken even if the run's own partitions fill it, so that none waits forever.
         room = max(1, most - len(own.specs or ())) if most and handling in (REFRESH, RECOMPUTE) else 0
         if handling == RECOMPUTE and room and doubted:
             return self._recomputed(doubted, late, room)
@@ -183,7 +186,7 @@ class LateRows:
                 own
             )
             left = left[:MOST_LEFT]
-        told = (_told(taken, left, handling), _doubted_text(doubted))
+        told = (_message(taken, left, handling), _doubted_text(doubted))
         return LateData(
             taken=Scope.of(taken),
             left=Scope.of(left),
@@ -192,13 +195,15 @@ class LateRows:
         )
 
     def _recomputed(self, doubted: DoubtedPartitions, late: list[PartitionSpec], room: int) -> LateData:
-        """Return what a run takes that computes partitions in doubt: all rows where any partition may be."""
+        """Return the late data of a run that recomputes partitions in doubt: the whole table if any partition
+        may be one.
+        """
         text = f"{_unknown(doubted.reason)}; partitions in doubt are computed: {doubted}"
         if doubted.scope.specs is None:
             return LateData(taken=WHOLE, left=NOTHING, doubted=doubted, told=text)
         both = [*late, *sorted(doubted.scope.specs - set(late), reverse=True)]
         left = Scope.of(late[room:])
-        told = (_told(late[:room], late[room:], REFRESH), text)
+        told = (_message(late[:room], late[room:], REFRESH), text)
         return LateData(
             taken=Scope.of(both[:room]), left=left, doubted=doubted, told="; ".join(filter(None, told))
         )
@@ -212,7 +217,7 @@ class LateRows:
         for scope, sources in known.later:
             if not doubted and not any(scope.covers(spec) for spec in behind):
                 continue
-            # Of more refreshes than that the partitions stay behind, and are refreshed once more.
+            # Beyond MOST_BETWEEN refreshes their partitions stay behind and are refreshed once more.
             touched = "" if len(known.later) > MOST_BETWEEN else self._touched(sources, job_id)
             if not isinstance(touched, str):
                 behind = frozenset(spec for spec in behind if not scope.covers(spec))
@@ -221,17 +226,18 @@ class LateRows:
         return _Behind(specs=behind, doubted=doubted)
 
     def _all_in_doubt(self, reason: str, until: datetime) -> DoubtedPartitions:
-        """Return all partitions that some refresh wrote as partitions in doubt."""
-        found = self._written()
-        if found.specs is not None:
-            return DoubtedPartitions(scope=found, reason=reason)
+        """Return all partitions that any refresh wrote as partitions in doubt."""
+        written = self._written()
+        if written.specs is not None:
+            return DoubtedPartitions(scope=written, reason=reason)
         uncovered = scope_of(self.table, self.ledger.uncovered(self.table, until)).specs or frozenset()
         besides = Scope.of(uncovered - self._refreshed(uncovered, until))
         return DoubtedPartitions(scope=WHOLE, reason=reason).without(besides)
 
     def _written(self) -> Scope:
-        """Return the partitions that refreshes wrote; all if one wrote them,
-        or the history does not go back to the first.
+        """Return the partitions that refreshes wrote.
+
+        The whole table if one refresh wrote it all, or if the first refreshes have expired from the history.
         """
         specs: set[PartitionSpec] = set()
         for snapshot in self.engine.metadata.ancestors(self.metadata):
@@ -243,8 +249,8 @@ class LateRows:
         return WHOLE
 
     def _touched(self, sources: str, job_id: str) -> _Specs | str:
-        """Return the partitions with rows that changed between a vector, given as JSON, and now,
-        or why they are not known.
+        """Return the partitions with rows that changed since the vector *sources*, given as JSON, or why they
+        cannot be determined.
         """
         definition, since = self.table.definition, SourceVector.of_text(sources)
         query, names = query_of(definition), sorted(definition.date_formatters)
@@ -257,11 +263,11 @@ class LateRows:
         if strategy.way is Way.RECOMPUTE:
             return strategy.reason
         change = Maintenance(strategy=strategy, changes=changes, since=since, base=self.metadata.main or "")
-        found = self.engine.writes.touched_partitions(job_id, query, self.vector, change)
-        return frozenset(PartitionSpec.of(dict(zip(names, values, strict=True))) for values in found)
+        partitions = self.engine.writes.touched_partitions(job_id, query, self.vector, change)
+        return frozenset(PartitionSpec.of(dict(zip(names, values, strict=True))) for values in partitions)
 
     def _late(self, behind: _Specs, own: Scope, until: datetime) -> list[PartitionSpec]:
-        """Return those of *behind* that no refresh on schedule takes anyway and that the table has,
+        """Return the partitions of *behind* that the table has and no other scheduled refresh will take,
         newest first.
         """
         others = (
@@ -269,7 +275,7 @@ class LateRows:
             - (own.specs or frozenset())
             - (scope_of(self.table, self.table.failing).specs or frozenset())
         )
-        # The history of a table is long, and rows of the present day come all the time.
+        # Most changes touch only the current day; skip the long history then.
         others -= self._to_come(until) if others else frozenset()
         return sorted(self._refreshed(others, until), reverse=True) if others else []
 
@@ -281,10 +287,11 @@ class LateRows:
         return scope_of(self.table, points[1:]).specs or frozenset()
 
     def _refreshed(self, specs: _Specs, until: datetime) -> _Specs:
-        """Return those of *specs* that a refresh of them, or of the whole table, wrote, were it without rows.
+        """Return the partitions of *specs* that a refresh of them, or of the whole table, has covered, even
+        if they had no rows.
 
-        The whole table has no partition yet of a schedule time that no run has covered:
-        it may have been left out on purpose.
+        A refresh of the whole table does not count for schedule times that no run has covered: their
+        partitions may have been left out on purpose.
         """
         named, whole = set[PartitionSpec](), False
         for snapshot in self.engine.metadata.ancestors(self.metadata):
@@ -298,19 +305,19 @@ class LateRows:
         return (specs - uncovered) | named
 
 
-# Each refresh asks for hundreds of points, all but the last of which the one before it has asked for.
+# Each refresh asks for hundreds of points, and the previous refresh asked for all but the last of them.
 @lru_cache(maxsize=4_096)
 def _point_after(point: datetime, cadence: Cadence, zone: str) -> datetime:
     return cadence.grid(zone).after(point)
 
 
 def handling_of(definition: TableDefinition) -> str:
-    """Return what a table does about late rows."""
+    """Return how a table handles late rows: the value of `refresh.late-data`."""
     return definition.options.get(LATE_DATA, REFRESH)
 
 
 def late_obstacles(reader: ChangeReader, definition: TableDefinition) -> Mapping[str, str] | str:
-    """Return why late rows of a source are never known, by its name; a text if none of any source are."""
+    """Return why late rows cannot be detected, by source name; a text if they cannot be for any source."""
     query = reader.read_shape(query_of(definition))
     if isinstance(query, str):
         return query
@@ -342,7 +349,7 @@ def late_lines(reader: ChangeReader, definition: TableDefinition) -> tuple[str, 
 def late_warnings(
     reader: ChangeReader, identifier: TableIdentifier, definition: TableDefinition
 ) -> tuple[str, ...]:
-    """Warn of sources whose late rows are never known."""
+    """Warn about sources whose late rows cannot be detected."""
     if not definition.date_formatters or handling_of(definition) == IGNORE:
         return ()
     obstacles = late_obstacles(reader, definition)
@@ -355,11 +362,9 @@ def late_warnings(
 
 
 def known_of(history: Iterable[Snapshot], cleared: str | None) -> Known | str | None:
-    """Return what the history of a table says of late rows, newest first;
-    a text if it does not say anything any more.
+    """Return what *history*, newest first, records about late rows, or why it records nothing.
 
-    None: nothing has been refreshed that could be late.
-    No partition is in doubt up to the snapshot *cleared*.
+    None if nothing was refreshed that could be late. No partition was in doubt as of snapshot *cleared*.
     """
     later: list[tuple[Scope, str]] = []
     snapshots, is_cleared = iter(history), False
@@ -378,15 +383,16 @@ def known_of(history: Iterable[Snapshot], cleared: str | None) -> Known | str | 
                 doubted=NOT_DOUBTED if is_clear or snapshot.doubted is None else snapshot.doubted,
                 later=tuple(reversed(later)),
             )
-        # A compaction repeats what the snapshot before it says.
+        # A compaction repeats the summary of its predecessor.
         if (snapshot.scope, snapshot.sources) not in later[-1:]:
             later.append((snapshot.scope, snapshot.sources))
     return "the last refresh that looked for them is no longer in the table's history"
 
 
 def _repeats(compaction: Snapshot, before: Iterable[Snapshot], snapshot_id: str | None) -> bool:
-    """Return whether a snapshot, if it is one of a compaction, repeats what *snapshot_id* says;
-    *before* are those before it.
+    """Return whether *compaction* is a compaction that repeats the summary of *snapshot_id*.
+
+    *before* are its ancestors, newest first.
     """
     if not compaction.replace or snapshot_id is None:
         return False
@@ -395,8 +401,8 @@ def _repeats(compaction: Snapshot, before: Iterable[Snapshot], snapshot_id: str 
 
 
 def _first_of(refreshes: list[tuple[Scope, str]]) -> Known | None:
-    """Return what is known of a table that has only the partitions of *refreshes*, newest first,
-    none of which looked.
+    """Return the record for a table that has only the partitions of *refreshes*, newest first, none of which
+    searched.
     """
     if not refreshes:
         return None
@@ -411,10 +417,10 @@ def _doubted_text(doubted: DoubtedPartitions) -> str | None:
     return f"{_unknown(doubted.reason)}; in doubt: {doubted}" if doubted else None
 
 
-def _told(taken: list[PartitionSpec], left: list[PartitionSpec], handling: str) -> str | None:
-    """Return what is said of partitions with late rows: those that a run takes, and those that it leaves."""
+def _message(taken: list[PartitionSpec], left: list[PartitionSpec], handling: str) -> str | None:
+    """Return the message about late partitions that a run takes and leaves."""
     if handling == REPORT and left:
-        return f"{_late_rows(left)}; '{LATE_DATA}' = '{REPORT}' leaves them"
+        return f"{_late_rows_text(left)}; '{LATE_DATA}' = '{REPORT}' leaves them"
     if left and not taken:
         follow = plural(len(left), "partition with late rows follows", "partitions with late rows follow")
         return f"{len(left)} earlier {follow} in the next refresh: {named(left)}"
@@ -423,8 +429,8 @@ def _told(taken: list[PartitionSpec], left: list[PartitionSpec], handling: str) 
         if left
         else ""
     )
-    return f"{_late_rows(taken)}{rest}" if taken else None
+    return f"{_late_rows_text(taken)}{rest}" if taken else None
 
 
-def _late_rows(specs: list[PartitionSpec]) -> str:
+def _late_rows_text(specs: list[PartitionSpec]) -> str:
     return f"late rows in {len(specs)} earlier {plural(len(specs), 'partition')}: {named(specs)}"

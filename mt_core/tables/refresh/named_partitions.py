@@ -1,5 +1,5 @@
-"""The partitions that a statement names: listed values, and those values of a range that the table
-or its query has.
+"""The partitions that a statement names: listed values, and the values within a range that the table or its
+query has.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ MOST_NAMED = 5000
 def scope_named(
     services: TableServices, table: MaterializedTable, named: Mapping[str, PartitionValues]
 ) -> Scope:
-    """Return the scope of PARTITION (*named*), the whole table without;
-    raises DefinitionInvalid, RequestInvalid.
+    """Return the scope of PARTITION (*named*), or the whole table if nothing is named.
+
+    Raises DefinitionInvalid and RequestInvalid.
     """
     if not named:
         return WHOLE
@@ -42,7 +43,7 @@ def scope_named(
 def _values(
     services: TableServices, table: MaterializedTable, key: str, values: PartitionValues
 ) -> tuple[str, Sequence[str | None]]:
-    """Return the partition column that *key* means, and the values of it that *values* names."""
+    """Return the partition column that *key* names, and the values that *values* selects."""
     identifier, definition = table.identifier, table.definition
     if isinstance(values, ValueRange):
         for bound in (values.lower, values.upper):

@@ -1,5 +1,5 @@
-"""How an attempt ends: with an outcome for the ledger, or without a word because another
-worker holds its run.
+"""How an attempt ends: with an outcome for the ledger, or silently because another worker has claimed its
+run.
 """
 
 from __future__ import annotations
@@ -14,27 +14,27 @@ from mt_core.model.table import TableIdentifier
 from mt_core.tables.definition.shape import COLUMNS_CHANGED, with_way_out
 from mt_core.tables.settings import TIMEOUT_KEY
 
-# Spark's trace of a stack that overflowed has some hundred thousand characters.
+# The trace of a stack overflow in Spark has more than 100,000 characters.
 CAUSE_LENGTH = 20_000
 
 
 class GivenUp(Exception):
-    """The attempt does not hold its run any more: write nothing anywhere."""
+    """The attempt has lost its claim on the run, and must not write anything anywhere."""
 
 
 @dataclass(eq=False, kw_only=True)
 class RunEnded(Exception):
-    """The run ends: its status, and what the ledger records with it."""
+    """The run has ended with *status*; *changes* are the further columns that the ledger records."""
 
     status: RunStatus
     changes: Mapping[str, Any] = field(default_factory=dict)
 
 
 def is_of_query(error: MtError) -> bool:
-    """Whether *error* is one of the query, or of the data that it reads.
+    """Return whether *error* is caused by the query or by the data that it reads.
 
-    An error without a condition of Spark's, or with FAILED_JDBC and the like,
-    may be that of a source that is away.
+    An error without an error condition of Spark, or with one such as FAILED_JDBC, may come from a source that
+    is unavailable.
     """
     match error:
         case QueryFailed():
@@ -44,10 +44,10 @@ def is_of_query(error: MtError) -> bool:
 
 
 def timed_out(run: RefreshRun, table: TableIdentifier) -> RunEnded:
-    """Return the outcome of a run of *table* that took longer than it may."""
+    """Return the outcome of a run of *table* that exceeded its timeout."""
     seconds = (run.deadline - run.started_at).total_seconds() if run.deadline and run.started_at else 0
     text = (
-        f"Refresh of {table} took longer than {seconds:.0f} s and was ended; "
+        f"Refresh of {table} took longer than {seconds:.0f} s and was stopped; "
         f"make its query cheaper, or raise {TIMEOUT_KEY}, for this table with CREATE "
         f"OR ALTER MATERIALIZED TABLE … WITH ('{TIMEOUT_KEY}' = '…')."
     )

@@ -1,4 +1,15 @@
-"""Outlook: what a change of each source of a query would lead to, whatever it costs."""
+"""The refresh forecast: which strategy a change of each source would lead to, whatever the change costs.
+
+A refresh applies the changes of its sources to the rows that the table has, or recomputes them. Which it is
+depends on the query, on the kinds of the changes, on the types in which the table stores its columns, and on
+its options; no version or size is needed. So the same function, `strategy_for`, chooses the strategy of a run
+(which the change plan then compares with a recomputation by cost) and the forecasts that EXPLAIN, the
+warnings of CREATE and the check of `refresh.strategy` show: a forecast is what the next run would choose for
+a change of only that source.
+
+A strategy is rejected here if the rows that it has to look up are not stored as the query returns them: a
+rounded or uncomparable key column would leave stale rows in the table.
+"""
 
 from __future__ import annotations
 
@@ -17,14 +28,14 @@ from mt_core.tables.definition.shape import is_exact
 from mt_core.tables.engine import ChangeReader, ShapedQuery, SourceVector, SourceVersion
 from mt_core.tables.services import query_of
 
-# Types of partition columns whose values a text names exactly.
+# Types of partition columns whose values have exactly one text form.
 _NAMED = re.compile(r"string|tinyint|smallint|int|bigint|date|decimal\(.*\)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outlook:
-    """The strategies after a change of one source alone: rows that are appended,
-    and rows that are updated or deleted.
+class RefreshForecast:
+    """The strategies after a change of only this source: `appends` for appended rows, `rows` for updated or
+    deleted rows.
     """
 
     source: str
@@ -33,7 +44,7 @@ class Outlook:
 
     @property
     def is_maintained(self) -> bool:
-        """Whether some change is applied."""
+        """Whether at least one kind of change is applied instead of recomputing the table."""
         return {self.appends.way, self.rows.way} != {Way.RECOMPUTE}
 
 
@@ -45,7 +56,7 @@ def strategy_option(definition: TableDefinition) -> str:
 def strategy_for(
     query: ShapedQuery, changes: Mapping[str, SourceChange], definition: TableDefinition
 ) -> Strategy:
-    """Return how changes of sources, by their names, are applied to the rows of a table."""
+    """Return the strategy that applies *changes*, by source name, to the rows of a table."""
     choice = _chosen(query.shape, query, changes)
     obstacle = _inexact(choice, query, changes, definition) or _obstacle(choice, query, definition)
     if obstacle is not None and choice.way is Way.MERGE:
@@ -67,8 +78,9 @@ def _chosen(shape: QueryShape, query: ShapedQuery, changes: Mapping[str, SourceC
 def partitions_for(
     query: ShapedQuery, changes: Mapping[str, SourceChange], definition: TableDefinition
 ) -> Strategy | None:
-    """Return the strategy that replaces the partitions of a table which *changes* of sources touch;
-    None if there is none.
+    """Return the strategy that replaces the partitions which *changes* touch.
+
+    None if the table is not partitioned, or if its partitions cannot be computed from the changed rows.
     """
     stored = {column.name: column.type.lower() for column in definition.columns}
     if not definition.partition_keys or not all(
@@ -80,8 +92,8 @@ def partitions_for(
 
 
 def touched_by(query: ShapedQuery, changes: Mapping[str, SourceChange], names: Iterable[str]) -> Strategy:
-    """Return how the partitions by the columns *names* are found that *changes* of sources,
-    by their names, touch.
+    """Return the strategy that finds the partitions touched by *changes*, by source name; *names* are the
+    partition columns.
     """
     columns = [column.name for column in query.columns]
     positions = {column.lower(): position for position, column in enumerate(columns)}
@@ -95,13 +107,14 @@ def touched_by(query: ShapedQuery, changes: Mapping[str, SourceChange], names: I
 
 
 def by_reading(query: ShapedQuery, changes: Mapping[str, SourceChange]) -> dict[int, SourceChange]:
-    """Return changes of sources by the numbers of the places where *query* reads them."""
+    """Return *changes* by the position at which *query* reads each source, instead of by source name."""
     return {number: changes[source] for number, source in enumerate(query.readings) if source in changes}
 
 
 def _is_finer(query: ShapedQuery, choice: Strategy, partitions: Strategy) -> bool:
-    """Return whether keys tell fewer rows than their partitions;
-    columns with the lineage of another have its values.
+    """Return whether keys select fewer rows than their partitions.
+
+    They do not if each further key column has the lineage of a partition column, and so the same value.
     """
     lineages = [query.shape.lineage[position] for position in partitions.keys]
     return any(
@@ -113,10 +126,9 @@ def _is_finer(query: ShapedQuery, choice: Strategy, partitions: Strategy) -> boo
 def _inexact(
     choice: Strategy, query: ShapedQuery, changes: Mapping[str, SourceChange], definition: TableDefinition
 ) -> str | None:
-    """Return which sum of doubles *choice* would combine though it has to be exact; None if there is none.
+    """Return why *choice* would merge a sum of doubles that must be exact; None if it merges none.
 
-    A large value that is taken out leaves nothing of the small ones that were added to it,
-    so this is never done.
+    Deletes are never merged: subtracting a large value does not restore the digits that adding it had lost.
     """
     if choice.way is not Way.MERGE or choice.first is not None:
         return None
@@ -127,8 +139,10 @@ def _inexact(
 
 
 def _obstacle(choice: Strategy, query: ShapedQuery, definition: TableDefinition) -> str | None:
-    """Return why the table's stored rows are not those of the query that *choice* needs to find again;
-    None if they are.
+    """Return why *choice* cannot look up its rows: the table stores them differently from the query's
+    results.
+
+    None if it can.
     """
     stored = {column.name.lower(): column.type for column in definition.columns}
     match choice.way:
@@ -136,7 +150,7 @@ def _obstacle(choice: Strategy, query: ShapedQuery, definition: TableDefinition)
             used = looked_up = [query.columns[position] for position in choice.keys]
         case Way.MERGE:
             used = list(query.columns)
-            # First rows have no aggregates, and are not looked up.
+            # A strategy for first rows has no aggregates and looks up no keys.
             looked_up = [
                 each
                 for each, function in zip(used, choice.merge, strict=choice.first is None)
@@ -150,14 +164,14 @@ def _obstacle(choice: Strategy, query: ShapedQuery, definition: TableDefinition)
     if maps:
         return f"values of column {maps[0]} cannot be compared"
     rounded = [each.name for each in used if not is_exact(each.type, stored.get(each.name.lower(), ""))]
-    return f"column {rounded[0]} is stored in another type than the query gives" if rounded else None
+    return f"column {rounded[0]} is stored in another type than the query returns" if rounded else None
 
 
-def outlook_of(query: ShapedQuery, definition: TableDefinition) -> tuple[Outlook, ...]:
-    """Return the outlook of each source, in the order of the query."""
+def forecasts_of(query: ShapedQuery, definition: TableDefinition) -> tuple[RefreshForecast, ...]:
+    """Return the forecast of each source, in the order of the query."""
     appends, rows = SourceChange(kind=ChangeKind.APPENDS), SourceChange(kind=ChangeKind.ROWS)
     return tuple(
-        Outlook(
+        RefreshForecast(
             source=source,
             appends=strategy_for(query, {source: appends}, definition),
             rows=strategy_for(query, {source: rows}, definition),
@@ -169,24 +183,24 @@ def outlook_of(query: ShapedQuery, definition: TableDefinition) -> tuple[Outlook
 def outlook_lines(
     reader: ChangeReader, definition: TableDefinition, sources: Iterable[SourceVersion]
 ) -> dict[str, tuple[str, ...]]:
-    """Return for each source, by its name, what EXPLAIN says of changes to come."""
+    """Return the lines of EXPLAIN about future changes, by source name."""
     query = shaped_query(reader, definition)
     if isinstance(query, str):
         return {source.name: (f"any change:    {Way.RECOMPUTE}: {query}",) for source in sources}
-    # A table that computes all rows may still want to know what it could do.
+    # Users of 'full' still see what 'auto' would do.
     computes_all = strategy_option(definition) == FULL
 
-    def led_to(strategy: Strategy) -> str:
+    def shown(strategy: Strategy) -> str:
         return f"{Way.RECOMPUTE} ('{AUTO}' has {strategy})" if computes_all else str(strategy)
 
     return {
-        each.source: (f"appended rows: {led_to(each.appends)}", f"changed rows:  {led_to(each.rows)}")
-        for each in outlook_of(query, definition)
+        each.source: (f"appended rows: {shown(each.appends)}", f"changed rows:  {shown(each.rows)}")
+        for each in forecasts_of(query, definition)
     }
 
 
 def shaped_query(reader: ChangeReader, definition: TableDefinition) -> ShapedQuery | str:
-    """Return the shape of a table's query, or why no refresh on schedule applies a change."""
+    """Return the shape of a table's query, or the reason why scheduled refreshes never apply changes."""
     if definition.date_formatters:
         return "each schedule time refreshes the partitions of its date-formatters, all rows of them"
     return reader.read_shape(query_of(definition))
@@ -195,22 +209,22 @@ def shaped_query(reader: ChangeReader, definition: TableDefinition) -> ShapedQue
 def recomputed_warnings(
     reader: ChangeReader, identifier: TableIdentifier, definition: TableDefinition, vector: SourceVector
 ) -> tuple[str, ...]:
-    """Warn when a continuous refresh computes all rows again and again, with the reason."""
+    """Warn, with the reason, if a CONTINUOUS table recomputes all rows at each refresh."""
     if definition.refresh_mode is not RefreshMode.CONTINUOUS:
         return ()
     within = definition.interval.words
     if vector.unstable or vector.unversioned:
         why = (
             vector.unstable
-            or f"source {vector.unversioned[0]} has no versions, so that nobody can tell when it changes"
+            or f"source {vector.unversioned[0]} has no versions, so its changes cannot be detected"
         )
         return (f"{identifier} computes all rows every {within}: {why}.",)
     query = shaped_query(reader, definition)
     if strategy_option(definition) != FULL and not isinstance(query, str):
-        outlooks = outlook_of(query, definition)
-        if not outlooks or any(each.is_maintained for each in outlooks):
+        forecasts = forecasts_of(query, definition)
+        if not forecasts or any(each.is_maintained for each in forecasts):
             return ()
-        query = "; ".join(dict.fromkeys(each.appends.reason for each in outlooks))
+        query = "; ".join(dict.fromkeys(each.appends.reason for each in forecasts))
     why = query if isinstance(query, str) else f"its '{STRATEGY}' is '{FULL}'"
     return (
         f"{identifier} computes all rows after each change of a source, at most once within {within}: {why}.",
@@ -220,17 +234,17 @@ def recomputed_warnings(
 def refuse_unmaintainable(
     reader: ChangeReader, identifier: TableIdentifier, definition: TableDefinition
 ) -> None:
-    """Raise DefinitionInvalid for a table that is to apply changes at any cost, and could apply none."""
+    """Raise DefinitionInvalid for an 'incremental' table to which no change could ever be applied."""
     if strategy_option(definition) != INCREMENTAL:
         return
     query = shaped_query(reader, definition)
     if isinstance(query, str):
         reason = query
     else:
-        outlooks = outlook_of(query, definition)
-        if not outlooks or any(each.is_maintained for each in outlooks):
+        forecasts = forecasts_of(query, definition)
+        if not forecasts or any(each.is_maintained for each in forecasts):
             return
-        reason = "; ".join(dict.fromkeys(each.appends.reason for each in outlooks))
+        reason = "; ".join(dict.fromkeys(each.appends.reason for each in forecasts))
     raise DefinitionInvalid(
         f"Option {STRATEGY} of {identifier} cannot be '{INCREMENTAL}', since no change of a source could be "
         f"applied: {reason}. Use '{AUTO}' or '{FULL}', which compute all rows.",

@@ -1,13 +1,15 @@
-"""The publishes of one claim: decide, open, write, publish;
-and the close, after which none can land any more.
+"""The publishes of one claim: decide, open, write, publish; and the close, which excludes later commits.
 
-A refresh is one publish, a stretch of continuous refresh is many under one claim. The storage is changed by
-compare-and-set alone (`mt_core.model.fence`), so that each step either finds what the step before it left,
-or sees that somebody else has changed it: a newer claim, which ends this one quietly; another writer or
-a changed source, for which the publish begins again at *open*, at most `MAX_RESTARTS` times. What a step
-finds out is kept here until the next step uses it: the versions of the sources and the scope from *decide*,
-main from *open*, the snapshot from *write*. A step of its own, such as an audit of the staged rows, stands
-between *staged* and *publish*.
+A refresh publishes once; a continuous run publishes many batches under one claim. The storage is changed only
+by compare-and-set (`mt_core.model.fence`), so each step either finds the state that the previous step left,
+or detects that another process has changed it: a newer claim, which ends this one silently; or another writer
+or a changed source, after which the publish restarts at *open*, at most `MAX_RESTARTS` times, since a table
+that another writer changes all the time would never be published.
+
+The results of a step are attributes until the next step uses them: source versions and scope from *decide*,
+main from *open*, the snapshot from *write*. A publish of only some partitions, or of only what changed,
+succeeds only if main still has the rows it was computed for. A further step, such as an audit of the staged
+rows, fits between *staged* and *publish*.
 """
 
 from __future__ import annotations
@@ -69,15 +71,17 @@ def _never(_metadata: StorageMetadata) -> bool:
 
 
 class _Restart(Exception):
-    """The sources or main changed: start again from open."""
+    """The sources or main changed: restart at *open*."""
 
 
 class Publication:
-    """Publishes rows of the table of a claim, in one thread.
+    """Publishes rows of a claimed table, in one thread.
 
-    `publish` and `close` yield the name of every step just before it happens, and end by RunEnded
-    or GivenUp. *note* records facts of the run. The branch of a publish before, with which *goes_on*
-    agrees, needs no other open.
+    `publish` and `close` yield each step's name just before it happens, and end by raising RunEnded or
+    GivenUp.
+
+    *note* records facts about the run. If *goes_on* accepts the metadata, the branch of the previous publish
+    is reused without another *open*.
     """
 
     def __init__(
@@ -89,35 +93,34 @@ class Publication:
         self.writer = RefreshWriter(
             number=claimed.run.claim, branch=run_branch(claimed.run.run_id, claimed.run.attempt)
         )
-        # Whether an attempt may have opened, be it by a commit whose answer was lost:
-        # then only close excludes later commits.
+        # Whether an attempt may have opened, even by a commit whose response was lost:
+        # only close excludes later commits then.
         self._opened, self._must_close = False, claimed.run.attempt > 1
         self._base: str | None = None
-        # The storage as decide or write read it, on which nothing was committed yet:
-        # the next swap begins with it.
+        # The metadata as decide or write read it, before any commit; the next swap tries it first.
         self._known: StorageMetadata | None = None
         self._vector = SourceVector(sources=())
         self._scope: Scope = claimed.run.scope
-        # The partitions with late rows that stay behind at the vector; None where that is not known.
+        # The late partitions that this run leaves behind at its vector; None if unknown.
         self._left: Scope | None = None
-        # Those of which that is not known, before it wrote any.
+        # The partitions in doubt before this run writes any.
         self._doubted: DoubtedPartitions | None = None
-        # How what changed is applied to the rows of main as decide read it; None for a recomputation.
+        # How changes are applied to the rows of main as decide read it; None for a recomputation.
         self.maintenance: Maintenance | None = None
         self._in_vain: InVain | None = None
         self._reason, self._restarts = "", 0
-        # What is published next of a run that publishes several times; None for one that does so once.
+        # The number of the next batch; None for a run that publishes once.
         self.batch: int | None = None
-        # As it was at the claim.
+        # The definition at the time of the claim counts.
         self._query = query_of(claimed.table.definition)
 
     @property
     def way(self) -> Way:
-        """How the rows of the last publish were computed."""
+        """The strategy of the last publish."""
         return Way.RECOMPUTE if self.maintenance is None else self.maintenance.strategy.way
 
     def publish(self) -> Steps:
-        """Publish what the table is to show, as the next batch if the run publishes several."""
+        """Publish the current rows of the query, as the next batch if the run has batches."""
         self._opened, self._restarts = False, 0
         if lost := losses_of(self._run).too_many:
             raise RunEnded(
@@ -135,17 +138,18 @@ class Publication:
                 self._opened, self._restarts = False, self._restarts + 1
 
     def close(self, end: RunEnded) -> Generator[str, None, RunEnded]:
-        """Make sure that no commit of this run can land any more, and return its end:
-        that of a publish, if one has landed.
+        """Exclude further commits of this run and return how it ended.
+
+        A publish whose response was lost may turn out to have succeeded.
         """
-        # A publish drops the branch, but for that of batches.
+        # A publish drops its branch, except that of a continuous run.
         if self._must_close and (end.status is not RunStatus.SUCCEEDED or self.batch is not None):
             try:
                 yield from self._swap("close", self.writer.close)
             except RunEnded as published:
                 return published
             except StorageMissing:
-                pass  # a table that is not there cannot be published to any more
+                pass  # nothing can be published to a missing table
         return end
 
     @property
@@ -196,8 +200,9 @@ class Publication:
             raise RunEnded(status=RunStatus.CANCELED, changes={"reason": "cancelled by its requesters"})
 
     def _first_vector(self) -> SourceVector:
-        """Return what the query would read now; one that cannot be analysed, or reads this table,
-        ends the run.
+        """Return the current source vector.
+
+        The run ends if the query cannot be analysed or if it reads this table.
         """
         try:
             vector = self._engine.sources.read_vector(self._query)
@@ -211,7 +216,7 @@ class Publication:
     # --------------------------------------------------------------------------------------------------- open
 
     def _open(self) -> Steps:
-        """Fence older claims and make this attempt's branch at main."""
+        """Fence older claims and create this attempt's branch at main."""
         if self._known is not None and self._goes_on(self._known):
             self._base, self._opened = self._known.main, True
             return
@@ -226,7 +231,9 @@ class Publication:
         self._opened = True
 
     def _follow_compactions(self, metadata: StorageMetadata) -> None:
-        """Apply what changed to main as it is now, if that was only compacted since it was planned."""
+        """Rebase the planned maintenance onto main if only compactions have changed main since it was
+        planned.
+        """
         planned = self.maintenance
         if planned is not None and metadata.main is not None and self._has_rows_of(planned.base, metadata):
             self.maintenance = replace(planned, base=metadata.main)
@@ -263,7 +270,7 @@ class Publication:
 
     @contextmanager
     def _cancelable(self) -> Iterator[None]:
-        """End the run if its job was cancelled: by its requesters, or since it takes too long."""
+        """End the run if its Spark job was cancelled by its requesters or for exceeding the timeout."""
         try:
             yield
         except Canceled as error:
@@ -273,8 +280,10 @@ class Publication:
             raise
 
     def _maintained(self) -> Staged | None:
-        """Write what changed; None if main has other rows than it is applied to,
-        or if that fails or does not pay.
+        """Stage only what changed.
+
+        None if main does not have the rows that the changes apply to, or if applying them fails or does not
+        pay.
         """
         if self.maintenance is not None and self.maintenance.base == self._base:
             try:
@@ -283,7 +292,7 @@ class Publication:
                 self._in_vain = InVain(what=error.what, size=self.maintenance.changes.changed_bytes or 0)
                 self._note({"reason": f"{self._reason}; recomputed: {error}"})
             except QueryFailed as error:
-                # The rows of a change can fail where all rows do not: a recomputation finds out.
+                # A query can fail on changed rows where it succeeds on all rows, so recompute.
                 self._note({"reason": f"{self._reason}; recomputed since that failed: {error}"})
         self.maintenance = None
         return None
@@ -316,8 +325,8 @@ class Publication:
         )
 
     def _check_unpinned(self) -> bool:
-        """Where versions could not be pinned, check that they did not change;
-        return whether the vector is certain.
+        """Check that sources which could not be pinned did not change during the write; return whether the
+        vector is certain.
         """
         if not self._vector.unpinnable:
             return True
@@ -331,20 +340,19 @@ class Publication:
     # ------------------------------------------------------------------------------------------------ publish
 
     def _swap_main(self, staged: Staged) -> Steps:
-        snapshot_id, held = staged.snapshot.snapshot_id, staged.held
+        snapshot_id, pending = staged.snapshot.snapshot_id, staged.held
 
         def change(metadata: StorageMetadata) -> MetadataChange:
             self.writer.check_open(metadata)
             self._end_if_withdrawn()
-            if held is not None and metadata is not staged.metadata:
+            if pending is not None and metadata is not staged.metadata:
                 raise _Restart
             branch = self.writer.branch
-            if metadata.branches.get(branch) != (snapshot_id if held is None else self._base):
+            if metadata.branches.get(branch) != (snapshot_id if pending is None else self._base):
                 raise EngineError(
                     f"Branch {branch} of {self._identifier} was changed by another writer; refresh it again."
                 )
-            # What a compaction has done since open is lost, and its rows are those of the base:
-            # it gives way to a refresh.
+            # A compaction since open does not change rows, so the refresh may replace its result.
             needs_base = not self._scope.whole or self.maintenance is not None
             if needs_base and not self._has_rows_of(self._base, metadata):
                 if self._restarts >= MAX_RESTARTS:
@@ -355,7 +363,9 @@ class Publication:
                     )
                 raise _Restart
             goes_on = self.batch is not None
-            return self.writer.publish(metadata, self._publish_name, snapshot_id, held=held, goes_on=goes_on)
+            return self.writer.publish(
+                metadata, self._publish_name, snapshot_id, held=pending, goes_on=goes_on
+            )
 
         yield from self._swap("publish", change)
         yield "published"
@@ -364,7 +374,7 @@ class Publication:
     # --------------------------------------------------------------------------------------------------- swap
 
     def _swap(self, step: str, change: Callable[[StorageMetadata], MetadataChange]) -> Steps:
-        """Carry out a step of the fence, unless the run is published."""
+        """Carry out a step of the fence, unless the run is already published."""
 
         def unless_published(metadata: StorageMetadata) -> MetadataChange:
             self._end_if_published(metadata)

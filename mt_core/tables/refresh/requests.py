@@ -1,5 +1,14 @@
-"""Refresh requests and runs as requesters see them: manual statements, the refresh endpoint,
-waiting and cancelling.
+"""Refresh requests as requesters see them: manual refreshes, the refresh endpoint, waiting and cancelling.
+
+A request becomes a run of the ledger in one transaction, which checks the table and records the run, so that
+a request is either refused or survives a crash. The ledger decides whether the run is queued, coalesced into
+a waiting one, or attached to the earlier run of its request key; whatever it decides, the requester addresses
+its own run id, and `Ledger.shown` returns the outcome of the run that does the work.
+
+Requesters never touch a running attempt: they set flags in the ledger, and the attempt reads them between its
+steps. Only the Spark jobs of a run are cancelled directly, so that a long query ends soon. A table that is
+being resumed makes periodic requests wait a moment: its status is still SUSPENDED, and a tick that was
+skipped for that reason would be lost.
 """
 
 from __future__ import annotations
@@ -38,14 +47,17 @@ from mt_core.tables.table_commands import RefreshRequest
 from mt_core.tables.views.continuous_job import ContinuousJob
 from mt_core.tables.views.run_view import RunView
 
-# How many runs back a job is found by its id.
+# How many of the newest runs are searched for a job id.
 REMEMBERED_JOBS = 1000
-# How long the last batch of a continuous refresh may take to end once its table is suspended.
+# How long to wait for the last batch of a continuous run after its table was suspended.
 LAST_BATCH_S = 600.0
 
 
 class RefreshRequests:
-    """Implements `Runs`. Thread-safe. *suspend* suspends a table, with whom to name as the one who did so."""
+    """Implements `Runs`. Thread-safe.
+
+    *suspend* suspends a table; its second argument is recorded as the author.
+    """
 
     def __init__(self, services: TableServices, *, suspend: Callable[[TableIdentifier, str], object]) -> None:
         self._services, self.registry, self._suspend = services, services.registry, suspend
@@ -62,8 +74,8 @@ class RefreshRequests:
             run = self._run_of(table, request, tx.now())
             return services.ledger.request_in(tx, table, run)
 
-        # The tick that makes up for missed ones can overtake its RESUME:
-        # skipped as suspended, it would be lost.
+        # The scheduler's catch-up tick can arrive before its RESUME commits; skipped as suspended, it
+        # would be lost.
         run = services.signal.until(
             partial(in_transaction, services.registry, accept), services.settings.intent_wait_s
         )
@@ -82,7 +94,7 @@ class RefreshRequests:
         *,
         requested_by: str | None = None,
     ) -> RefreshRun:
-        """Queue what ALTER MATERIALIZED TABLE … REFRESH asks for."""
+        """Queue the run of an ALTER MATERIALIZED TABLE … REFRESH."""
         seen = self._services.intents.current(identifier)
         refuse_initializing(seen)
         refuse_refresh(seen, "REFRESH")
@@ -134,7 +146,7 @@ class RefreshRequests:
         scope = scope_of(table, [point])
         return replace(
             self._services.new_run(table, kind, now, scope=scope, requested_by=request.requested_by),
-            # The run of a point that is to come covers nothing.
+            # The run of a future point covers nothing.
             points=(point,) if has_come(point, now) else (),
             schedule_time=point,
             request_key=request.request_key,
@@ -159,7 +171,7 @@ class RefreshRequests:
     def cancel_run(self, run_id: str, attempt: int | None = None) -> RefreshRun:
         host = self._services.ledger.cancel(run_id, attempt)
         if host.status is RunStatus.RUNNING and host.job_id and self._services.ledger.withdrawn(host.run_id):
-            # An engine that was lost does no work any more, and the next claim of the run ends it.
+            # A lost engine has no job to cancel, and the next claim ends the run.
             with suppress(EngineUnavailable):
                 self._services.engine.jobs.cancel(host.job_id)
         self._services.signal.set()
@@ -185,7 +197,7 @@ class RefreshRequests:
         self._suspend(job.table, "STOP JOB")
 
     def last_version(self, job: ContinuousJob, timeout_s: float = LAST_BATCH_S) -> str:
-        """Return the snapshot that a stopped *job* has published last, once no batch of it runs any more."""
+        """Wait until the last batch of a stopped *job* has ended, and return the snapshot it published."""
 
         def ended(tx: Transaction) -> bool:
             table = get_table(tx, job.table)
@@ -194,15 +206,15 @@ class RefreshRequests:
 
         if not self._services.signal.wait(lambda: in_transaction(self.registry, ended), timeout_s):
             raise TableBusy(
-                f"Materialized table {job.table} is SUSPENDED, and its last batch goes on; "
-                f"once SHOW REFRESHES FOR {job.table} has its end, it has the snapshot too.",
+                f"Materialized table {job.table} is SUSPENDED, but its last batch is still running; "
+                f"SHOW REFRESHES FOR {job.table} shows its snapshot once it has ended.",
                 table=str(job.table),
             )
         return str(self._services.engine.metadata.load(job.table).main)
 
     @transactional
     def job(self, tx: Transaction, job_id: str) -> RunView | None:
-        # Read twice: an open run can be older than a thousand others.
+        # Two reads: an open run can be older than the newest REMEMBERED_JOBS.
         for statuses, limit in ((OPEN, None), (None, REMEMBERED_JOBS)):
             for run in tx.runs.newest(statuses=statuses, limit=limit):
                 if run.job_id == job_id:
@@ -211,8 +223,9 @@ class RefreshRequests:
 
 
 def identifier_of(text: str) -> TableIdentifier:
-    """Return the identifier in a refresh path: catalog.database.table, quoted or plain;
-    raises RequestInvalid.
+    """Return the identifier in a refresh path: catalog.database.table, quoted or plain.
+
+    Raises RequestInvalid.
     """
     try:
         parts = parse_name(text)
@@ -234,8 +247,8 @@ def _addressee(tx: Transaction, identifier: TableIdentifier, request: RefreshReq
     table = get_table(tx, identifier)
     if request.table_id and request.table_id != table.table_id:
         raise TableGone(
-            f"{table.identifier} was dropped and created again: it is {table.table_id} now, "
-            f"the request means {request.table_id}.",
+            f"{table.identifier} was dropped and recreated: its id is now {table.table_id}, "
+            f"but the request is for {request.table_id}.",
             table=str(table.identifier),
         )
     refuse_initializing(table)
@@ -244,22 +257,23 @@ def _addressee(tx: Transaction, identifier: TableIdentifier, request: RefreshReq
 
 
 def refuse_initializing(table: MaterializedTable) -> None:
-    """Raise TableInitializing while CREATE is under way."""
+    """Raise TableInitializing while CREATE is in progress."""
     if table.status is RefreshStatus.INITIALIZING:
         raise TableInitializing(
-            f"Materialized table {table.identifier} is being created since {table.created_at:%H:%M:%S}; "
+            f"Materialized table {table.identifier} is being created (since {table.created_at:%H:%M:%S}); "
             "try again soon.",
             table=str(table.identifier),
         )
 
 
 def _options_of(table: MaterializedTable, request: RefreshRequest) -> dict[str, str]:
-    """Return what a request's options and settings add to those of the table;
-    raises RequestInvalid for one it does not take.
+    """Return the options and settings that a request adds to the table's own.
+
+    Raises RequestInvalid for an option that a refresh does not accept.
     """
-    given = request.dynamic_options
-    # A workflow also sends the table's own, which were checked when they were set.
-    added = {key: value for key, value in given.items() if table.dynamic_options.get(key) != value}
+    sent = request.dynamic_options
+    # A workflow also sends the table's own options, which were checked when they were set.
+    added = {key: value for key, value in sent.items() if table.dynamic_options.get(key) != value}
     check_dynamic_options(added, f"dynamicOptions of a refresh of {table.identifier}")
     check_execution_config(request.execution_config, f"executionConfig of a refresh of {table.identifier}")
     return {**acting(added), **acting(request.execution_config)}

@@ -1,5 +1,6 @@
-"""Worker threads: they claim runs of the ledger, carry them out, renew their leases and those of commands,
-and recover the runs of lost processes."""
+"""Worker threads: they claim runs of the ledger, carry them out, renew the leases of runs and commands, and
+recover the runs of lost processes.
+"""
 
 from __future__ import annotations
 
@@ -23,13 +24,13 @@ Watch = Callable[[Claimed, str], None]
 
 
 def unwatched(_claimed: Claimed, _step: str) -> None:
-    """Watch nothing."""
+    """Ignore the step."""
 
 
 class Workers:
-    """`count` threads for runs and one for leases.
+    """Threads that carry out runs: *count* of them, and one that renews leases.
 
-    `watch` is called with the name of every step before it happens.
+    *watch* is called with the name of each step before it happens.
     """
 
     def __init__(self, services: TableServices, *, count: int, watch: Watch | None = None) -> None:
@@ -54,16 +55,16 @@ class Workers:
             loop.start()
 
     def end(self) -> None:
-        """Take no new run; those at work go on."""
+        """Stop claiming runs; running ones continue."""
         for loop in self._workers:
             loop.end()
         self._signal.set()
 
     def stop(self, timeout_s: float) -> None:
-        """Take no new run, let running ones finish for *timeout_s*;
-        the next start recovers those that did not.
+        """Stop claiming runs, and wait up to *timeout_s* for running ones to finish.
 
-        Harmless when they were never started. Leases are renewed until the last run has ended.
+        The next start recovers the rest. Leases are renewed until the last run has ended. Harmless if the
+        workers were never started.
         """
         deadline = time.monotonic() + timeout_s
         self.end()
@@ -73,7 +74,7 @@ class Workers:
         self._renewal.join(max(0.0, deadline - time.monotonic()))
 
     def run_next(self) -> bool:
-        """Claim one run and carry it out in this thread; False if there was none."""
+        """Claim one run and carry it out in this thread; return False if none was claimable."""
         claimed = self._claim() if self._engine.state.ready() else None
         if claimed is None:
             return False
@@ -87,11 +88,14 @@ class Workers:
         return True
 
     def _claim(self) -> Claimed | None:
-        """Claim a run, or none while it has to wait for others at work, or one of them has to be alone."""
-        asked, claimed = list[str](), None
+        """Claim a run that may begin next to the refreshes at work; None if there is none.
+
+        A run that must be alone waits until no other is at work, and the others wait for it.
+        """
+        candidates, claimed = list[str](), None
 
         def may_begin(run: RefreshRun) -> bool:
-            asked.append(run.run_id)
+            candidates.append(run.run_id)
             alone, elapsed = losses_of(run).must_be_alone, self._clock.elapsed()
             return self._at_work.begin(run.run_id, alone=alone, waits_as=_RUNS, elapsed=elapsed)
 
@@ -100,15 +104,16 @@ class Workers:
                 self._active[claimed.run.run_id] = claimed
             return claimed
         finally:
-            for run_id in asked if claimed is None else ():
+            for run_id in candidates if claimed is None else ():
                 self._at_work.end(run_id)
-            if not asked:
-                # The one that waited was cancelled, or its table dropped.
+            if not candidates:
+                # The run that waited to be alone was cancelled, or its table was dropped.
                 self._at_work.gives_up(_RUNS)
 
     def _end(self, claimed: Claimed) -> None:
-        """Let those go on that wait for the end of a run; harmless when called twice,
-        and once another thread has claimed it.
+        """Mark a run as ended, so that waiting ones can begin.
+
+        Harmless when called twice, and after another thread has claimed the run.
         """
         if self._active.get(claimed.run.run_id) is claimed:
             del self._active[claimed.run.run_id]
@@ -116,7 +121,7 @@ class Workers:
             self._signal.set()
 
     def _work(self) -> None:
-        """Carry out one run, or wait for one: until the ledger changes, or the workers stop."""
+        """Carry out one run, or sleep until the ledger changes or the workers stop."""
         self._signal.wait(
             lambda: any(loop.ending.is_set() for loop in self._workers) or self.run_next(), _IDLE_S
         )
@@ -128,11 +133,11 @@ class Workers:
             self._signal.set()
 
     def look_after(self, active: Iterable[Claimed]) -> None:
-        """Renew the leases of runs at work, and cancel the work of those that take longer than they may."""
+        """Renew the leases of *active* runs, and cancel the Spark jobs of runs that exceed their timeout."""
         for claimed in active:
             self._ledger.renew_lease(claimed)
             if self._ledger.is_overdue(claimed):
-                # The attempt finds out why it was cancelled, as it does when its requesters cancel.
+                # The attempt asks the ledger why its job was cancelled, as after a cancel by requesters.
                 self._engine.jobs.cancel(claimed.run.job_id or "")
 
     def _log_end(self, claimed: Claimed) -> None:

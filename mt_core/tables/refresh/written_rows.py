@@ -1,4 +1,4 @@
-"""Written rows: what the ledger records of the snapshot that a run published."""
+"""Row counts: the columns of the ledger that describe the snapshot of a run."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ _ONLY_ADD = frozenset({Way.NOTHING, Way.APPEND})
 
 
 def written_rows(snapshot: Snapshot) -> dict[str, Any]:
-    """Return how a run got its rows, how many it wrote, and what it read for that, as its snapshot tells it.
+    """Return strategy, row counts and bytes read of a run, from the summary of its snapshot.
 
-    A strategy that writes rows again cannot know which of them have other values now,
-    and one that deletes keys unseen not how many rows had them.
+    A count is None if the strategy cannot know it: one that rewrites rows does not compare values, and one
+    that deletes keys without looking them up does not count their rows.
     """
-    # A recomputation that did not read certain versions leaves its name out of the snapshot.
+    # A recomputation at uncertain versions has no strategy in its snapshot.
     way = Way(snapshot.strategy or Way.RECOMPUTE)
     return {
         "rows": snapshot.added_rows,

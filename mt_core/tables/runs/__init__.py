@@ -1,1 +1,1 @@
-"""Runs: the ledger of refreshes, and which schedule times each of them takes."""
+"""Runs: the ledger of refreshes, and the schedule times that each of them covers."""

@@ -1,9 +1,8 @@
-"""The refreshes at work in this process, of which one that must be alone has no other beside it.
+"""The refreshes at work in this process; one that must be alone excludes all others.
 
-A run of the ledger is at work from its claim to its end, a CONTINUOUS table during each batch: an idle
-stretch does nothing. One that has to be alone and finds others at work waits for their end; no other begins
-before it, for else it would wait for ever. It waits for `LONGEST_WAIT` at most, and begins beside the others
-then: one of them may hang.
+A run of the ledger is at work from its claim to its end, a CONTINUOUS table only during each batch. A refresh
+that must be alone waits for the others to end, and no other begins before it; else it might wait forever. It
+waits for `LONGEST_WAIT` at most and then begins anyway, since one of the others may hang.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ log = logging.getLogger(__name__)
 
 
 class AtWork:
-    """Names of refreshes; safe from any thread."""
+    """The names of the refreshes at work. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -26,10 +25,11 @@ class AtWork:
         self._waits_since = timedelta(0)
 
     def begin(self, name: str, *, alone: bool, waits_as: str, elapsed: timedelta) -> bool:
-        """Begin a refresh, unless it was, and return True; False if it has to wait for others to end.
+        """Begin a refresh and return True; return False if it has to wait for others to end.
 
-        *waits_as* is for whom all others wait then, until that begins a refresh or `gives_up`;
-        *elapsed* is the time by the clock.
+        *waits_as* is the name under which it waits: while it does, only that name may begin, until it does or
+        it calls `gives_up`. *elapsed* is the elapsed time of the clock. Harmless if the refresh has begun
+        already.
         """
         with self._lock:
             others = [each for other, each in self._alone.items() if other != name]
@@ -39,7 +39,7 @@ class AtWork:
                 if self._waiter is None:
                     self._waiter, self._waits_since = waits_as, elapsed
                     log.info(
-                        "%s has to be alone, and waits for %s", name, ", ".join(self._alone.keys() - {name})
+                        "%s must be alone and waits for %s", name, ", ".join(self._alone.keys() - {name})
                     )
                 if elapsed - self._waits_since < LONGEST_WAIT:
                     return False
@@ -52,7 +52,7 @@ class AtWork:
             self._alone.pop(name, None)
 
     def gives_up(self, waits_as: str) -> None:
-        """Wait no longer for a refresh of *waits_as* to begin; harmless if none waits."""
+        """Stop waiting as *waits_as*; harmless if it does not wait."""
         with self._lock:
             if self._waiter == waits_as:
                 self._waiter = None

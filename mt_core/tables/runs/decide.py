@@ -1,7 +1,8 @@
-"""The decision what a refresh must do, and why: pure, from main's history and the versions of the sources.
+"""The decision what a refresh must do and why: a pure function of main's history and the source versions.
 
-A scope is left out only if nothing can have changed: the nearest ancestor of main which wrote it is ours,
-carries the current source vector and the current fingerprint, and no other writer has committed since.
+A scope is skipped only if nothing can have changed: the nearest ancestor of main that wrote it belongs to
+this table's refreshes and has the current source vector and fingerprint, and no other writer has committed
+since.
 """
 
 from __future__ import annotations
@@ -18,16 +19,16 @@ from mt_core.model.storage import COLUMNS, COMMITTED, PIN, SCHEMA, Snapshot
 from mt_core.tables.engine import SourceVector
 
 REFRESH, SKIP, SUSPENDED, CONTINUOUS = "refresh", "skip", "suspended", "continuous"
-# A reason, or the names of the sources that changed.
+# A reason, or the names of the changed sources.
 _Why = str | tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """What has to be refreshed (`scope` None: nothing), and the reason as users read it.
+    """The scope to refresh (None: nothing), and the reason shown to users.
 
-    `base` is the snapshot whose rows the whole table has, if only sources changed since:
-    what changed can be applied to them.
+    `base` is a snapshot with all rows of the current definition, if only sources changed since: their changes
+    can be applied to it.
     """
 
     scope: Scope | None
@@ -48,12 +49,11 @@ def decide(
     history: Iterable[Snapshot],
     doubted: bool = False,
 ) -> Decision:
-    """Return the part of *scope* that has to be refreshed; *history* is main and its ancestors,
-    newest first, read lazily.
+    """Return the part of *scope* that has to be refreshed.
 
-    All of it has to be if it was *asked* for in any case, as the text says.
-
-    If the table's rows are *doubted*, those that a run got by applying changes have to be computed again.
+    *history* is main and its ancestors, newest first; it is read lazily. *asked* is the reason of a request
+    that refreshes all of *scope* in any case. If the table's rows are *doubted*, rows that a run computed by
+    applying changes are recomputed.
     """
     if asked is not None:
         return Decision(scope=scope, reason=asked)
@@ -80,7 +80,7 @@ def decide(
 
 @dataclass(slots=True, kw_only=True)
 class _Walk:
-    """Reads main's history once, as far as it is needed, and keeps what it has read."""
+    """A buffered walk over main's history, which is read once and only as far as needed."""
 
     rest: Iterator[Snapshot]
     doubted: bool
@@ -93,8 +93,9 @@ class _Walk:
             yield snapshot
 
     def why_changed(self, spec: PartitionSpec | None, vector: SourceVector, fingerprint: str) -> _Why | None:
-        """Return why *spec* (None: the whole table) has to be refreshed;
-        None or no sources if it is unchanged.
+        """Return why *spec* (None: the whole table) has to be refreshed.
+
+        None or an empty tuple if it is unchanged.
         """
         for snapshot in self._snapshots():
             if not snapshot.tells:
@@ -112,8 +113,8 @@ class _Walk:
         return "its last refresh is no longer in the table's history"
 
     def base(self, fingerprint: str) -> Snapshot | None:
-        """Return the newest snapshot that changed rows, if a run of this definition wrote all
-        of it at certain versions.
+        """Return the newest snapshot that changed rows, if one run of this definition wrote the whole table
+        at pinned versions.
         """
         newest = next((snapshot for snapshot in self._snapshots() if snapshot.tells), None)
         if newest is None or newest.scope is None or not newest.scope.whole or not newest.pinned:
@@ -122,8 +123,9 @@ class _Walk:
 
 
 def only_compacted(history: Iterable[Snapshot], since: str | None) -> bool:
-    """Return whether the newest of *history*, newest first, has the rows of snapshot *since*:
-    only compactions came after it.
+    """Return whether main has the rows of snapshot *since*: only compactions have followed it.
+
+    *history* is newest first.
     """
     for snapshot in history:
         if snapshot.snapshot_id == since or not snapshot.replace:
@@ -132,9 +134,7 @@ def only_compacted(history: Iterable[Snapshot], since: str | None) -> bool:
 
 
 def all_computed(history: Iterable[Snapshot]) -> bool:
-    """Return whether no row of main, whose *history* is given newest first, is the result of a change
-    that a run applied.
-    """
+    """Return whether every row of main was computed from all source rows, never by applying a change."""
     for snapshot in history:
         if snapshot.tells and snapshot.strategy not in (None, Way.RECOMPUTE):
             return False
@@ -144,7 +144,7 @@ def all_computed(history: Iterable[Snapshot]) -> bool:
 
 
 def has_same(then: SourceVector, now: SourceVector) -> bool:
-    """Return whether two vectors have the same rows, as far as their versions tell."""
+    """Return whether two vectors have the same rows, as far as their versions show."""
     return not _changed(then.to_json(), now.to_json())
 
 
@@ -162,9 +162,7 @@ def _difference(snapshot: Snapshot, vector: SourceVector, fingerprint: str) -> _
 
 
 def _text(reasons: Collection[_Why]) -> str:
-    """Return why partitions are refreshed in one text, which says of their sources together
-    how many changed.
-    """
+    """Return the reasons of all partitions in one text, with the number of changed sources."""
     texts = {reason for reason in reasons if isinstance(reason, str)}
     sources = sorted({source for reason in reasons if not isinstance(reason, str) for source in reason})
     if sources:
@@ -178,16 +176,16 @@ def _text(reasons: Collection[_Why]) -> str:
 
 
 def _is_same(then: Mapping[str, Any] | None, now: Mapping[str, Any] | None) -> bool:
-    """Return whether two entries of a source have the same rows, as far as their versions tell.
+    """Return whether two entries of a source have the same rows, as far as their versions show.
 
-    The snapshot that pins them and the time of its commit do not tell versions apart, nor do columns
-    that the query does not read; of those that it reads nothing is known where an earlier release
-    wrote one of the entries.
+    The pinned snapshot and the commit time do not distinguish versions, nor do columns that the query does
+    not read. The columns that it reads are unknown if an earlier release wrote one of the entries; the schema
+    counts then.
     """
     both = [entry for entry in (then, now) if entry is not None and entry["version"] is not None]
     known = all(COLUMNS in entry["version"] for entry in both if "uuid" in entry["version"])
-    left_out = {PIN, COMMITTED, SCHEMA if known else COLUMNS}
-    return bool(_without(then, left_out) == _without(now, left_out))
+    ignored = {PIN, COMMITTED, SCHEMA if known else COLUMNS}
+    return bool(_without(then, ignored) == _without(now, ignored))
 
 
 def _without(source: Mapping[str, Any] | None, left_out: Collection[str]) -> Any:

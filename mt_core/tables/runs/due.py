@@ -1,11 +1,11 @@
-"""Which grid points a table still has to cover, and the partitions they stand for: pure.
+"""The grid points that a table still has to cover, and the partitions they stand for. Pure functions.
 
-Every grid point since CREATE is due until a run that covers it is SUCCEEDED or SKIPPED. `covered_until` is a
-watermark: nothing up to it is due. Covered points after it are kept as spans, which end where a point is due:
-the cost of finding due points grows with the gaps, not with the age of the oldest one.
+Every grid point since CREATE is due until a run that covers it has SUCCEEDED or was SKIPPED. `covered_until`
+is a watermark: no point up to it is due. Covered points after it are stored as spans, which end where a point
+is due: the cost of finding due points grows with the number of gaps, not with the age of the oldest one.
 
-No point that is still to come is covered: no run can have read what the sources will have at its time.
-So once a clock that was ahead is put back, the points that come again are due again.
+A future point is never covered: no run can have read what the sources will have at its time. So after a clock
+that was ahead is set back, the points that come again are due again.
 """
 
 from __future__ import annotations
@@ -21,16 +21,14 @@ from mt_core.model.run import RefreshRun
 from mt_core.model.table import MaterializedTable, Span
 
 MAX_POINTS = 5000
-# How far a scheduler's clock may be ahead: a later point has not come.
+# How far a scheduler's clock may be ahead; later points are in the future.
 CLOCK_SKEW = timedelta(minutes=1)
 _TICK = timedelta(microseconds=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Share:
-    """The points one run takes, due ones newest first, and the next point, which is left
-    for a further run (None: nothing is).
-    """
+    """The due points that one run takes, newest first, and the first point left for a further run, if any."""
 
     points: tuple[datetime, ...]
     rest: datetime | None = None
@@ -52,9 +50,7 @@ def scope_of(table: MaterializedTable, points: Iterable[datetime]) -> Scope:
 def due_share(
     table: MaterializedTable, until: datetime, *, max_partitions: int, without: Collection[datetime] = ()
 ) -> Share:
-    """Return the newest due points up to *until*, as many as fit into *max_partitions* partitions,
-    and none of *without*.
-    """
+    """Return the newest due points up to *until*, except *without*, that fit into *max_partitions*."""
     return share_of(
         table, (point for point in _downwards(table, until) if point not in without), max_partitions
     )
@@ -63,8 +59,9 @@ def due_share(
 def share_of(
     table: MaterializedTable, points: Iterable[datetime], max_partitions: int, max_points: int = MAX_POINTS
 ) -> Share:
-    """Return the first of *points* that fit into so many partitions; one that stands for more,
-    by a cron, fits alone.
+    """Return the first of *points* that fit into *max_partitions* partitions.
+
+    A cron point that stands for more partitions than that gets a share of its own.
     """
     taken: list[datetime] = []
     partitions: set[PartitionSpec] = set()
@@ -79,7 +76,7 @@ def share_of(
 
 
 def points_between(table: MaterializedTable, after: datetime, until: datetime) -> list[datetime]:
-    """Return the latest points of the grid later than *after*, up to *until*, newest first."""
+    """Return the latest grid points after *after*, up to *until*, newest first; at most `MAX_POINTS`."""
     grid, points = _grid(table), list[datetime]()
     point = grid.at_or_before(until)
     while point > after and len(points) < MAX_POINTS:
@@ -89,21 +86,19 @@ def points_between(table: MaterializedTable, after: datetime, until: datetime) -
 
 
 def has_come(point: datetime, now: datetime) -> bool:
-    """Whether *point* has come, by the clock of the scheduler."""
+    """Return whether *point* is not in the future, allowing for the clock skew of schedulers."""
     return point <= now + CLOCK_SKEW
 
 
 def is_due(table: MaterializedTable, point: datetime) -> bool:
-    """Whether *point* is a grid point since CREATE that no run has covered."""
+    """Return whether *point* is a grid point since CREATE that no run has covered."""
     on_grid = _grid(table).at_or_before(point) == point
     covered = any(first <= point <= last for first, last in table.covered or ())
     return on_grid and point > table.covered_until and not covered
 
 
 def cover(table: MaterializedTable, points: Iterable[datetime]) -> MaterializedTable:
-    """Return the table with *points* covered, and `covered_until` moved over every point that is covered
-    without a gap.
-    """
+    """Return *table* with *points* covered, and `covered_until` advanced to the first gap."""
     grid, mark = _grid(table), table.covered_until
     on_grid = ((point, point) for point in points if grid.at_or_before(point) == point)
     spans = _joined(grid, (span for span in (*(table.covered or ()), *on_grid) if span[1] > mark))
@@ -114,16 +109,12 @@ def cover(table: MaterializedTable, points: Iterable[datetime]) -> MaterializedT
 
 
 def covered_by(table: MaterializedTable, covering: Iterable[RefreshRun]) -> MaterializedTable:
-    """Return a table of an earlier release, which stored no spans, with those of the runs *covering*
-    that are done.
-    """
+    """Return a table without spans, as earlier releases stored it, with those of the *covering* runs."""
     return cover(replace(table, covered=()), (point for run in covering for point in run.points))
 
 
 def without_to_come(table: MaterializedTable, now: datetime) -> MaterializedTable:
-    """Return *table* as if it had been created by *now*, with no point that is to come covered,
-    or failing.
-    """
+    """Return *table* as if it had been created by *now*, with no future point covered or failing."""
     latest = now + CLOCK_SKEW
     spans = table.covered and tuple(
         (first, min(last, latest)) for first, last in table.covered if has_come(first, now)
@@ -139,7 +130,7 @@ def without_to_come(table: MaterializedTable, now: datetime) -> MaterializedTabl
 
 
 def _joined(grid: Grid, spans: Iterable[Span]) -> Sequence[Span]:
-    """Return *spans* in order, those with no grid point between them as one."""
+    """Return *spans* in order, merging those without a grid point between them."""
     joined: list[Span] = []
     for first, last in sorted(spans):
         if joined and first <= grid.after(joined[-1][1]):

@@ -1,7 +1,7 @@
-"""Failures in a row: the schedule times of a table that failed by its query one after the other,
-until one succeeds. Pure.
+"""Failures in a row: schedule times of a table that failed because of its query, without a success between
+them. Pure functions.
 
-Of a CONTINUOUS table these are runs, which end at a batch that fails.
+For a CONTINUOUS table they are runs, since a failed batch ends its run.
 """
 
 from __future__ import annotations
@@ -16,10 +16,11 @@ _COUNTED = frozenset({RunKind.PERIODIC, RunKind.CONTINUOUS})
 
 
 def count_failures(settings: ManagerSettings, table: MaterializedTable, run: RefreshRun) -> MaterializedTable:
-    """Return *table* after the end of *run* with its last failures in a row.
+    """Return *table* with its failures in a row as the end of *run* leaves them.
 
     A schedule time counts once, however often it is tried; a run of several counts as the latest of them,
-    since each of the others is tried alone. What was lost or away neither counts nor ends the row.
+    since the others are retried one by one. Lost processes and unavailable sources neither count nor reset
+    the row.
     """
     before = () if run.status in DONE or run.recent else table.failed_times
     most = settings.suspend_after
@@ -30,8 +31,9 @@ def count_failures(settings: ManagerSettings, table: MaterializedTable, run: Ref
 
 
 def why_suspend(settings: ManagerSettings, table: MaterializedTable) -> str | None:
-    """Return what failed as often in a row as it may, in words; None if *table* goes on,
-    or is suspended already.
+    """Return why *table* must be suspended, in words.
+
+    None if it has not failed often enough in a row, or is suspended already.
     """
     most = settings.suspend_after
     if not most or len(table.failed_times) < most or table.status is not RefreshStatus.ACTIVATED:

@@ -1,8 +1,14 @@
-"""The run ledger: requests, claims, ends, cancels and recovery, each one transaction of the registry.
+"""The run ledger: requests, claims, ends, cancels and recovery, each in one transaction of the registry.
 
-The rules are those of the protocol (docs/decisions/0003-refresh-protocol.md): every write is guarded by run
-id, attempt, claim number and RUNNING; a request attaches to the run of its key, is coalesced into a run that
-is not claimed yet, or is queued.
+A run has one row, from its request to its end. What makes refreshes safe across processes is that every write
+of a worker is guarded by run id, attempt, claim number and the status RUNNING, so a worker whose lease was
+taken over can record nothing. The claim number, which each claim on a table raises, is also the epoch that
+fences the storage. The rules are those of docs/decisions/0003-refresh-protocol.md.
+
+A request attaches to the run with its request key, is coalesced into a run that is not claimed yet, or is
+queued. A coalesced request keeps its own row, so that its requester can wait for it and cancel it; the run
+that covers it is cancelled only when all its requesters have cancelled. The ledger object has no state of its
+own, and transactions mark at most `MOST_MARKED` runs, since they exclude each other.
 """
 
 from __future__ import annotations
@@ -33,9 +39,9 @@ _SET_ASIDE = frozenset({RunStatus.FAILED, RunStatus.CANCELED})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claimed:
-    """A run that this process holds, with its table as it was at the claim.
+    """A run that this process has claimed, with the table's definition at the time of the claim.
 
-    It takes longer than it may once the time `ends_by` has elapsed, None: never.
+    The run exceeds its timeout at elapsed time `ends_by`; None if it has no timeout.
     """
 
     run: RefreshRun
@@ -44,7 +50,7 @@ class Claimed:
 
 
 class Ledger:
-    """Reads and writes runs. Thread-safe: it keeps nothing itself."""
+    """Reads and writes runs. Thread-safe and stateless."""
 
     def __init__(
         self, registry: Registry, settings: ManagerSettings, new_id: Callable[[], str], clock: Clock
@@ -58,14 +64,16 @@ class Ledger:
     # ----------------------------------------------------------------------------------------------- requests
 
     def request_in(self, tx: Transaction, table: MaterializedTable, run: RefreshRun) -> RefreshRun:
-        """Attach *run* to the one with its key, skip, coalesce or queue it, in a transaction
-        that holds *table*; return what was recorded."""
+        """Record a request in a transaction that has locked *table*, and return the run that answers it.
+
+        *run* attaches to the run with its key, is skipped, coalesced or queued.
+        """
         if run.request_key:
             run, earlier = self._answered(tx, table, run)
             if earlier is not None:
                 return earlier
         if run.kind is RunKind.PERIODIC and table.status is RefreshStatus.SUSPENDED:
-            # It covers nothing and keeps no key: the same request after RESUME is a new one.
+            # It covers nothing and has no key, so that the same request after RESUME is a new one.
             run = run.advance(
                 RunStatus.SKIPPED,
                 request_key=None,
@@ -76,7 +84,7 @@ class Ledger:
                 finished_at=tx.now(),
             )
         elif run.kind is RunKind.PERIODIC and table.definition.refresh_mode is RefreshMode.CONTINUOUS:
-            # A tick that was sent before the table's mode changed: it needs no answer but this one.
+            # The scheduler sent this tick before the refresh mode changed.
             run = run.advance(
                 RunStatus.SKIPPED,
                 points=(),
@@ -93,10 +101,10 @@ class Ledger:
     def _answered(
         self, tx: Transaction, table: MaterializedTable, run: RefreshRun
     ) -> tuple[RefreshRun, RefreshRun | None]:
-        """Return *run* as its key leaves it, and the earlier run with the key if that one is the answer
-        to the request.
+        """Return *run* with its request recorded, and the earlier run with its key if that run answers the
+        request.
         """
-        # What was requested stays the same while the run grows by what it is coalesced with.
+        # The text of the request does not change when other requests are coalesced into the run.
         run = replace(
             run, request=f"{run.kind} {run.schedule_time.isoformat() if run.schedule_time else run.scope}"
         )
@@ -107,7 +115,7 @@ class Ledger:
             raise RequestKeyReused(
                 f"Idempotency-Key '{run.request_key}' belongs to another refresh of {table.identifier}: "
                 f"it was sent with {earlier.request}, now it is sent with {run.request}; "
-                "send another key with another request."
+                "use another key for another request."
             )
         status = _shown(tx, earlier).status
         ends = earlier.cancel_requested and status not in TERMINAL
@@ -115,7 +123,7 @@ class Ledger:
             attempt = run.request_attempt
             if attempt is None or attempt <= (earlier.request_attempt or 0):
                 return run, earlier
-            # The highest attempt is stored, so that a late cancel of an earlier one is recognised.
+            # The highest attempt is stored so that a late cancel of an earlier one can be ignored.
             attached = replace(earlier, request_attempt=attempt)
             tx.runs.replace(attached, expected=earlier)
             return run, attached
@@ -123,8 +131,7 @@ class Ledger:
             run, retry_of=earlier.run_id, scope=earlier.scope if run.kind is RunKind.MANUAL else run.scope
         )
         if earlier.status not in _SET_ASIDE:
-            # Covered by a run that failed, or about to end because it was cancelled:
-            # the new run needs its key.
+            # Covered by a failed run, or cancelled and about to end: the new run needs its key.
             tx.runs.replace(replace(earlier, request_key=None), expected=earlier)
         return retry, None
 
@@ -156,24 +163,23 @@ class Ledger:
     # -------------------------------------------------------------------------------------------------- claim
 
     def claim(self, may_begin: Callable[[RefreshRun], bool] = lambda _run: True) -> Claimed | None:
-        """Claim the oldest run that can run now; None if there is none.
+        """Claim the oldest run that can begin now; None if there is none.
 
-        Those that have to wait for others are marked so.
-
-        *may_begin* is asked for each run before it is claimed;
-        the first that may not begin yet keeps those after it waiting.
+        Runs that have to wait for upstream tables are marked so. *may_begin* is called for each run before it
+        is claimed; if it returns False, the runs behind that one wait too.
         """
         while True:
-            claimed, goes_on = self._claim_next(may_begin)
-            if claimed is not None or not goes_on:
+            claimed, try_again = self._claim_next(may_begin)
+            if claimed is not None or not try_again:
                 return claimed
 
     @transactional
     def _claim_next(
         self, tx: Transaction, may_begin: Callable[[RefreshRun], bool]
     ) -> tuple[Claimed | None, bool]:
-        """Return what was claimed, and whether to try again: a transaction marks some runs at most,
-        as others wait for its end.
+        """Return the claimed run, and whether to try again.
+
+        One transaction marks only some waiting runs, because others wait for its end.
         """
         if self._is_replaced(tx):
             return None, False
@@ -193,9 +199,7 @@ class Ledger:
 
     @transactional
     def begin_stretch(self, tx: Transaction, table_id: str) -> Claimed | None:
-        """Claim a CONTINUOUS table for a stretch of batches; None while anything else is open on it,
-        or it is not kept.
-        """
+        """Claim a CONTINUOUS table for a continuous run; None while another run or a command is open."""
         table = tx.tables.get(table_id)
         if (
             table is None
@@ -217,10 +221,9 @@ class Ledger:
 
     @transactional
     def note_batch(self, tx: Transaction, claimed: Claimed, changes: Mapping[str, Any]) -> str | None:
-        """Record *changes* on the stretch that *claimed* holds, as `note` does;
-        return why it has to end now, "" if it may go on.
+        """Record *changes* of a batch, as `note` does, and return why the continuous run has to end now.
 
-        None: it is not held any more.
+        "" if it may continue, None if the claim was lost.
         """
         run = _held(tx, claimed)
         if run is None:
@@ -236,7 +239,10 @@ class Ledger:
         return why_no_batch(table)
 
     def _is_replaced(self, tx: Transaction) -> bool:
-        """Whether another gateway has taken the registry, which this one notices when it renews its lease."""
+        """Return whether another gateway has taken over the registry.
+
+        This one would notice only when it next renews its lease.
+        """
         return successor(tx.gateways.all(), self._settings.owner, tx.now()) is not None
 
     def _claimed(self, tx: Transaction, table: MaterializedTable, run: RefreshRun) -> Claimed:
@@ -261,12 +267,12 @@ class Ledger:
 
     @transactional
     def held(self, tx: Transaction, claimed: Claimed) -> RefreshRun | None:
-        """Return the run as the ledger has it if *claimed* still holds it, else None."""
+        """Return the current row of the run if *claimed* still holds its lease, else None."""
         return _held(tx, claimed)
 
     @transactional
     def note(self, tx: Transaction, claimed: Claimed, changes: Mapping[str, Any]) -> bool:
-        """Record *changes* on a run that *claimed* holds; False if it does not hold it any more."""
+        """Record *changes* on a claimed run; return False if the claim was lost."""
         run = _held(tx, claimed)
         if run is not None:
             tx.runs.replace(replace(run, **changes), expected=run)
@@ -274,28 +280,28 @@ class Ledger:
 
     @transactional
     def renew_lease(self, tx: Transaction, claimed: Claimed) -> bool:
-        """Extend the lease of a held run; False if it is not held any more."""
+        """Extend the lease of a claimed run; return False if the claim was lost."""
         run = _held(tx, claimed)
         if run is not None:
             tx.runs.replace(replace(run, lease_until=tx.now() + self._settings.lease), expected=run)
         return run is not None
 
     def is_overdue(self, claimed: Claimed) -> bool:
-        """Whether the run takes longer than it may."""
+        """Return whether the run has exceeded its timeout."""
         return claimed.ends_by is not None and self._clock.elapsed() >= claimed.ends_by
 
     @transactional
     def withdrawn(self, tx: Transaction, run_id: str) -> bool:
-        """Whether every requester of the run has cancelled."""
+        """Return whether every requester of the run has cancelled."""
         return _withdrawn(tx, run_id)
 
     # ---------------------------------------------------------------------------------------------------- end
 
     @transactional
     def end(self, tx: Transaction, claimed: Claimed, status: RunStatus, changes: Mapping[str, Any]) -> bool:
-        """End a held run, and do what follows: watermark, rebuild, single retries.
+        """End a claimed run and apply the consequences: watermark, rebuild, single retries.
 
-        False if it is not held.
+        Return False if the claim was lost.
         """
         run = _held(tx, claimed)
         if run is None:
@@ -313,7 +319,7 @@ class Ledger:
 
     @transactional
     def release(self, tx: Transaction, claimed: Claimed, reason: str, loss: Loss = Loss.ALONE) -> None:
-        """Return a held run to the queue, since it lost Spark."""
+        """Return a claimed run to the queue after it has lost Spark."""
         run = _held(tx, claimed)
         if run is None:
             return
@@ -330,16 +336,15 @@ class Ledger:
 
     @transactional
     def recover(self, tx: Transaction) -> int:
-        """Return the runs of processes that were lost to the queue, and end waits without a cause;
-        return how many.
+        """Return the runs of lost processes to the queue, end needless waits, and return the number of both.
 
-        A gateway that could not renew its own lease for a moment is not lost:
-        it keeps its runs for as long as their leases last.
+        A gateway that could not renew its own lease for a moment is not lost: its runs count as lost only
+        when their own leases expire.
         """
         ours, now = self._settings.owner, tx.now()
         for run in tx.runs.newest(statuses=[RunStatus.RUNNING], kinds=frozenset(RunKind)):
             if run.lease_until is not None and run.lease_until > now + self._settings.lease:
-                # The clock was put back.
+                # The clock was set back.
                 tx.runs.replace(replace(run, lease_until=now + self._settings.lease), expected=run)
         lost = [
             run
@@ -354,10 +359,10 @@ class Ledger:
 
     @transactional
     def cancel(self, tx: Transaction, run_id: str, attempt: int | None = None) -> RefreshRun:
-        """Withdraw one requester; return the run that does its work, which ends when it has
-        no requester left.
+        """Withdraw one requester, and return the run that does its work.
 
-        Nothing changes if the requester, by its own count, has made a later attempt than *attempt* since.
+        That run ends when no requester is left. A cancel is ignored if it belongs to an earlier *attempt*
+        than the requester's latest, by the requester's own count.
         """
         run = tx.runs.get(run_id)
         if run is None:
@@ -380,16 +385,14 @@ class Ledger:
 
     @transactional
     def shown(self, tx: Transaction, run_id: str) -> RefreshRun | None:
-        """Return a run as its requester sees it: a COALESCED one with the outcome of the run
-        that covers it.
-        """
+        """Return a run as its requester sees it: a COALESCED one with the outcome of its covering run."""
         run = tx.runs.get(run_id)
         return _shown(tx, run) if run else None
 
     @transactional
     def uncovered(self, tx: Transaction, table: MaterializedTable, until: datetime) -> list[datetime]:
-        """Return the latest schedule times since CREATE, up to *until*, that no run has covered,
-        as far as the ledger goes back.
+        """Return the latest schedule times since CREATE, up to *until*, that no run in the ledger has
+        covered.
         """
         history = self._settings.refresh_history
         since = max(table.created_at, tx.now() - history) if history else table.created_at
@@ -398,9 +401,7 @@ class Ledger:
 
 
 def _with_doubted(table: MaterializedTable, run: RefreshRun) -> MaterializedTable:
-    """Return *table* with the partitions in doubt as they are after *run*,
-    which may not have looked for them.
-    """
+    """Return *table* with the partitions in doubt that *run* leaves, even if *run* did not search."""
     doubted = run.doubted if run.doubted is not None else table.doubted or NOT_DOUBTED
     if run.status is RunStatus.SUCCEEDED:
         doubted = doubted.without(run.scope)
@@ -435,7 +436,7 @@ def _held(tx: Transaction, claimed: Claimed) -> RefreshRun | None:
 
 
 def _host_of(tx: Transaction, run: RefreshRun) -> RefreshRun:
-    """Return the run that does the work of *run*: the one that covers it, else itself."""
+    """Return the run that does the work of *run*: the run that covers it, or *run* itself."""
     return tx.runs.get(run.covered_by or run.run_id) or run
 
 
@@ -457,15 +458,16 @@ def _withdrawn(tx: Transaction, run_id: str) -> bool:
 def why_no_batch(table: MaterializedTable) -> str:
     """Return why no batch of *table* may begin now, "" if one may."""
     if table.intent is not None:
-        return f"{table.intent.command} is under way"
+        return f"{table.intent.command} is in progress"
     if table.status is not RefreshStatus.ACTIVATED:
         return f"the table is {table.status}"
     return "" if table.definition.refresh_mode is RefreshMode.CONTINUOUS else "the refresh mode changed"
 
 
 def _give_back(tx: Transaction, run: RefreshRun, reason: str) -> None:
-    """Return a run to the queue; a stretch ends, since what it has not published yet is the work
-    of the next one.
+    """Return a run to the queue.
+
+    A continuous run is cancelled instead: the next one publishes what it has not published yet.
     """
     if run.kind is RunKind.CONTINUOUS:
         tx.runs.replace(run.advance(RunStatus.CANCELED, finished_at=tx.now(), reason=reason), expected=run)

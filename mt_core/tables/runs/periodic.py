@@ -1,10 +1,10 @@
-"""Periodic runs: the schedule times that a claim adds to them, and what follows when they end.
+"""Periodic runs: the schedule times that a claim adds to a run, and the runs that follow its end.
 
-When a run of several schedule times fails, that says nothing about each of them. One run for each follows,
-one after the other and behind all other work, until three in a row have failed alike: then the source is
-broken, not a partition. A point that failed alone is left out of the runs of others and retried behind each
-success, so that it delays no other and is refreshed once its cause is removed. No run follows one whose query
-is broken: each would fail alike, and all its schedule times stay due.
+The failure of a run with several schedule times does not show which of them failed. So one run for each
+follows, one after the other and behind all other work, until three in a row have failed alike: then the cause
+is a source, not a partition. A point that failed alone is excluded from later combined runs and retried
+behind each success, so that it delays no other and is refreshed once its cause is removed. No run follows one
+whose query is broken: each would fail alike, and all its schedule times stay due.
 """
 
 from __future__ import annotations
@@ -45,12 +45,13 @@ class PeriodicRuns:
     # -------------------------------------------------------------------------------------------------- claim
 
     def widened(self, tx: Transaction, table: MaterializedTable, run: RefreshRun) -> RefreshRun:
-        """Return *run* with all that is due when it is claimed; what does not fit into it is queued
-        as a further run.
+        """Return *run* with all points that are due at its claim.
+
+        Those beyond the partition limit are queued as a further run.
         """
         if run.kind is not RunKind.PERIODIC:
             return run
-        # A point that is to come was requested before the clock was put back.
+        # A future point was requested before the clock was set back.
         run = replace(run, points=tuple(point for point in run.points if has_come(point, tx.now())))
         if run.solo:
             return run
@@ -71,16 +72,16 @@ class PeriodicRuns:
     # ---------------------------------------------------------------------------------------------------- end
 
     def ended(self, tx: Transaction, table: MaterializedTable, run: RefreshRun) -> MaterializedTable:
-        """Queue what has to follow the end of *run*, and return the table as it leaves it."""
+        """Queue the runs that must follow the end of *run*, and return the table as it leaves it."""
         table = _marked(tx, table, run)
         if run.kind is not RunKind.PERIODIC or not run.points or not table.definition.date_formatters:
             return table
         if run.status is RunStatus.FAILED and run.broken:
             return table
-        # Also one with partitions of late rows, which may be those that fail: it is repeated without them.
+        # A run that took late partitions too is repeated without them: they may be the ones that fail.
         several = len(run.points) > 1 or (not run.solo and run.scope != scope_of(table, run.points))
         if run.status is RunStatus.FAILED and several:
-            # Those that failed alone before are tried in turn, whatever their age.
+            # Points that failed alone before come last.
             first = [point for point in table.failing if point in run.points]
             others = set(run.points).difference(first)
             self._queue_next(tx, table, run, (*sorted(others, reverse=True), *first), alike=0)
@@ -101,8 +102,9 @@ class PeriodicRuns:
         *,
         alike: int,
     ) -> None:
-        """Queue a refresh of the first of *points* that is due, with the others to follow;
-        or let them follow one that waits.
+        """Queue a single run for the first due point of *points*, with the others to follow.
+
+        If a single run is queued already, the points are added behind its own.
         """
         due = [point for point in points if is_due(table, point)]
         waiting = next((each for each in tx.runs.queued(table.table_id) if each.solo), None)
@@ -116,7 +118,7 @@ class PeriodicRuns:
             tx.runs.insert(replace(after, error_before=_without_digits(run.error) if alike else None))
 
     def _queue_failing(self, tx: Transaction, table: MaterializedTable, run: RefreshRun) -> None:
-        """Try the points again that failed alone, together and behind all other work."""
+        """Queue one retry of all points that failed alone, behind all other work."""
         again = share_of(table, table.failing, self.max_partitions, max_points=self.max_partitions).points
         if again and not any(each.solo for each in tx.runs.queued(table.table_id)):
             retry = self._run(table, again, tx.now(), options=run.options)
@@ -143,41 +145,41 @@ class PeriodicRuns:
 
 
 def with_spans(tx: Transaction, table: MaterializedTable) -> MaterializedTable:
-    """Return *table* with its covered spans, which a release before they were kept left to the ledger."""
+    """Return *table* with its covered spans, which an earlier release left to the ledger."""
     if table.covered is not None:
         return table
     return covered_by(table, tx.runs.covering(table.table_id, table.covered_until))
 
 
 def _marked(tx: Transaction, table: MaterializedTable, run: RefreshRun) -> MaterializedTable:
-    """Return the table with what *run* covered, rebuilt, or failed to refresh alone."""
+    """Return *table* with the points that *run* covered, its rebuild, and the points that failed alone."""
     marked = table
     if run.status in DONE:
         if table.definition.date_formatters and run.points:
             marked = without_to_come(cover(with_spans(tx, marked), run.points), tx.now())
-        # An upgrade may have given the query of the table another text, and so another fingerprint.
+        # An upgrade may have changed the text of the query, and with it the fingerprint.
         computed = run.fingerprint in (table.rebuild_due, fingerprint_of(table.definition))
-        # A run that began before the doubt does not know of it.
+        # A run that began before the doubt arose may still have applied changes.
         trusted = table.doubt is None or run.kind is RunKind.REBUILD or run.strategy == Way.RECOMPUTE
         if run.scope.whole and table.rebuild_due is not None and computed and trusted:
             marked = replace(marked, rebuild_due=None, doubt=None)
     failing = [point for point in marked.failing if point not in run.points or run.status not in DONE]
     if run.solo and len(run.points) == 1 and run.status is RunStatus.FAILED and not run.broken:
         failing = [*(point for point in failing if point not in run.points), *run.points]
-    # Without date-formatters each refresh is one of the whole table: no point can fail alone any more.
+    # Without date-formatters every refresh covers the whole table, and no point fails alone.
     due = tuple(point for point in failing if table.definition.date_formatters and is_due(marked, point))
     return marked if due == marked.failing else replace(marked, failing=due)
 
 
 def _alike(run: RefreshRun) -> int:
-    """Return how many runs of single points have failed with one error in a row, *run* the last of them."""
+    """Return how many single runs up to *run* have failed in a row with the same error."""
     if run.status is not RunStatus.FAILED:
         return 0
     return run.alike + 1 if run.error_before == _without_digits(run.error) else 1
 
 
 def _without_digits(error: str | None) -> str:
-    """Return the part of an error that differs between causes, when each error names its partition,
-    snapshot or attempt.
+    """Return *error* without digits, which name its partition, snapshot or attempt; the rest identifies the
+    cause.
     """
     return _DIGITS.sub("", error or "")

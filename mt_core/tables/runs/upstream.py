@@ -1,8 +1,8 @@
-"""Upstream: the materialized tables that a table reads, and for the runs of which a periodic run of it waits.
+"""Upstream: the materialized tables that a table reads, for whose runs a periodic run waits.
 
-A schedule time is waited for while a run of it is open, and from its passing until it is requested, since a
-scheduler sends the ticks of one instant in any order. Points that failed alone do not keep others waiting,
-nor does a table that no schedule keeps.
+A schedule time of an upstream table is awaited while a run of it is open, and from its instant until it is
+requested, since a scheduler sends the ticks of one instant in any order. Points that failed alone are not
+awaited, nor are tables without a schedule.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from mt_core.tables.settings import ManagerSettings, upstream_wait_of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Upstream:
-    """Finds waits in one transaction, in which it reads what each table says once."""
+    """Determines waits within one transaction, and caches what it reads of each table."""
 
     tx: Transaction
     settings: ManagerSettings
@@ -33,8 +33,8 @@ class Upstream:
     _requested: dict[str, tuple[Set[datetime], datetime | None]] = field(default_factory=dict)
 
     def with_wait(self, table: MaterializedTable, run: RefreshRun) -> RefreshRun:
-        """Return *run*, which no worker has claimed yet, with the runs that it has to wait for now,
-        and until when at most.
+        """Return *run*, which must not be claimed yet, with the runs that it has to wait for now and the
+        deadline of that wait.
         """
         if run.kind is not RunKind.PERIODIC or run.claim or run.schedule_time is None:
             return run
@@ -57,10 +57,9 @@ class Upstream:
         return self._tables[source]
 
     def _is_at_version(self, table: MaterializedTable, source: str) -> bool:
-        """Whether *table*, when it was refreshed last, read *source* only at versions of its query's
-        own text.
+        """Return whether *table*, at its last refresh, read *source* only at versions written in its query.
 
-        The sources of a definition have no versions, but those of a run's vector do.
+        The sources of a definition have no versions, but those in a run's vector do.
         """
         done = self.tx.runs.newest(table_id=table.table_id, statuses=DONE, limit=1)
         if not done or done[0].fingerprint != fingerprint_of(table.definition):
@@ -69,20 +68,18 @@ class Upstream:
         return source not in names and read_source(source)[0] in {read_source(name)[0] for name in names}
 
     def _open_point(self, table: MaterializedTable, until: datetime) -> datetime | None:
-        """Return the latest schedule time up to *until* for which the schedule of *table* still has
-        to refresh it, if any.
-        """
+        """Return the latest schedule time up to *until* that *table* still has to cover, if any."""
         waiting, requested = self._requests_of(table)
         if points := {point for point in waiting if point <= until}:
             return max(points)
         passed = table.definition.grid().at_or_before(until)
-        # A status that was set later than now was set before the clock was put back.
+        # A status time in the future dates from before the clock was set back.
         if passed <= table.status_at <= self.tx.now() or not is_due(table, passed):
             return None
         return passed if requested is None or requested < passed else None
 
     def _requests_of(self, table: MaterializedTable) -> tuple[Set[datetime], datetime | None]:
-        """Return the points of open runs which have not failed alone, and the latest point of any run."""
+        """Return the points of open runs, without those that failed alone, and the latest requested point."""
         if table.table_id not in self._requested:
             runs = self.tx.runs.newest(table_id=table.table_id, statuses=OPEN)
             points = {point for run in runs if run.kind is RunKind.PERIODIC for point in run.points}
@@ -92,60 +89,55 @@ class Upstream:
 
 
 def wake(tx: Transaction, table_id: str) -> None:
-    """Let the runs that wait for those of a table be looked at again."""
+    """End the waits for runs of a table, so that the next claim evaluates them again."""
     _wake(tx, lambda run: table_id in run.waits_for)
 
 
 def wake_needless(tx: Transaction) -> int:
-    """Let the runs be looked at again that wait for a table which is not refreshed by schedule any more;
-    return how many.
-    """
+    """End the waits for tables that no schedule refreshes anymore; return how many."""
     awaited = {table_id for run in tx.runs.waiting() for table_id in run.waits_for}
     idle = {table_id for table_id in awaited if not is_scheduled(tx.tables.get(table_id))}
     return _wake(tx, lambda run: not idle.isdisjoint(run.waits_for)) if idle else 0
 
 
 def wake_put_back(tx: Transaction) -> int:
-    """Let the runs wait from now that were requested before the clock was put back; return how many."""
+    """Restart the waits of runs that were requested before the clock was set back; return how many."""
     now = tx.now()
-    found = [run for run in tx.runs.waiting() if run.requested_at > now and run.waits_until is not None]
-    for run in found:
+    runs = [run for run in tx.runs.waiting() if run.requested_at > now and run.waits_until is not None]
+    for run in runs:
         assert run.waits_until is not None
         wait = run.waits_until - run.requested_at
         tx.runs.replace(replace(run, requested_at=now, waits_until=now + wait), expected=run)
-    return len(found)
+    return len(runs)
 
 
 def is_scheduled(table: MaterializedTable | None) -> bool:
-    """Whether schedule times come for a table; None is one that is not there."""
+    """Return whether a schedule refreshes *table*; False for None, a table that does not exist."""
     if table is None or table.status is not RefreshStatus.ACTIVATED:
         return False
     return table.definition.refresh_mode is RefreshMode.FULL
 
 
 def materialized(tx: Transaction, source: str) -> MaterializedTable | None:
-    """Return the materialized table that *source*, as a source vector names it, is;
-    None for any other source.
-    """
+    """Return the materialized table with the source name *source*; None for any other source."""
     identifier = table_in(source)
     return None if identifier is None else tx.tables.named(identifier)
 
 
 def table_in(source: str) -> TableIdentifier | None:
-    """Return the identifier that a materialized table has if *source*, as a source vector names it, is one.
+    """Return the identifier of a table with the source name *source*; None if it cannot be one.
 
-    A table that a query reads at a version of its own text is none:
-    no refresh of the table changes what the query reads.
+    A table that a query reads at a version written in its text does not count: no refresh of the table
+    changes what the query reads.
     """
     parts, version = read_source(source)
     return qualify(parts, parts[0], parts[1:-1]) if len(parts) > 2 and not version else None
 
 
 def read_source(source: str) -> tuple[Name, bool]:
-    """Return the name of the table in *source*, as a source vector names it,
-    and whether a version follows the name.
+    """Return the table name in the source name *source*, and whether a version follows it.
 
-    What is no name, such as files by their path, has no parts.
+    A source without a name, such as files by path, has no name parts.
     """
     cursor = TokenCursor(source)
     try:
@@ -156,8 +148,8 @@ def read_source(source: str) -> tuple[Name, bool]:
         return (), False
 
 
-def _wake(tx: Transaction, wanted: Callable[[RefreshRun], bool]) -> int:
-    found = [run for run in tx.runs.waiting() if wanted(run)]
-    for run in found:
+def _wake(tx: Transaction, should_wake: Callable[[RefreshRun], bool]) -> int:
+    runs = [run for run in tx.runs.waiting() if should_wake(run)]
+    for run in runs:
         tx.runs.replace(replace(run, waits_until=None), expected=run)
-    return len(found)
+    return len(runs)

@@ -1,5 +1,5 @@
-"""The periodic check: compares tables to which changes were applied with their queries,
-and ends that where rows differ.
+"""The periodic check: it compares tables that were refreshed by applying changes with their queries, and
+stops applying changes to a table whose rows differ.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ _PUBLISHES = (RunStatus.SUCCEEDED, RunStatus.RUNNING)
 
 
 def check_tables(services: TableServices) -> list[str]:
-    """Compare each table whose check is due, one after the other; return what was found, in words."""
-    found: list[str] = []
+    """Compare each table whose check is due, one after the other, and return the results in words."""
+    results: list[str] = []
     for table in on_each_page(services.registry, partial(_due, services)):
-        attempt(f"check of {table.identifier}", partial(_check, services, table, found))
-    return found
+        attempt(f"check of {table.identifier}", partial(_check, services, table, results))
+    return results
 
 
 def _due(
@@ -58,8 +58,9 @@ def _is_due(services: TableServices, tx: Transaction, table: MaterializedTable) 
 
 
 def _has_applied(tx: Transaction, table: MaterializedTable, since: datetime) -> bool:
-    """Return whether a refresh since then has computed the rows by what had changed:
-    a recomputation proves nothing.
+    """Return whether a refresh has applied changes since that instant.
+
+    A recomputation needs no check.
     """
     for run in tx.runs.newest(table_id=table.table_id, statuses=_PUBLISHES, limit=_RECENT):
         if run.published_at is not None and run.published_at < since:
@@ -69,12 +70,12 @@ def _has_applied(tx: Transaction, table: MaterializedTable, since: datetime) -> 
     return False
 
 
-def _check(services: TableServices, table: MaterializedTable, found: list[str]) -> None:
+def _check(services: TableServices, table: MaterializedTable, results: list[str]) -> None:
     verification = Verification(services=services, table=table, job_id=services.new_id(), in_buckets=True)
     try:
         verified = verification.run()
         if not verified.equal:
-            # Every row, which takes longer: sums of hashes do not say how many differ.
+            # Compare rows, which takes longer: hash sums do not show how many differ.
             verified = replace(verification, job_id=services.new_id(), in_buckets=False).run()
     except (Canceled, EngineUnavailable, StorageMissing):
         return
@@ -83,13 +84,13 @@ def _check(services: TableServices, table: MaterializedTable, found: list[str]) 
         log.warning("%s was not checked: %s", table.identifier, error, extra={"action": "check_failed"})
         return
     if verified.equal:
-        found.append(f"{table.identifier} has the rows of its query: {verified.certificate.reason}")
+        results.append(f"{table.identifier} has the rows of its query: {verified.certificate.reason}")
         return
     if not in_transaction(services.registry, lambda tx: _compute_again(services, tx, table, verified)):
         return
     services.signal.set()
     follows = (
-        "No change is applied to it, and all its rows are computed at each refresh, "
+        "Each refresh recomputes all its rows, instead of applying changes, "
         f"until ALTER MATERIALIZED TABLE {table.identifier} RESUME."
         if verified.foreign is None
         else f"Another writer committed snapshot {verified.foreign}; all its rows are computed again."
@@ -106,9 +107,10 @@ def _check(services: TableServices, table: MaterializedTable, found: list[str]) 
 def _compute_again(
     services: TableServices, tx: Transaction, seen: MaterializedTable, verified: Verified
 ) -> bool:
-    """Request all rows of a table, to which no more changes are applied unless another writer has changed it.
+    """Request a rebuild of a table whose rows differ, and stop applying changes to it.
 
-    Return False if its definition is another one by now.
+    If another writer has changed the table, changes are applied again afterwards. Return False if its
+    definition has changed.
     """
     table = tx.tables.get(seen.table_id)
     if (

@@ -1,9 +1,9 @@
-"""Compaction: small files of a storage table, and those with deletes, become few large ones; its rows stay.
+"""Compaction: small files of a storage table, and files with deletes, are rewritten as fewer large ones.
 
-It takes no claim and delays nobody (docs/decisions/0035-compaction.md). The files are written on a branch,
-which the next refresh that opens the table drops, and published by compare-and-set: a compaction that meets
-such a refresh is given up. The batches of a continuous table leave the branch; the files are then put in
-place of the old ones as main is since.
+It takes no claim and delays no refresh (docs/decisions/0035-compaction.md). The files are written on a
+branch, which the next refresh that opens the table drops, and published by compare-and-set: a compaction that
+loses to such a refresh is abandoned. The batches of a continuous run leave the branch; the compacted files
+then replace the old ones in the main of that time.
 """
 
 from __future__ import annotations
@@ -36,11 +36,10 @@ def compact(
     holds: str | None = None,
     turn: AbstractContextManager[object] | None = None,
 ) -> RefreshRun | None:
-    """Compact *table* if it has too many small or delete files, and return the row of the ledger;
-    None if nothing was done.
+    """Compact *table* if it has too many small or delete files, and return the row of the ledger, else None.
 
-    *holds* is the branch of the caller, who has the table open and writes only while he holds *turn*:
-    the compaction takes it when it begins and when it publishes. Raises EngineUnavailable.
+    *holds* is the branch of a caller who has the table open and writes only while it holds *turn*; the
+    compaction takes *turn* when it begins and when it publishes. Raises EngineUnavailable.
     """
     try:
         fragments = too_many(services, table, holds=holds)
@@ -60,8 +59,9 @@ def compact(
 def too_many(
     services: TableServices, table: MaterializedTable, *, holds: str | None = None
 ) -> Fragments | None:
-    """Return the files that a compaction of *table* would take away; None if they are few,
-    or another than *holds* has it open.
+    """Return the files that a compaction of *table* would remove.
+
+    None if they are within the limits, or if a branch other than *holds* is open.
     """
     metadata = services.engine.metadata.load(table.identifier)
     if set(run_branches(metadata.branches)) - {holds} or not _may_have_many(services, metadata):
@@ -71,7 +71,7 @@ def too_many(
 
 
 def _may_have_many(services: TableServices, metadata: StorageMetadata) -> bool:
-    """Whether the summary of main lets the files be worth counting."""
+    """Return whether the summary of main shows enough files to make counting them worthwhile."""
     newest = next(iter(services.engine.metadata.ancestors(metadata)), None)
     return newest is not None and _are_many(services.settings, newest.data_files, newest.delete_files)
 
@@ -83,7 +83,7 @@ def _are_many(settings: ManagerSettings, small_files: int, delete_files: int) ->
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Compaction:
-    """One compaction of main as it is when the writing begins."""
+    """One compaction of main, as it is when the writing begins."""
 
     services: TableServices
     table: MaterializedTable
@@ -135,8 +135,8 @@ class _Compaction:
         return run
 
     def _published(self, base: str | None, rewrite: Rewrite, staged: Staged) -> Staged | None:
-        """Make the branch main; None if a refresh has opened the table since,
-        or has changed what was written anew.
+        """Make the branch main; return None if a refresh has opened the table since, or has changed the
+        rewritten files.
         """
         engine, identifier, branch = self.services.engine, self.table.identifier, rewrite.branch
         metadata = engine.metadata.load(identifier)
@@ -155,13 +155,13 @@ class _Compaction:
             except (CommitConflict, CommitUnknown):
                 pass
             except EngineError as error:
-                log.info("compaction of %s is given up: %s", identifier, error)
+                log.info("compaction of %s is abandoned: %s", identifier, error)
                 return None
             metadata = engine.metadata.load(identifier)
         return None
 
     def _drop(self, branch: str) -> None:
-        """Drop the branch; the next refresh that opens the table does it otherwise."""
+        """Drop the branch; if that fails, the next refresh that opens the table does."""
         engine, identifier = self.services.engine, self.table.identifier
         try:
             with self.turn:
@@ -169,4 +169,4 @@ class _Compaction:
                 if branch in metadata.branches:
                     engine.metadata.swap(identifier, metadata, MetadataChange(drop=(branch,)))
         except MtError as error:
-            log.info("branch %s of %s is left: %s", branch, identifier, error)
+            log.info("branch %s of %s could not be dropped: %s", branch, identifier, error)

@@ -1,5 +1,6 @@
-"""Maintenance: expires snapshots older than `materialized-table.history`, deletes unreferenced files,
-compacts tables, and deletes old runs."""
+"""Maintenance: it expires snapshots older than `materialized-table.history`, deletes unreferenced files,
+compacts tables, and deletes old runs.
+"""
 
 from __future__ import annotations
 
@@ -27,9 +28,9 @@ ORPHAN_AGE = timedelta(days=1)
 
 
 def maintain(services: TableServices) -> list[str]:
-    """Maintain each table that needs it; return what was done, in words."""
+    """Maintain each table that needs it, and return what was done, in words."""
     forgotten = forget_old_runs(services)
-    done = [f"forgot {forgotten} old runs of the ledger"] if forgotten else []
+    done = [f"deleted {forgotten} old runs from the ledger"] if forgotten else []
     for table in on_each_page(services.registry, _idle):
         attempt(f"maintenance of {table.identifier}", partial(_maintain, services, table, done))
         attempt(f"compaction of {table.identifier}", partial(_compact, services, table, done))
@@ -46,15 +47,13 @@ def _idle(tx: Transaction, tables: Iterable[MaterializedTable]) -> list[Material
 
 
 def _always_open(tx: Transaction, tables: Iterable[MaterializedTable], hour: int) -> list[MaterializedTable]:
-    """Return those tables of refresh mode CONTINUOUS whose turn comes in this hour of the day."""
+    """Return the CONTINUOUS tables whose turn comes in this hour of the day."""
     continuous = (table for table in tables if table.definition.refresh_mode is RefreshMode.CONTINUOUS)
     return [table for table in continuous if table.intent is None and UUID(table.table_id).int % 24 == hour]
 
 
 def _remove_orphans(services: TableServices, table: MaterializedTable) -> None:
-    """Delete files that no snapshot refers to, without a claim:
-    they are older than any batch that is under way.
-    """
+    """Delete unreferenced files without a claim: they are older than any batch in progress."""
     age = max(ORPHAN_AGE, services.settings.history)
     try:
         services.engine.housekeeping.remove_orphans(table.identifier, services.clock.surely() - age)
@@ -79,7 +78,7 @@ def _log_failure(table: MaterializedTable, error: MtError) -> None:
 
 def _maintain(services: TableServices, table: MaterializedTable, done: list[str]) -> None:
     now, engine, settings = services.clock.surely(), services.engine, services.settings
-    # A stream commits at most twice within the freshness, and no other pass expires what it leaves.
+    # A stream commits up to twice within the freshness, and nothing else expires its snapshots.
     history = (
         min(settings.continuous_history, settings.history) if table.definition.streams else settings.history
     )

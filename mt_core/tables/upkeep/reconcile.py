@@ -1,5 +1,5 @@
 """Reconciles storage and scheduler with the registry: commands that lost their process, leftovers of DROP,
-lost workflows.
+and lost workflows.
 """
 
 from __future__ import annotations
@@ -34,8 +34,11 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Snapshot:
-    """All tables and tombstones, read from `at` on; `orphaned` are the tables whose command lost its process,
-    `without_table` the workflows whose table was dropped while they were recreated."""
+    """All tables and tombstones, read from `at` on.
+
+    `orphaned` are the tables whose command lost its process, `without_table` the workflows whose table was
+    dropped while they were recreated.
+    """
 
     at: datetime
     tables: Sequence[MaterializedTable]
@@ -45,8 +48,9 @@ class _Snapshot:
 
 
 def reconcile(services: TableServices) -> list[str]:
-    """Do one pass and return what was done, in words; a step that fails is logged
-    and retried at the next pass.
+    """Make one pass and return what was done, in words.
+
+    A step that fails is logged and retried at the next pass.
     """
     done: list[str] = []
     snapshot = _read(services)
@@ -66,7 +70,7 @@ def reconcile(services: TableServices) -> list[str]:
         _attempt(services, done, text, partial(_remove, services, definition))
     ahead = [table for table in snapshot.tables if without_to_come(table, snapshot.at) is not table]
     for table in ahead:
-        text = f"let schedule times of {table.identifier} be due when they come again: the clock was put back"
+        text = f"made schedule times of {table.identifier} due when they come again: the clock was set back"
         _attempt(services, done, text, partial(_put_back, services, table))
     failing = [
         (table, why)
@@ -96,17 +100,17 @@ def _attempt(services: TableServices, done: list[str], text: str, work: Callable
             services.errors.forget(what)
             done.append(text)
 
-    # A scheduler's plug-in may raise anything, and must not keep the pass from the other steps.
+    # A scheduler's plug-in may raise anything, which must not end the pass.
     attempt(what, step)
 
 
 def _read(services: TableServices) -> _Snapshot:
-    # Before the tables: the row of a table is there before its definition.
+    # Read before the tables: the row of a table is written before its workflow definition.
     definitions = services.registry.definitions.all()
     at, ended, tombstones = in_transaction(
         services.registry, lambda tx: (tx.now(), ended_owners(tx), tx.tombstones.all())
     )
-    # This process lives, also when it could not renew its lease for a moment.
+    # This process is alive even if it could not renew its lease for a moment.
     ended -= {services.settings.owner}
     tables = every_table(services.registry)
     in_use = {table.table_id for table in tables} | {tombstone.table_id for tombstone in tombstones}
@@ -140,7 +144,7 @@ def _remove(services: TableServices, definition: WorkflowDefinition) -> None:
 
 
 def _settle(services: TableServices, table: MaterializedTable) -> None:
-    """Finish or undo the command whose process was lost: a CREATE is undone, any other is finished."""
+    """Settle a command whose process was lost: undo a CREATE, finish any other."""
     seized = services.intents.seize(table)
     if seized is None:
         return
@@ -164,7 +168,7 @@ def _settle(services: TableServices, table: MaterializedTable) -> None:
 
 
 def _align(services: TableServices, snapshot: _Snapshot, done: list[str]) -> None:
-    """Compare tables with their workflows: adopt what users did, repair what was lost."""
+    """Compare tables with their workflows: adopt the changes of users, and repair what was lost."""
     observation = observe(services, snapshot.tables, snapshot.at)
     done += adopt(services, observation)
     done += repair(services, observation)

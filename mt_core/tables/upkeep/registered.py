@@ -16,7 +16,7 @@ from mt_core.tables.views.stream_tables import check_no_stream
 
 @dataclass(frozen=True, slots=True)
 class RegisteredTables:
-    """Looks names up in the registry. Raises RegistryError; thread-safe."""
+    """Looks up names in the registry. Thread-safe; raises RegistryError."""
 
     registry: Registry
 
@@ -28,7 +28,7 @@ class RegisteredTables:
         )
 
     def within(self, catalog: str, namespace: Namespace) -> Sequence[TableIdentifier]:
-        """Return the tables of a namespace and of those below it, however its levels are written."""
+        """Return the tables in a namespace and below it, however its levels are spelled."""
 
         def inside(_tx: Transaction, tables: Iterable[MaterializedTable]) -> list[TableIdentifier]:
             return [
@@ -42,14 +42,12 @@ class RegisteredTables:
         return recorded_readers(self.registry, {each.parts for each in identifiers}) if identifiers else ()
 
     def check_no_stream(self, identifiers: Sequence[TableIdentifier], statement: str) -> None:
-        """Raise TableBusy if a streaming job reads or writes one of these tables,
-        which *statement* would take away.
-        """
+        """Raise TableBusy if a streaming job reads or writes a table that *statement* would drop."""
         names = {each.parts for each in identifiers}
         in_transaction(self.registry, lambda tx: check_no_stream(tx, names.__contains__, statement))
 
     def check_no_stream_within(self, catalog: str, namespace: Namespace, statement: str) -> None:
-        """Raise TableBusy if a streaming job reads or writes a table of a namespace, or of one below it."""
+        """Raise TableBusy if a streaming job reads or writes a table in a namespace or below it."""
         in_transaction(
             self.registry,
             lambda tx: check_no_stream(tx, lambda name: _is_within(name, catalog, namespace), statement),

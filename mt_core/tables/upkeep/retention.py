@@ -1,7 +1,7 @@
-"""Retention: ended runs leave the ledger after `materialized-table.refresh.history`.
+"""Retention: ended runs are deleted from the ledger after `materialized-table.refresh.history`.
 
-No later refresh depends on them: the table records what is covered. The newest of each table stay,
-whatever their age, so that a table that is refreshed once a month shows its last results.
+No later refresh depends on them: the table records what is covered. The newest runs of each table are
+retained whatever their age, so that a table that is refreshed once a month shows its last results.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from mt_core.model.run import TERMINAL, RefreshRun
 from mt_core.tables.registry import Transaction, in_transaction
 from mt_core.tables.services import TableServices
 
-NEWEST_KEPT = 20
-# A page takes some ten milliseconds, in which no other transaction can begin.
+NEWEST_RETAINED = 20
+# A page takes about ten milliseconds, in which no other transaction can begin.
 PAGE = 500
 
 
 def forget_old_runs(services: TableServices) -> int:
-    """Delete ended runs requested longer ago than the history of refreshes; return how many."""
+    """Delete ended runs that are older than the refresh history; return how many."""
     older_than = services.clock.surely() - services.settings.refresh_history
     forgotten, after, more = 0, None, bool(services.settings.refresh_history)
     while more:
@@ -32,30 +32,30 @@ def forget_old_runs(services: TableServices) -> int:
 
 
 def _forget_page(tx: Transaction, *, after: str | None, older_than: datetime) -> tuple[str | None, int, bool]:
-    """Delete what it can of a page of the oldest runs behind *after*; return the last that stays,
-    how many were deleted, and whether more follow."""
+    """Delete the deletable runs of a page of the oldest runs behind *after*.
+
+    Return the last run that stays, the number of deleted runs, and whether more pages follow.
+    """
     page = tx.runs.oldest(after=after, limit=PAGE)
     old = [run for run in page if run.requested_at < older_than]
-    kept = _newest(tx, {run.table_id for run in old})
-    gone = {run.run_id for run in old if run.run_id not in kept and _is_over(tx, run)}
-    tx.runs.delete(gone)
-    staying = [run.run_id for run in page if run.run_id not in gone]
-    return staying[-1] if staying else after, len(gone), len(old) == PAGE
+    retained = _newest(tx, {run.table_id for run in old})
+    deleted = {run.run_id for run in old if run.run_id not in retained and _is_over(tx, run)}
+    tx.runs.delete(deleted)
+    staying = [run.run_id for run in page if run.run_id not in deleted]
+    return staying[-1] if staying else after, len(deleted), len(old) == PAGE
 
 
 def _newest(tx: Transaction, table_ids: Iterable[str]) -> set[str]:
-    """Return the newest runs of the tables that exist, and the runs that cover those,
-    which have their results.
-    """
+    """Return the ids of the newest runs of the existing tables, and of the runs that cover them."""
     existing = [table_id for table_id in table_ids if tx.tables.get(table_id) is not None]
     runs: Sequence[RefreshRun] = [
-        run for each in existing for run in tx.runs.newest(table_id=each, limit=NEWEST_KEPT)
+        run for each in existing for run in tx.runs.newest(table_id=each, limit=NEWEST_RETAINED)
     ]
     return {run_id for run in runs for run_id in (run.run_id, run.covered_by) if run_id is not None}
 
 
 def _is_over(tx: Transaction, run: RefreshRun) -> bool:
-    """Whether *run* can be deleted: it has ended, and its table records what it covered."""
+    """Return whether *run* can be deleted: it has ended, and its table records what it covered."""
     if run.status not in TERMINAL:
         return False
     table = tx.tables.get(run.table_id)

@@ -1,3 +1,1 @@
-"""Verification: whether the rows of a table are those of its query at the versions
-that its refreshes have read.
-"""
+"""Verification: whether a table has the rows of its query at the source versions that its refreshes read."""

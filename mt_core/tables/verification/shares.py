@@ -1,5 +1,5 @@
-"""The shares of a table's rows, each with the source vector that the run which wrote it has read:
-pure, from main's history.
+"""The shares of a table's rows, each with the source vector of the run that wrote it. Pure functions of
+main's history.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from mt_core.tables.engine import SourceVector
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Share:
-    """The rows of *scope*, without those of *besides*, which later runs wrote;
-    `sources` is the JSON of the vector.
+    """The rows of *scope* without those of *besides*, which later runs wrote; `sources` is the JSON of their
+    vector.
 
-    `obstacle` says why they cannot be compared with the query, None if they can.
-    Whether the rows of `doubted` ones are those of the query at the vector is what nobody knows.
+    `obstacle` says why they cannot be compared with the query, None if they can. `doubted` rows may not be
+    those of the query at that vector.
     """
 
     scope: Scope
@@ -42,10 +42,11 @@ class Share:
 
 
 def shares_of(table: TableIdentifier, history: Iterable[Snapshot], fingerprint: str) -> tuple[Share, ...]:
-    """Return the shares of a table from *history*, which is main and its ancestors, newest first,
-    read lazily.
+    """Return the shares of a table from *history*, which is main and its ancestors, newest first, read
+    lazily.
 
-    What others committed is no share: its rows belong to no query. Raises Incomparable if there is none.
+    Commits of other writers have no share: their rows belong to no query. Raises Incomparable if there is no
+    share.
     """
     shares: list[Share] = []
     written: frozenset[PartitionSpec] = frozenset()
@@ -75,9 +76,7 @@ def shares_of(table: TableIdentifier, history: Iterable[Snapshot], fingerprint: 
 
 
 def foreign_commit(history: Iterable[Snapshot]) -> str | None:
-    """Return the newest snapshot of a table with other rows than the one before,
-    if another writer committed it.
-    """
+    """Return the newest snapshot that changed rows, if another writer committed it."""
     newest = next((snapshot for snapshot in history if not snapshot.replace), None)
     return None if newest is None or newest.created or newest.run_id is not None else newest.snapshot_id
 
@@ -85,27 +84,26 @@ def foreign_commit(history: Iterable[Snapshot]) -> str | None:
 def with_doubted(
     shares: Iterable[Share], doubted: DoubtedPartitions, sources: str, late: frozenset[PartitionSpec]
 ) -> tuple[Share, ...]:
-    """Return *shares* with the partitions in doubt in one of their own, at the vector *sources*
-    of the refresh that found them so.
+    """Return *shares* with the partitions in doubt as a separate share, at the vector *sources*.
 
-    All others have the rows of the query at that vector or at their own, but for *late* ones,
-    which have those of their own.
+    That is the vector of the refresh that put them in doubt. All other partitions have the query's rows at
+    that vector or at their own, except the *late* ones, which have those at their own.
     """
     if not doubted:
         return tuple(shares)
     besides = Scope(late).union(doubted.besides)
-    found = [Share(scope=doubted.scope, besides=besides, sources=sources, doubted=True)]
+    result = [Share(scope=doubted.scope, besides=besides, sources=sources, doubted=True)]
     for share in shares:
         if share.scope.specs is not None:
-            left = [spec for spec in share.scope.specs if spec in late or not doubted.covers(spec)]
+            remaining = [spec for spec in share.scope.specs if spec in late or not doubted.covers(spec)]
         elif doubted.scope.specs is not None:
-            found.append(replace(share, besides=share.besides.union(doubted.scope)))
+            result.append(replace(share, besides=share.besides.union(doubted.scope)))
             continue
         else:
-            left = [spec for spec in besides.specs or () if not share.besides.covers(spec)]
-        if left:
-            found.append(replace(share, scope=Scope.of(left)))
-    return tuple(found)
+            remaining = [spec for spec in besides.specs or () if not share.besides.covers(spec)]
+        if remaining:
+            result.append(replace(share, scope=Scope.of(remaining)))
+    return tuple(result)
 
 
 def _obstacle(table: TableIdentifier, snapshot: Snapshot, fingerprint: str) -> str | None:
@@ -125,7 +123,7 @@ def _obstacle(table: TableIdentifier, snapshot: Snapshot, fingerprint: str) -> s
 
 
 def _add(shares: list[Share], share: Share) -> None:
-    """Add a share, as part of one with the same vector if no other run wrote a part of either."""
+    """Add a share, merged into one with the same vector if no later run overwrote part of either."""
     for number, each in enumerate(shares):
         if (
             (each.sources, each.obstacle) == (share.sources, share.obstacle)

@@ -1,5 +1,13 @@
-"""Verification of a table: its rows compared with those of its query at the versions that they show,
-and the certificate of it.
+"""Verification of a table: it compares the rows with those of the query at the source versions they show.
+
+Every snapshot of a refresh records the source vector it was computed from, so a table can be checked at any
+time without stopping its refreshes: its rows must equal those of its query at the recorded versions. A table
+with partitions shows several vectors, each in a share of its rows, and each share is compared separately.
+Rows of other writers, rows of an earlier definition and rows from sources without versions cannot be
+compared.
+
+The outcome is a certificate, a run of kind VERIFY in the ledger. A complete comparison that finds partitions
+in doubt equal also ends their doubt.
 """
 
 from __future__ import annotations
@@ -28,8 +36,7 @@ SAMPLE = "sample"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verified:
-    """What a verification found: the rows that differ, at most `MOST_DIFFERENCES` of them,
-    and its row in the ledger.
+    """The result of a verification: at most `MOST_DIFFERENCES` differing rows, and its row in the ledger.
 
     `foreign` is the snapshot that another writer committed since the last refresh, None if none did.
     """
@@ -46,8 +53,8 @@ class Verified:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verification:
-    """One comparison of a table with its query; of *percent* of its keys,
-    or of sums over buckets of keys alone.
+    """One comparison of a table with its query: of *percent* of its keys, or only of hash sums over buckets
+    of keys.
     """
 
     services: TableServices
@@ -58,9 +65,9 @@ class Verification:
     requested_by: str | None = None
 
     def run(self) -> Verified:
-        """Compare, and record the outcome; raises Incomparable, which is not recorded.
+        """Compare and record the outcome; raise Incomparable, which is not recorded.
 
-        It reads one snapshot of the table and holds nothing: refreshes go on beside it.
+        It reads one snapshot of the table and holds no lock: refreshes continue.
         """
         registry, engine, identifier = self.services.registry, self.services.engine, self.table.identifier
         began_at = in_transaction(registry, lambda tx: tx.now())
@@ -112,20 +119,20 @@ class Verification:
         return with_doubted(shares, known.doubted_now, known.sources, known.behind)
 
     def _clear(self, snapshot_id: str) -> None:
-        """Record that no partition is in doubt up to a snapshot."""
+        """Record that no partition was in doubt as of a snapshot."""
 
         def clear(tx: Transaction) -> None:
             now = tx.tables.get(self.table.table_id)
             if now is not None and fingerprint_of(now.definition) == fingerprint_of(self.table.definition):
-                # A refresh that ended since may know more.
+                # A refresh that has ended since may have recorded a newer doubt.
                 doubted = None if now.doubted == self.table.doubted else now.doubted
                 tx.tables.replace(replace(now, cleared=snapshot_id, doubted=doubted))
 
         in_transaction(self.services.registry, clear)
 
     def record(self, status: RunStatus, reason: str, **facts: Any) -> RefreshRun:
-        """Add what came of the verification to the ledger, and return it:
-        a run that has ended, so that no refresh waits for it.
+        """Add the outcome to the ledger as a run that has ended, so that no refresh waits for it, and return
+        it.
         """
 
         def insert(tx: Transaction) -> RefreshRun:
@@ -149,7 +156,7 @@ class Verification:
         return in_transaction(self.services.registry, insert)
 
     def _compared(self, share: Share, snapshot_id: str) -> Compared | Incomparable:
-        """Return what comes of the comparison of a share, or why its rows cannot be compared."""
+        """Return the result of the comparison of a share, or why its rows cannot be compared."""
         if share.obstacle is not None:
             return Incomparable(share.obstacle, table=str(self.table.identifier))
         try:
@@ -177,17 +184,17 @@ class Verification:
         )
 
     def _outcome(self, shares: Sequence[Share], compared: Sequence[Compared], different: int) -> str:
-        """Return what the comparison found, as SHOW REFRESHES has it."""
+        """Return the result of the comparison, as SHOW REFRESHES shows it."""
         rows = sum(each.rows for each in compared)
         versions = {(source.name, str(source.version)) for share in shares for source in share.vector.sources}
         at = f"{_count(rows, 'row')} at {_count(len(versions), 'source version')}"
         if different:
-            found = (
+            result = (
                 f"{_count(different, 'bucket' if self.in_buckets else 'row')} "
                 f"differ{'' if different > 1 else 's'}"
             )
         else:
-            found = "equal"
+            result = "equal"
         specs = sum(len(share.scope.specs or ()) for share in shares)
         parts = [f" in {_count(specs, 'partition')}"] if specs else []
         if self.percent < 100:
@@ -197,7 +204,7 @@ class Verification:
         left_out = sorted({name for each in compared for name in each.left_out})
         if left_out:
             parts.append(f", without {', '.join(left_out)}")
-        return f"{found}, {at}{''.join(parts)}"
+        return f"{result}, {at}{''.join(parts)}"
 
 
 def _left_out_text(shares: Sequence[Share]) -> str:

@@ -1,1 +1,1 @@
-"""Views: what SHOW, DESCRIBE and EXPLAIN answer."""
+"""Views: the rows and texts that SHOW and DESCRIBE return."""

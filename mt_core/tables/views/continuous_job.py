@@ -1,6 +1,4 @@
-"""Continuous refreshes as jobs: one for each table that is refreshed continuously,
-whatever its look-out does at the moment.
-"""
+"""Continuous refreshes as jobs: one for each active CONTINUOUS table, whether or not a batch is running."""
 
 from __future__ import annotations
 
@@ -12,7 +10,7 @@ from mt_core.model.table import MaterializedTable, TableIdentifier
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContinuousJob:
-    """The continuous refresh of a table since CREATE or RESUME; its id is a new one each time."""
+    """The continuous refresh of a table since CREATE or RESUME, each of which gives it a new id."""
 
     job_id: str
     table: TableIdentifier

@@ -1,8 +1,9 @@
-"""Inclusion: until when a table shows the sources of its sources, read from the ledger alone.
+"""Data as of: the instant as of which a table shows the data of its ultimate sources, read only from the
+ledger.
 
-A source that is a materialized table shows what its own sources were when the refresh read them that
-published the version which is read: the oldest of these instants is that of the table. For any other source
-it is the instant at which it was read.
+A source that is a materialized table shows its own sources as of the refresh that published the version which
+was read; the oldest of these instants is that of the reading table. Any other source counts as of the instant
+at which it was read.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from mt_core.model.table import MaterializedTable, TableIdentifier
 from mt_core.tables.runs.decide import CONTINUOUS, SUSPENDED
 from mt_core.tables.views.read_ahead import ReadAhead
 
-# A stretch publishes while it is RUNNING.
+# A continuous run publishes while it is RUNNING.
 PUBLISHED = DONE | {RunStatus.RUNNING}
 _RECENT = 20
 Vector = Iterable[Mapping[str, Any]]
@@ -26,8 +27,10 @@ Vector = Iterable[Mapping[str, Any]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Included:
-    """What the sources had at `until` is shown; `by` is the materialized table below that read them then,
-    None for the table itself."""
+    """The instant as of which source data is shown.
+
+    `by` is the upstream materialized table that read its sources then, None for the table itself.
+    """
 
     until: datetime
     by: TableIdentifier | None = None
@@ -35,8 +38,11 @@ class Included:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Showing:
-    """What a table showed from `since`, as its refresh read the sources at `read_at`;
-    `oldest` is the oldest commit of theirs that the next batch showed first, None where that is not known."""
+    """What a table showed from `since` on, after a refresh that read the sources at `read_at`.
+
+    `oldest` is the time of the oldest source commit that the next batch was the first to show, None if
+    unknown.
+    """
 
     snapshot: str | None
     read_at: datetime
@@ -47,8 +53,9 @@ class _Showing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inclusions:
-    """Finds inclusions in *facts*; *fresh_at* is until when CONTINUOUS tables were found unchanged,
-    by table id.
+    """Computes the data-as-of instants of tables from *facts*.
+
+    *fresh_at* has the instant as of which each CONTINUOUS table was last found unchanged, by table id.
     """
 
     facts: ReadAhead
@@ -57,18 +64,19 @@ class Inclusions:
     _known: dict[tuple[str, datetime, datetime], Included] = field(default_factory=dict)
 
     def of(self, table: MaterializedTable, vector: Vector, at: datetime) -> Included:
-        """Return the inclusion of *table*, which read the versions of *vector* at the instant *at*."""
-        found = [Included(until=at)]
+        """Return the instant as of which *table* shows its sources, having read *vector* at *at*."""
+        instants = [Included(until=at)]
         for source in vector:
             upstream = self.facts.materialized(source["name"]) if source["kind"] == "table" else None
             if upstream is not None and upstream.table_id != table.table_id:
                 version = (source["version"] or {}).get("snapshot")
-                found += self._below(upstream, None if version is None else str(version), at)
-        return min(found, key=lambda each: each.until)
+                instants += self._below(upstream, None if version is None else str(version), at)
+        return min(instants, key=lambda each: each.until)
 
     def _below(self, table: MaterializedTable, snapshot: str | None, at: datetime) -> list[Included]:
-        """Return the inclusion of what was read of *table*, if the ledger still has the refresh
-        that published it.
+        """Return the instant as of which version *snapshot* of *table* shows its sources.
+
+        Empty if its run is not in the ledger.
         """
         showings = self._showings_of(table)
         for newer, showing in enumerate(showings):
@@ -84,7 +92,7 @@ class Inclusions:
         return []
 
     def _showings_of(self, table: MaterializedTable) -> Iterator[_Showing]:
-        """Yield what the table showed, newest first; it is read as far as any caller went."""
+        """Yield what the table showed, newest first; callers share what has been read."""
         known = self._showings.get(table.table_id)
         if known is None:
             known = _showings(islice(self.facts.runs(table.table_id, PUBLISHED), _RECENT))
@@ -93,7 +101,7 @@ class Inclusions:
 
 
 def _showings(runs: Iterable[RefreshRun]) -> Iterator[_Showing]:
-    """Yield what a table showed after each of its *runs*, and each of their batches, newest first."""
+    """Yield what a table showed after each of its *runs* and their batches, newest first."""
     oldest: datetime | None = None
     for run in runs:
         vector: Vector = run.vector or ()
@@ -102,7 +110,7 @@ def _showings(runs: Iterable[RefreshRun]) -> Iterator[_Showing]:
             yield _Showing(
                 snapshot=batch.snapshot_id, read_at=batch.began_at, since=since, oldest=oldest, vector=vector
             )
-            # The versions that an earlier batch has read are not kept.
+            # The ledger does not store the versions that earlier batches read.
             vector = [{**source, "version": None} for source in run.vector or ()]
             oldest = None if batch.lag is None else since - timedelta(seconds=batch.lag)
         if not run.recent and run.finished_at is not None and run.decision not in (SUSPENDED, CONTINUOUS):

@@ -1,4 +1,4 @@
-"""Lateness: by how much a table is behind its freshness, and whose fault that is. Pure."""
+"""Lateness: how far a table is behind its freshness, and what causes it. Pure functions."""
 
 from __future__ import annotations
 
@@ -14,10 +14,9 @@ from mt_core.model.table import MaterializedTable, RefreshMode
 class Fault(StrEnum):
     """What keeps a table from being fresh.
 
-    SOURCE: a materialized table that it reads is behind. WRITER: nobody has written to its sources.
-    QUEUE: its refresh waits for a worker, or did for most of its time. QUERY: its refreshes fail,
-    or take too long. SCHEDULE: nobody asks for a refresh, as while the scheduler, or the gateway that
-    looks for changes, is down.
+    SOURCE: an upstream materialized table is behind. WRITER: its sources have no new rows. QUEUE: its refresh
+    waits for a worker, or did so for most of its time. QUERY: its refreshes fail or take too long. SCHEDULE:
+    no refresh is requested, for example because the scheduler or the gateway is down.
     """
 
     SOURCE = "source"
@@ -29,7 +28,7 @@ class Fault(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lateness:
-    """How much older than its freshness allows the sources are that a table shows, and why."""
+    """How much older the shown source data is than the freshness allows, and the cause."""
 
     by: timedelta
     fault: Fault
@@ -37,11 +36,11 @@ class Lateness:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """What a table has seen of its sources.
+    """The times of a table's source data.
 
-    `read_at` is when it read them, and `shows` until when it shows the sources of its sources, later by the
-    freshness of those. `written_at` is the last commit to any of its sources, None where that tells nothing.
-    `looked` is whether this gateway has looked for changes of a table that is refreshed continuously.
+    `read_at` is when the table read its sources; `shows` is as of when it shows its ultimate sources, plus
+    the freshness of the tables between. `written_at` is the last commit to any source, None if that says
+    nothing. `looked` is whether this gateway has polled the sources of a CONTINUOUS table.
     """
 
     read_at: datetime
@@ -51,8 +50,9 @@ class Seen:
 
 
 def oldest_allowed(table: MaterializedTable, now: datetime) -> datetime:
-    """Return of which instant a table that is fresh shows its sources at least:
-    one on a schedule, of the last point but one.
+    """Return the oldest instant as of which a fresh table may show its sources.
+
+    For a table with a schedule it is the last point but one.
     """
     definition = table.definition
     if definition.refresh_mode is RefreshMode.CONTINUOUS:
@@ -73,7 +73,7 @@ def lateness_of(
 
     if seen.read_at < allowed:
         return Lateness(by=late_by(seen.read_at), fault=_own_fault(table, runs, now, looked=seen.looked))
-    # What the sources have since a refresh that failed, nobody has read: they may well be up to date.
+    # After a failed refresh the sources may be up to date: their new rows were not read.
     failed = _has_failed(runs)
     if seen.shows < allowed:
         return Lateness(by=late_by(seen.shows), fault=Fault.QUERY if failed else Fault.SOURCE)
@@ -97,7 +97,7 @@ def _own_fault(table: MaterializedTable, runs: list[RefreshRun], now: datetime, 
         and running is not None
         and (running.recent or _is_young(table, running, now))
     ):
-        # An earlier gateway began the stretch, or this one its first batch.
+        # An earlier gateway began the continuous run, or this one its first batch.
         return Fault.SCHEDULE
     if running is not None and running.recent:
         return (
@@ -114,6 +114,6 @@ def _own_fault(table: MaterializedTable, runs: list[RefreshRun], now: datetime, 
 
 
 def _is_young(table: MaterializedTable, running: RefreshRun, now: datetime) -> bool:
-    """Whether a run has not taken longer yet than the freshness."""
+    """Return whether a run has taken no longer than the freshness so far."""
     began = running.started_at or running.requested_at
     return now - began <= timedelta(seconds=table.definition.interval.seconds)

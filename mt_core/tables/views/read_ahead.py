@@ -1,4 +1,4 @@
-"""ReadAhead: what views need of the registry, each kind of fact read for many tables by one query."""
+"""ReadAhead: the registry's facts for views, with one query per kind of fact for many tables."""
 
 from __future__ import annotations
 
@@ -13,21 +13,19 @@ from mt_core.model.table import MaterializedTable, TableIdentifier, stream_job
 from mt_core.tables.registry import Transaction, each_row
 from mt_core.tables.runs.upstream import table_in
 
-# So many of the newest runs of each table are read ahead.
+# How many of the newest runs of each table are read ahead.
 PAGE = 10
 Statuses = frozenset[RunStatus]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadAhead:
-    """Facts of one transaction at `now`, without those that cannot be read;
-    what was not read ahead is read when it is asked.
-    """
+    """The readable facts of one transaction at `now`; facts that were not read ahead are read on demand."""
 
     tx: Transaction
     now: datetime
     _runs: dict[str, list[RefreshRun]] = field(default_factory=dict)
-    # The oldest run that was read of each table that may have others.
+    # By table id: the oldest run that was read, if there may be older ones.
     _before: dict[str, str] = field(default_factory=dict)
     _tables: dict[TableIdentifier, MaterializedTable | None] = field(default_factory=dict)
     _jobs: dict[str, Job | None] = field(default_factory=dict)
@@ -35,15 +33,13 @@ class ReadAhead:
 
     @classmethod
     def of(cls, tx: Transaction, tables: Iterable[MaterializedTable]) -> ReadAhead:
-        """Read what views of *tables* need: their newest runs, and the materialized tables below them
-        with theirs.
-        """
+        """Read the facts for the views of *tables*: the newest runs of these and of all tables upstream."""
         ahead = cls(tx=tx, now=tx.now())
         with tx.past_unreadable():
-            ahead._read_jobs(found := list(tables))
-            while found:
-                ahead._tables.update({table.identifier: table for table in found})
-                found = ahead._read_below(ahead._read_runs([table.table_id for table in found]))
+            ahead._read_jobs(level := list(tables))
+            while level:
+                ahead._tables.update({table.identifier: table for table in level})
+                level = ahead._read_below(ahead._read_runs([table.table_id for table in level]))
         return ahead
 
     def runs(self, table_id: str, statuses: Statuses = frozenset(RunStatus)) -> Iterator[RefreshRun]:
@@ -58,9 +54,7 @@ class ReadAhead:
             before = page[-1].run_id if page else None
 
     def materialized(self, source: str) -> MaterializedTable | None:
-        """Return the materialized table that *source*, as a source vector names it, is;
-        None for any other source.
-        """
+        """Return the materialized table with the source name *source*; None for any other source."""
         identifier = self._identifier(source)
         return None if identifier is None else self.named(identifier)
 
@@ -71,21 +65,21 @@ class ReadAhead:
         return self._tables[identifier]
 
     def job(self, job_id: str) -> Job | None:
-        """Return the job of that id."""
+        """Return the job with that id."""
         return self._jobs[job_id] if job_id in self._jobs else self.tx.jobs.get(job_id)
 
     def _read_runs(self, table_ids: list[str]) -> list[RefreshRun]:
         rows: dict[str, list[RefreshRun | FactUnreadable]] = {table_id: [] for table_id in table_ids}
         for row in each_row(self.tx, lambda: self.tx.runs.newest_of_each(table_ids, limit=PAGE)):
             rows[_column(row, "table_id")].append(row)
-        for table_id, found in rows.items():
-            self._runs[table_id] = [row for row in found if isinstance(row, RefreshRun)]
-            if len(found) == PAGE:
-                self._before[table_id] = _column(found[-1], "run_id")
+        for table_id, page in rows.items():
+            self._runs[table_id] = [row for row in page if isinstance(row, RefreshRun)]
+            if len(page) == PAGE:
+                self._before[table_id] = _column(page[-1], "run_id")
         return [run for table_id in table_ids for run in self._runs[table_id]]
 
     def _read_below(self, runs: Iterable[RefreshRun]) -> list[MaterializedTable]:
-        """Return the materialized tables that *runs* read and that are not known yet."""
+        """Return the materialized tables that *runs* read and that have not been read yet."""
         sources = {str(source["name"]) for run in runs for source in run.vector or ()}
         unknown = {self._identifier(source) for source in sources} - {None, *self._tables}
         identifiers = sorted(each for each in unknown if each is not None)

@@ -20,8 +20,8 @@ _RECENT = 5
 def readers_of(services: TableServices, identifier: TableIdentifier) -> list[TableIdentifier]:
     """Return the other materialized tables that read *identifier*, ordered by name.
 
-    The sources of a table are those that its latest refresh read; the query of one that was not refreshed
-    since it was created or altered is analysed. Without Spark they are those that its definition had.
+    The sources of a table are those that its latest refresh read. If it has not been refreshed since it was
+    created or altered, its query is analysed; without Spark, the sources of its definition count.
     """
     recorded = on_each_page(services.registry, partial(_with_sources, identifier=identifier))
     return [
@@ -32,8 +32,9 @@ def readers_of(services: TableServices, identifier: TableIdentifier) -> list[Tab
 
 
 def recorded_readers(registry: Registry, names: Collection[tuple[str, ...]]) -> list[TableIdentifier]:
-    """Return the materialized tables whose definition or latest refresh read one of *names*, tables or views,
-    ordered by name.
+    """Return the materialized tables whose definition or latest refresh read one of *names*, ordered by name.
+
+    *names* are tables or views.
     """
 
     def readers(tx: Transaction, tables: Iterable[MaterializedTable]) -> list[TableIdentifier]:
@@ -53,8 +54,8 @@ def _read(tx: Transaction, table: MaterializedTable) -> set[str]:
 
 
 def versions_read(services: TableServices, identifier: TableIdentifier) -> frozenset[str]:
-    """Return the versions of *identifier* that other materialized tables show,
-    and from which their next refreshes go on.
+    """Return the versions of *identifier* that other materialized tables show, from which their next
+    refreshes continue.
     """
     return frozenset(on_each_page(services.registry, partial(_versions, identifier=identifier)))
 
@@ -67,21 +68,21 @@ def _versions(tx: Transaction, tables: Iterable[MaterializedTable], identifier: 
     runs = [
         run
         for table in readers
-        # What a table shows is from a run that succeeded; those after it may have been skipped, or failed.
+        # The rows of a table are from its last success; later runs may have been skipped or failed.
         for statuses in (None, {RunStatus.SUCCEEDED})
         for run in tx.runs.newest(table_id=table.table_id, statuses=statuses, limit=_RECENT)
     ]
     read = [source for run in runs for source in run.vector or () if _is(source["name"], identifier)]
-    # A version that the text of a query names is not pinned besides.
+    # A version written in a query has no pin.
     versions = [
         (source["version"] or {}).get(PIN, (source["version"] or {}).get("snapshot")) for source in read
     ]
-    # That of a branch, a tag that is gone or a time is a file of metadata, which no expiry removes.
+    # For a branch, a time or a deleted tag it is a metadata file, which no expiry removes.
     return [str(version) for version in versions if str(version).isdigit()]
 
 
 def _is(source: str, identifier: TableIdentifier) -> bool:
-    """Whether a source of a vector is that table, at whatever version."""
+    """Return whether a source of a vector is that table, at any version."""
     return read_source(source)[0] == identifier.parts
 
 

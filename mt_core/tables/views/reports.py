@@ -1,4 +1,4 @@
-"""What SHOW and DESCRIBE answer about materialized tables: their views, read and written as rows."""
+"""The results of SHOW and DESCRIBE for materialized tables."""
 
 from __future__ import annotations
 
@@ -28,16 +28,14 @@ _WILDCARDS = {"%": ".*", "_": "."}
 
 
 class Reports:
-    """Reads registry, scheduler and storage; changes nothing but the status that people gave a table
-    in the scheduler.
-    """
+    """Reads registry, scheduler and storage, and adopts status changes that users made in the scheduler."""
 
     def __init__(self, services: TableServices) -> None:
         self._services = services
         self._observer = WorkflowObserver(services)
 
     def show_tables(self, statement: ShowMaterializedTables, context: CommandContext) -> RowSet:
-        """SHOW MATERIALIZED TABLES."""
+        """Return the rows of SHOW MATERIALIZED TABLES."""
         place = self._place(statement.namespace, context)
 
         def listed(_tx: Transaction, tables: Iterable[TableRow]) -> list[TableRow]:
@@ -51,14 +49,14 @@ class Reports:
         def views(tx: Transaction, tables: Iterable[TableRow]) -> list[TableView | UnreadableTable]:
             rows = listed(tx, tables)
             facts = ReadAhead.of(tx, [table for table in rows if isinstance(table, MaterializedTable)])
-            inclusions = Inclusions(facts=facts, fresh_at=fresh_at)
-            return [_view(inclusions, table, observed) for table in rows]
+            reader = Inclusions(facts=facts, fresh_at=fresh_at)
+            return [_view(reader, table, observed) for table in rows]
 
         return table_rows(on_each_listed(registry, views), statement)
 
     def _place(self, parts: Sequence[str] | None, context: CommandContext) -> tuple[str, Namespace] | None:
-        """Return catalog and namespace that *parts* mean, None for all;
-        raises TableNotFound when they do not exist.
+        """Return the catalog and namespace of *parts*, None for all; raise TableNotFound if they do not
+        exist.
         """
         if not parts:
             return None
@@ -67,12 +65,12 @@ class Reports:
         if not self._services.engine.catalogs.namespace_exists(catalog, namespace):
             raise TableNotFound(
                 f"Namespace {display_name((catalog, *namespace))} does not exist; "
-                f"SHOW DATABASES IN {catalog} lists those there are."
+                f"SHOW DATABASES IN {catalog} lists the existing ones."
             )
         return catalog, namespace
 
     def show_refreshes(self, statement: ShowRefreshes, table_id: str | None = None) -> RowSet:
-        """SHOW REFRESHES: the runs of a table, or (*table_id* None) of all tables."""
+        """Return the rows of SHOW REFRESHES for one table, or for all tables (*table_id* None)."""
         limit = LEDGER_LIMIT if statement.limit is None else statement.limit
         registry = self._services.registry
         if statement.batches:
@@ -81,7 +79,7 @@ class Reports:
         return run_rows(runs, extended=statement.extended)
 
     def describe(self, identifier: TableIdentifier, *, extended: bool) -> RowSet:
-        """DESCRIBE [EXTENDED]."""
+        """Return the rows of DESCRIBE [EXTENDED]."""
         if not extended:
             return column_rows(self._services.intents.current(identifier), None)
         now, seen = in_transaction(self._services.registry, lambda tx: (tx.now(), get_table(tx, identifier)))
@@ -91,15 +89,15 @@ class Reports:
 
 
 def _view(
-    inclusions: Inclusions, table: TableRow, observed: Mapping[str, ObservedWorkflow]
+    reader: Inclusions, table: TableRow, observed: Mapping[str, ObservedWorkflow]
 ) -> TableView | UnreadableTable:
-    """Return the view of a table; what cannot be read of one must not hide the others."""
+    """Return the view of a table; an error in one must not hide the others."""
     if isinstance(table, UnreadableTable):
         return table
     try:
-        # SHOW REFRESHES names the runs of it, and of the tables that it reads, that cannot be read.
-        with inclusions.facts.tx.past_unreadable():
-            return TableView.read(inclusions, table, observed.get(table.table_id))
+        # Unreadable runs are left out here; SHOW REFRESHES names them.
+        with reader.facts.tx.past_unreadable():
+            return TableView.read(reader, table, observed.get(table.table_id))
     except MtError as error:
         if isinstance(error, RegistryError) and not isinstance(error, FactUnreadable):
             raise

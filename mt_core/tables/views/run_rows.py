@@ -1,4 +1,4 @@
-"""How SHOW REFRESHES writes the views of runs."""
+"""The rows of SHOW REFRESHES."""
 
 from __future__ import annotations
 
@@ -59,8 +59,8 @@ _BATCH_COLUMNS = (
 
 
 def run_rows(views: Iterable[RunView | UnreadableRun], *, extended: bool) -> RowSet:
-    """Return the rows of SHOW REFRESHES; that of a run that cannot be read says why in `error`,
-    in the short form in `reason`.
+    """Return the rows of SHOW REFRESHES; an unreadable run has the reason in `error`, or in `reason` in the
+    short form.
     """
     columns = _COLUMNS if extended else _SHORT_COLUMNS
     known = [
@@ -84,8 +84,8 @@ def _table_text(table: TableIdentifier | None, table_id: str) -> str:
     return str(table) if table else f"dropped ({table_id})"
 
 
-def batch_rows(stretches: Iterable[RunView], limit: int) -> RowSet:
-    """Return the rows of SHOW REFRESHES … BATCHES, newest first: the last batches of each of *stretches*."""
+def batch_rows(runs: Iterable[RunView], limit: int) -> RowSet:
+    """Return the rows of SHOW REFRESHES … BATCHES, newest first: the last batches of each continuous run."""
     rows = [
         [
             view.run.run_id,
@@ -98,7 +98,7 @@ def batch_rows(stretches: Iterable[RunView], limit: int) -> RowSet:
             batch.snapshot_id,
             batch.bytes_read,
         ]
-        for view in stretches
+        for view in runs
         for batch in reversed(view.run.recent)
     ]
     return RowSet(columns=_BATCH_COLUMNS, rows=rows[:limit])
@@ -143,7 +143,7 @@ def _row(view: RunView, extended: bool) -> dict[str, Any]:
 
 
 def _seconds(run: RefreshRun) -> float | None:
-    """Return how long the run took, once it has ended."""
+    """Return the duration of the run, once it has ended."""
     if run.started_at is None or run.finished_at is None:
         return None
     return round((run.finished_at - run.started_at).total_seconds(), 1)

@@ -12,15 +12,13 @@ from mt_core.model.run import SCHEDULED, RefreshRun, RunKind, RunStatus
 from mt_core.model.table import MaterializedTable, TableIdentifier
 from mt_core.tables.registry import Registry, Transaction, each_row, in_transaction
 
-# A page takes some ten milliseconds, in which no other transaction can begin.
+# A page takes about ten milliseconds, in which no other transaction can begin.
 PAGE = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunView:
-    """A run with the table that it refreshes, None for one that was dropped since,
-    and the zone to show its times in.
-    """
+    """A run, its table (None if it was dropped), and the time zone in which its times are shown."""
 
     run: RefreshRun
     table: TableIdentifier | None
@@ -34,27 +32,25 @@ class RunView:
 
     @property
     def kind(self) -> str:
-        """Where its request comes from: what began the scheduler's own run,
-        where that was not its schedule.
+        """The origin of the request: the kind of the run, or the trigger of the scheduler's own run if it is
+        not its schedule.
         """
         trigger = self.run.trigger
         return self.run.kind.value if trigger in (None, SCHEDULED) else trigger.upper()
 
     @property
     def reason(self) -> str | None:
-        """Why the run did what it did; of a stretch also how many batches it published,
-        and the lag of the last of them.
-        """
+        """Why the run did what it did; for a continuous run also its number of batches and their lag."""
         run = self.run
         if not run.batches:
             return run.why
         lags = sorted(batch.lag for batch in run.recent if batch.lag is not None)
-        behind = f", lag p50 {_at(lags, 0.5)} s, p99 {_at(lags, 0.99)} s" if lags else ""
+        behind = f", lag p50 {_quantile(lags, 0.5)} s, p99 {_quantile(lags, 0.99)} s" if lags else ""
         return f"{run.batches} batch{'es' if run.batches > 1 else ''}{behind}; {run.reason}"
 
     @property
     def is_waiting(self) -> bool:
-        """Whether the run waits for those of other tables."""
+        """Whether the run waits for runs of other tables."""
         return self.run.status is RunStatus.QUEUED and self.run.waits_until is not None
 
     @property
@@ -65,8 +61,11 @@ class RunView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceView:
-    """A source of a query; `kind` is table, view, function or unversioned, `version` None for the last,
-    and for a table without rows."""
+    """A source of a query.
+
+    `kind` is table, view, function or unversioned; `version` is None for the last, and for a table without
+    rows.
+    """
 
     name: str
     kind: str
@@ -87,9 +86,7 @@ class SourceView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnreadableRun:
-    """A run of which what is stored cannot be read, and why; `table` is None for one that was dropped,
-    or cannot be read.
-    """
+    """A run whose stored row cannot be read, and why; `table` is None if it was dropped or cannot be read."""
 
     run_id: str
     table_id: str
@@ -98,27 +95,23 @@ class UnreadableRun:
 
 
 def newest_stretches(registry: Registry, *, table_id: str | None, limit: int) -> list[RunView]:
-    """Return the newest CONTINUOUS runs of a table that have published, as many as have *limit* batches
-    together, if there are.
-    """
+    """Return the newest continuous runs of a table, as many as have *limit* batches together."""
     runs = newest_runs(registry, table_id=table_id, status=None, limit=PAGE)
-    found: list[RunView] = []
+    views: list[RunView] = []
     for view in runs:
         if (
             isinstance(view, RunView)
             and view.run.recent
-            and sum(len(each.run.recent) for each in found) < limit
+            and sum(len(each.run.recent) for each in views) < limit
         ):
-            found.append(view)
-    return found
+            views.append(view)
+    return views
 
 
 def newest_runs(
     registry: Registry, *, table_id: str | None, status: RunStatus | None, limit: int
 ) -> list[RunView | UnreadableRun]:
-    """Return at most *limit* runs, newest first; *table_id* None: of all tables, *status* None:
-    in any status.
-    """
+    """Return at most *limit* runs, newest first, of one table or all, in one status or any."""
     views: list[RunView | UnreadableRun] = []
     before: str | None = None
     while len(views) < limit:
@@ -143,7 +136,7 @@ def _page(
             table_id=table_id, statuses=statuses, kinds=tuple(RunKind), before=before, limit=number
         ),
     )
-    # Not all tables: thousands would keep other transactions waiting.
+    # Only the tables of this page: thousands would block other transactions.
     with tx.past_unreadable():
         tables = {each: tx.tables.get(each) for each in {_table_of(run) for run in runs}}
     return [_view(run, tables[_table_of(run)]) for run in runs]
@@ -162,6 +155,6 @@ def _view(run: RefreshRun | FactUnreadable, table: MaterializedTable | None) -> 
     )
 
 
-def _at(lags: Sequence[float], share: float) -> float:
-    """Return the lag that *share* of *lags*, which are in order, do not exceed."""
+def _quantile(lags: Sequence[float], share: float) -> float:
+    """Return the quantile *share* of *lags*, which are sorted."""
     return lags[min(len(lags) - 1, int(share * len(lags)))]

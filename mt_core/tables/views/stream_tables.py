@@ -1,4 +1,4 @@
-"""Tables of streams: which detached job reads or writes a table, so that nobody drops it below the job."""
+"""Tables of streams: the detached jobs that read or write a table, so that it is not dropped under them."""
 
 from __future__ import annotations
 
@@ -13,10 +13,9 @@ from mt_core.tables.registry import Transaction
 def check_no_stream(
     tx: Transaction, drops: Callable[[TableName], bool], statement: str, *, ends_kept: bool = False
 ) -> None:
-    """Raise TableBusy naming the job if *statement* *drops* a table that a detached job reads
-    or writes until it ends.
+    """Raise TableBusy if a detached job that has not ended reads or writes a table which *statement* *drops*.
 
-    With *ends_kept* it ends the jobs that keep the materialized tables which it drops.
+    With *ends_kept* the statement ends the jobs that maintain the materialized tables which it drops.
     """
     for job in tx.jobs.streams():
         definition = job.definition
@@ -24,7 +23,7 @@ def check_no_stream(
             continue
         way_out = f"STOP JOB '{job.job_id}' first"
         if definition.keeps is not None:
-            way_out = f"DROP MATERIALIZED TABLE {job.target} first, which the job keeps"
+            way_out = f"DROP MATERIALIZED TABLE {job.target} first, which the job maintains"
         for verb, names in (("written", definition.writes), ("read", definition.reads)):
             table = next(filter(drops, names), None)
             if table is not None:

@@ -1,4 +1,11 @@
-"""How SHOW MATERIALIZED TABLES and DESCRIBE write the views of tables."""
+"""The rows of SHOW MATERIALIZED TABLES and DESCRIBE.
+
+This module only formats: it turns a `TableView` or `TableDetails`, which were read before, into rows, and
+reads nothing itself. The short form of SHOW fits a line; EXTENDED has everything that is known, to the
+second. All times are in the time zone of the table, in which its partitions are named too. A value that could
+not be read is replaced by the reason, so that one failure never hides the other facts of a table or the other
+tables.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +30,7 @@ from mt_core.tables.views.run_view import RunView
 from mt_core.tables.views.table_view import Health, TableDetails, TableView
 from mt_core.tables.workflows.observer import ObservedWorkflow
 
-# As Flink's clients read them.
+# The columns that Flink's clients expect.
 DESCRIBE_COLUMNS = (
     Column(name="name"),
     Column(name="type"),
@@ -63,7 +70,7 @@ _TABLE_COLUMNS = (
 )
 _FAULTS = {
     Fault.SOURCE: "a materialized table that it reads is late",
-    Fault.WRITER: "nobody has written to its sources",
+    Fault.WRITER: "its sources have no new rows",
     Fault.QUEUE: "its refresh waits for a worker, or did for most of its time",
     Fault.QUERY: "its refreshes fail, or take too long",
     Fault.SCHEDULE: "no refresh was requested",
@@ -71,9 +78,7 @@ _FAULTS = {
 
 
 def table_rows(views: Iterable[TableView | UnreadableTable], statement: ShowMaterializedTables) -> RowSet:
-    """Return the rows of *statement*; that of a table that cannot be read has its name,
-    and why in `last error`.
-    """
+    """Return the rows of *statement*; an unreadable table has its name, and the reason in `last error`."""
     extended = statement.extended
     names = (
         _TABLE_COLUMNS
@@ -129,8 +134,8 @@ def _table_row(view: TableView, extended: bool) -> dict[str, str | None]:
 
 
 def _staleness(view: TableView, extended: bool = True) -> str | None:
-    """Return how old the sources are that were read last, and (*extended*) which partitions
-    the refresh left out.
+    """Return the age of the source versions that were read last, and, if *extended*, which partitions that
+    refresh was restricted to.
     """
     if view.done is None or view.stale_for is None:
         return None
@@ -139,7 +144,7 @@ def _staleness(view: TableView, extended: bool = True) -> str | None:
 
 
 def _staleness_text(view: TableView) -> str:
-    """Return `_staleness`, with the table below that read its sources that long ago."""
+    """Return `_staleness`, with the upstream table that last read its sources at that time, if any."""
     age = _staleness(view)
     if age is None or view.included is None:
         return "never refreshed"
@@ -150,7 +155,7 @@ def _staleness_text(view: TableView) -> str:
 
 
 def age_text(age: timedelta) -> str:
-    """Return a length of time in the largest unit in which it is at least two."""
+    """Return a duration in the largest unit of which it has at least two."""
     seconds = int(age.total_seconds())
     if seconds < 120:
         return f"{seconds} s"
@@ -160,9 +165,7 @@ def age_text(age: timedelta) -> str:
 
 
 def column_rows(table: MaterializedTable, details: TableDetails | None) -> RowSet:
-    """Return the rows of DESCRIBE, with Flink's columns; *details* are the key/value rows
-    that EXTENDED adds.
-    """
+    """Return the rows of DESCRIBE, with Flink's columns; *details* become the key/value rows of EXTENDED."""
     keys = set(table.definition.partition_keys)
     rows: list[list[object]] = [
         [
@@ -257,7 +260,7 @@ def _workflow_text(workflow: ObservedWorkflow | None, table: MaterializedTable) 
             f"({workflow.report.state})"
         )
     if table.definition.refresh_mode is RefreshMode.CONTINUOUS:
-        return f"none: the gateway looks out for changes ({workflow.report.state})"
+        return f"none: the gateway watches its sources ({workflow.report.state})"
     text = f"{workflow.report.state} in {table.scheduler}"
     if workflow.as_of is None:
         return text
@@ -282,7 +285,7 @@ def _waiting_text(view: RunView) -> str:
 def _storage_text(storage: StorageMetadata | MtError, table: MaterializedTable) -> str:
     match storage:
         case StorageMissing():
-            return f"missing; ALTER MATERIALIZED TABLE {table.identifier} RESUME makes it again"
+            return f"missing; ALTER MATERIALIZED TABLE {table.identifier} RESUME recreates it"
         case MtError():
             return f"unknown: {storage}"
         case _:

@@ -1,5 +1,13 @@
-"""TableView: a materialized table as users see it, with what its runs, its workflow
-and its storage say of it.
+"""TableView: a materialized table as users see it, with the state of its runs, its workflow and its storage.
+
+Three questions are answered from facts that the ledger already has, without reading any data. As of when does
+the table show its sources (`included`, `stale_for`)? Does it meet its freshness (`health`)? If not, what
+delays it (`lateness`)? They are answered at one instant within one transaction, so that the columns of a row
+agree with each other. The facts of many tables are read together (`ReadAhead`), since SHOW MATERIALIZED
+TABLES may list thousands.
+
+For health and lateness, the age of a table counts only while it is active: after RESUME it begins at the
+resume. Runs that merely answered a tick (SUSPENDED, CONTINUOUS) say nothing about rows and are passed over.
 """
 
 from __future__ import annotations
@@ -25,15 +33,13 @@ from mt_core.tables.views.run_view import RunView, SourceView
 from mt_core.tables.workflows.observer import ObservedWorkflow
 
 ENDED = DONE | {RunStatus.FAILED}
-# The kinds of sources that nobody writes rows to.
+# The kinds of sources without rows of their own.
 _DEFINITIONS = frozenset({"view", "function"})
 _RECENT = 50
 
 
 class Health(StrEnum):
-    """Whether a table is refreshed as often as it should be, and all its partitions are known to have
-    the rows of the query.
-    """
+    """Whether a table meets its freshness, and whether any of its partitions is in doubt."""
 
     OK = "OK"
     LATE = "LATE"
@@ -46,11 +52,13 @@ class Health(StrEnum):
 class TableView:
     """A table at an instant.
 
-    `done` is its newest run that succeeded, was skipped, or publishes batch after batch, `ended` the newest
-    of these or that failed; `included` is until when it shows the sources of its sources, None before the
-    first of them, and `stale_for` how long ago that was; `health` is None for a table that is not kept fresh,
-    `lateness` for one that is not behind, `next_run`, the next schedule time, for one that no schedule
-    refreshes, `workflow` for one that was not observed.
+    `done` is its newest run that succeeded, was skipped or is publishing batches; `ended` is the newest of
+    these or of the failed ones. `included` is as of when it shows its ultimate sources, and `stale_for` the
+    time since then; both are None before the first such run. `next_run` is the next schedule time, None
+    without a schedule.
+
+    `health` is None for an inactive table without failures, `lateness` for one that is not late, and
+    `workflow` for one that was not observed.
     """
 
     table: MaterializedTable
@@ -65,12 +73,10 @@ class TableView:
 
     @classmethod
     def read(
-        cls, inclusions: Inclusions, table: MaterializedTable, workflow: ObservedWorkflow | None
+        cls, reader: Inclusions, table: MaterializedTable, workflow: ObservedWorkflow | None
     ) -> TableView:
-        """Return the view of *table* with its runs as the ledger has them,
-        and what those of its sources say.
-        """
-        facts = inclusions.facts
+        """Return the view of *table*, from the ledger's facts about its runs and its upstream tables."""
+        facts = reader.facts
         done, ended, now = (
             _last_run(facts, table, PUBLISHED),
             _last_run(facts, table, ENDED | PUBLISHED),
@@ -78,7 +84,7 @@ class TableView:
         )
         fresh_at = _fresh_at(done, workflow)
         vector = done.vector or () if done is not None else ()
-        included = None if fresh_at is None else inclusions.of(table, vector, fresh_at)
+        included = None if fresh_at is None else reader.of(table, vector, fresh_at)
         return cls(
             table=table,
             done=done,
@@ -88,7 +94,7 @@ class TableView:
             health=_stream_health(facts, table)
             if table.definition.streams
             else _health(table, fresh_at, ended, now),
-            lateness=_lateness(inclusions, table, vector, included, fresh_at),
+            lateness=_lateness(reader, table, vector, included, fresh_at),
             next_run=table.definition.grid().after(now) if is_scheduled(table) else None,
             workflow=workflow,
         )
@@ -96,10 +102,12 @@ class TableView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableDetails:
-    """More of a table: its latest run that has left the queue, the oldest that waits for those of other
-    tables, the sources of the latest run that read any (None: none did), its view, its storage or the error
-    with which it could not be read, why its missing workflow cannot be recreated, and what is wrong with the
-    engine; the texts are empty when nothing is.
+    """Further facts about a table, for DESCRIBE EXTENDED.
+
+    `last` is its latest run that has left the queue, `waiting` the oldest that waits for other tables, and
+    `sources` those of the latest run that read any. `storage` is the error if it could not be read.
+    `objection` says why a missing workflow cannot be recreated, and `engine_trouble` what is wrong with the
+    engine; both are "" if nothing is.
     """
 
     table: MaterializedTable
@@ -116,7 +124,7 @@ class TableDetails:
     def read(
         cls, services: TableServices, table: MaterializedTable, workflow: ObservedWorkflow | None
     ) -> TableDetails:
-        """Return the details of *table* from the ledger, the storage and the keeper."""
+        """Return the details of *table*, from the ledger, the storage and the keeper."""
         runs, view = in_transaction(
             services.registry,
             lambda tx: (
@@ -151,9 +159,7 @@ class TableDetails:
 def _last_run(
     facts: ReadAhead, table: MaterializedTable, statuses: frozenset[RunStatus]
 ) -> RefreshRun | None:
-    """Return the newest run in one of *statuses*, leaving out those that only answered a tick,
-    of which there may be many.
-    """
+    """Return the newest run in one of *statuses*, except runs that only answered a tick."""
     for run in facts.runs(table.table_id, statuses):
         if run.decision not in (SUSPENDED, CONTINUOUS) and (
             run.status is not RunStatus.RUNNING or run.recent
@@ -176,8 +182,9 @@ def _health(
 
 
 def _stream_health(facts: ReadAhead, table: MaterializedTable) -> Health | None:
-    """Return the health of a table that a streaming job keeps: how far the stream lags is not known,
-    but whether it fails is.
+    """Return the health of a table that a streaming job maintains: whether the job fails.
+
+    How far it lags is unknown.
     """
     job = facts.job(stream_job(table.table_id))
     if job is not None and job.error is not None:
@@ -186,7 +193,7 @@ def _stream_health(facts: ReadAhead, table: MaterializedTable) -> Health | None:
 
 
 def _lateness(
-    inclusions: Inclusions,
+    reader: Inclusions,
     table: MaterializedTable,
     vector: Vector,
     included: Included | None,
@@ -194,11 +201,11 @@ def _lateness(
 ) -> Lateness | None:
     """Return how late an active table is.
 
-    The materialized table below that read the sources may itself be behind them.
+    The upstream table that read the sources may itself be behind them.
     """
     if table.status is not RefreshStatus.ACTIVATED or table.definition.streams:
         return None
-    facts = inclusions.facts
+    facts = reader.facts
     read_at = _read_at(table, fresh_at, facts.now)
     shows, below = (included.until, included.by) if included is not None else (read_at, None)
     upstream = None if below is None else facts.named(below)
@@ -208,26 +215,23 @@ def _lateness(
         read_at=read_at,
         shows=read_at if upstream is None else shows,
         written_at=_written_at(facts, vector),
-        looked=table.table_id in inclusions.fresh_at,
+        looked=table.table_id in reader.fresh_at,
     )
     return lateness_of(table, islice(facts.runs(table.table_id), PAGE), seen, now=facts.now)
 
 
 def _read_at(table: MaterializedTable, fresh_at: datetime | None, now: datetime) -> datetime:
-    """Return the instant from which on the age of what a table shows counts:
-    while it was suspended, it did not.
-    """
+    """Return the instant from which the age of a table counts; the time while it was suspended does not."""
     read_at = fresh_at or table.created_at
-    # A status that was set later than now was set before the clock was put back.
+    # A status time in the future dates from before the clock was set back.
     return read_at if table.status_at > now else max(read_at, table.status_at)
 
 
 def _written_at(facts: ReadAhead, vector: Vector) -> datetime | None:
-    """Return when any of the sources of *vector* was committed to last, so that one that seldom changes
-    makes no table late.
+    """Return the time of the latest commit to any source of *vector*: a source that rarely changes makes no
+    table late.
 
-    None where that is not known, or where a materialized table is among them:
-    that one tells of its own sources.
+    None if it is unknown, or if a materialized table is among the sources, whose own sources count then.
     """
     tables = [source for source in vector if source["kind"] not in _DEFINITIONS]
     commits = {(source["version"] or {}).get(COMMITTED, "") for source in tables}
@@ -241,11 +245,11 @@ def _written_at(facts: ReadAhead, vector: Vector) -> datetime | None:
 
 
 def _fresh_at(done: RefreshRun | None, workflow: ObservedWorkflow | None) -> datetime | None:
-    """Return the latest instant of which the table is known to show its sources:
-    when *done* read them, or as its keeper knows.
+    """Return the latest instant as of which the table is known to show its sources: when *done* read them, or
+    as its keeper reports.
     """
-    kept = workflow.report.fresh_at if workflow is not None and workflow.report is not None else None
+    reported = workflow.report.fresh_at if workflow is not None and workflow.report is not None else None
     read = (done.started_at or done.requested_at) if done is not None else None
     if done is not None and done.recent:
         read = done.recent[-1].began_at
-    return max(filter(None, (kept, read)), default=None)
+    return max(filter(None, (reported, read)), default=None)

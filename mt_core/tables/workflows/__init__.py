@@ -1,1 +1,1 @@
-"""Refresh workflows: their state in the scheduler beside the state of their tables."""
+"""Refresh workflows: their state in the scheduler, compared with the state of their tables."""

@@ -1,11 +1,11 @@
-"""Differences between tables and their workflows: a user's pause or resume is adopted,
-what the scheduler lost is repaired.
+"""Differences between tables and their workflows: a user's pause or resume is adopted, and what the scheduler
+lost is repaired.
 
 A pause or resume is adopted by a compare-and-set on the revision that was read before the scheduler was
-asked, never while a command is under way. After a command whose calls may still be on their way (its process
-was lost, or its call got no answer) a difference may be its late effect: it is repaired, not adopted,
-until a pass begins after the longest call time. The table alone decides the schedule: a workflow that ticks
-on another grid is always corrected.
+called, never while a command is in progress. After a command whose calls may still take effect (its process
+was lost, or a call got no response) a difference may be its late effect: it is repaired, not adopted, until a
+pass begins after the longest call time. The table alone decides the schedule: a workflow on another grid is
+always corrected.
 """
 
 from __future__ import annotations
@@ -24,20 +24,17 @@ from mt_core.tables.keeper import KeeperReport, KeeperState
 from mt_core.tables.registry import Transaction, in_transaction
 from mt_core.tables.services import TableServices
 
-# After so many failures in one pass nothing more is repaired in it: the scheduler may be away,
-# and each try takes its time.
+# A pass stops repairing after this many failures: the scheduler may be down, and each try may time out.
 MOST_FAILURES = 3
 _SCHEDULER = "scheduler"
-# States of a workflow, each with whether its table is suspended.
+# Workflow states that contradict a table, each with whether the table is suspended.
 _DIFFERING = {(KeeperState.ACTIVE, True), (KeeperState.PAUSED, False)}
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observation:
-    """Tables as they were read at an instant, and then what their keeper reports of those
-    that can be compared with it.
-    """
+    """Settled tables, as read at an instant, and the keeper's reports on them after that."""
 
     at: datetime
     tables: Sequence[MaterializedTable]
@@ -54,7 +51,7 @@ class Observation:
 
 
 def observe(services: TableServices, tables: Iterable[MaterializedTable], at: datetime) -> Observation:
-    """Ask the keeper about *tables*, which were read at *at*, and note its reports; raises WorkflowError."""
+    """Get the keeper's reports on *tables*, which were read at *at*, and store them; raise WorkflowError."""
     settled = [
         table for table in tables if table.intent is None and table.status is not RefreshStatus.INITIALIZING
     ]
@@ -65,8 +62,8 @@ def observe(services: TableServices, tables: Iterable[MaterializedTable], at: da
 
 
 def adopt(services: TableServices, observation: Observation) -> list[str]:
-    """Give tables the status that users gave their workflows in the scheduler;
-    return what was done, in words.
+    """Give tables the status that users gave their workflows in the scheduler; return what was done, in
+    words.
     """
     done: list[str] = []
     for table in observation.differing:
@@ -83,7 +80,8 @@ def adopt(services: TableServices, observation: Observation) -> list[str]:
 def repair(services: TableServices, observation: Observation) -> list[str]:
     """Recreate or correct workflows that the scheduler lost or changed late; return what was done, in words.
 
-    The tables with the fewest changes come first, so that some that fail each time do not block the others.
+    The tables with the fewest changes come first, so that tables which fail each time do not block the
+    others.
     """
     done: list[str] = []
     failures = 0
@@ -120,40 +118,40 @@ def _repair(services: TableServices, observation: Observation, table: Materializ
 
 
 def _correct(services: TableServices, observation: Observation, table: MaterializedTable) -> list[str]:
-    """Correct the schedule and, where a late call may have changed it, the state;
-    return what was done, in words.
+    """Correct the schedule and, where a late call may have changed it, the state; return what was done, in
+    words.
     """
     late, scheduled = table.repair_until is not None, observation.reports[table.table_id].on_schedule
     reschedules = not scheduled if late else scheduled is False
-    sets_back = late and table in observation.differing
-    if not reschedules and not sets_back:
+    restores_state = late and table in observation.differing
+    if not reschedules and not restores_state:
         return []
     with _correcting(services, table) as command:
         if reschedules:
             services.keeper.reschedule(command.table)
-        if sets_back:
+        if restores_state:
             services.keeper.ensure(command.table, active=table.status is not RefreshStatus.SUSPENDED)
     wanted = KeeperState.PAUSED if table.status is RefreshStatus.SUSPENDED else KeeperState.ACTIVE
-    done = [f"the workflow of {table.identifier} is {wanted} again"] if sets_back else []
+    done = [f"the workflow of {table.identifier} is {wanted} again"] if restores_state else []
     if scheduled is False:
         done.append(f"the workflow of {table.identifier} ticks {table.definition.cadence.every} again")
     return done
 
 
 def _correcting(services: TableServices, table: MaterializedTable) -> Command:
-    """Keep commands away while the keeper is corrected: a correction must not overtake theirs."""
+    """Exclude commands while the keeper is corrected: a correction must not overtake theirs."""
 
     def check(now: MaterializedTable) -> None:
         if (now.table_id, now.revision) != (table.table_id, table.revision):
             raise TableBusy(
-                f"{table.identifier} changed since the scheduler was asked; the next pass looks again."
+                f"{table.identifier} changed after the scheduler was read; the next pass tries again."
             )
 
     return services.intents.command(table.identifier, "REPAIR", check=check)
 
 
 def _adopt(tx: Transaction, table: MaterializedTable, report: KeeperReport) -> None:
-    """Adopt the state of the workflow, unless the table changed since it was read."""
+    """Adopt the state of the workflow, unless the table has changed since it was read."""
     now = tx.tables.get(table.table_id)
     if now is None or now.revision != table.revision or now.intent is not None:
         return
@@ -163,7 +161,7 @@ def _adopt(tx: Transaction, table: MaterializedTable, report: KeeperReport) -> N
     tx.tables.replace(
         now.advance(target, by=by, at=at, reason=None if target is RefreshStatus.ACTIVATED else report.reason)
     )
-    # A workflow that has to be recreated begins in the state that the user gave it.
+    # A recreated workflow begins in the state that the user gave it.
     tx.workflows.pause(table.table_id, paused=target is RefreshStatus.SUSPENDED)
 
 

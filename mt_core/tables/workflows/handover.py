@@ -1,8 +1,8 @@
 """Handover: the scheduler in use takes over the tables whose workflows another scheduler had.
 
-A workflow is a definition in the registry, and what its scheduler has for it, such as a DAG. The other
-scheduler is not open and cannot be asked: what it has is left there, also of dropped tables. The one in use
-creates its own at the next observation or command.
+A workflow is a definition in the registry and an object in its scheduler, such as a DAG. The other scheduler
+is not open and cannot be called: its objects stay there, including those of dropped tables. The scheduler in
+use creates its own at the next observation or command.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 
 
 def take_over_tables(services: TableServices) -> list[str]:
-    """Make all tables with a workflow those of the scheduler in use; return what was done, in words."""
+    """Assign all tables with a workflow to the scheduler in use, and return what was done, in words."""
     ours = services.settings.scheduler_type
     others = [table for table in every_table(services.registry) if table.scheduler != ours]
     return [
@@ -35,12 +35,11 @@ def _moved(services: TableServices, table: MaterializedTable) -> str:
     def work(tx: Transaction) -> None:
         now = tx.tables.get(table.table_id)
         if now is not None:
-            # The state of a workflow that this scheduler had before is older than the table's status:
-            # it is not adopted.
+            # A workflow that this scheduler still has from earlier is outdated: repair it, do not adopt it.
             tx.tables.replace(replace(now, scheduler=ours, handler=None, repair_until=tx.now()))
 
     in_transaction(services.registry, work)
     problem = services.keeper.objection(table)
     if problem:
         log.warning("%s", problem, extra={"action": "cannot_schedule", "table": str(table.identifier)})
-    return f"{table.identifier} has its workflow in {ours} now, no longer in {table.scheduler}"
+    return f"{table.identifier} now has its workflow in {ours} instead of {table.scheduler}"

@@ -1,5 +1,5 @@
-"""Observes workflows for statements that show tables: what the scheduler reports within a moment,
-or what it reported last.
+"""Observes workflows for statements that show tables: it returns the scheduler's current report if that comes
+in time, else the last one.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from mt_core.tables.keeper import KeeperReport
 from mt_core.tables.services import TableServices
 from mt_core.tables.workflows.differences import adopt, observe
 
-# At most so many threads wait for a scheduler that hangs.
+# The limit of threads that wait for a hanging scheduler.
 MOST_WAITING = 4
 _LATE = "the scheduler has not answered yet"
 log = logging.getLogger(__name__)
@@ -25,8 +25,9 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObservedWorkflow:
-    """The last report on a table, None if there is none yet; `as_of` is its instant (None: now),
-    `error` why it is older.
+    """The last report on a table, None if there was none yet.
+
+    `as_of` is its instant (None: now), and `error` the reason why it is not current.
     """
 
     report: KeeperReport | None
@@ -36,7 +37,8 @@ class ObservedWorkflow:
 
 @dataclass(frozen=True, slots=True)
 class WorkflowObserver:
-    """Asks the scheduler, and adopts what users did in it, as the reconciler does, but waits only so long.
+    """Reads the scheduler's reports and adopts the changes of users, as the reconciler does, but with a time
+    limit.
 
     Thread-safe.
     """
@@ -57,7 +59,7 @@ class WorkflowObserver:
         return observed
 
     def _ask(self, tables: Sequence[MaterializedTable], now: datetime) -> str:
-        """Ask in another thread; return why there is no report in time, "" if there is."""
+        """Request the reports in another thread; return why they did not come in time, "" if they did."""
         answer = SimpleQueue[str]()
         if not self.waiting.acquire(blocking=False):
             return _LATE

@@ -99,7 +99,7 @@ def test_errors_are_readable_and_the_session_goes_on(terminal: Terminal) -> None
         ),
         (
             "TableNotFound: Materialized table lake.default.nope does not exist; "
-            "SHOW MATERIALIZED TABLES lists those there are."
+            "SHOW MATERIALIZED TABLES lists the existing ones."
         ),
         "QueryFailed: [UNRESOLVED_COLUMN.WITH_SUGGESTION] A column, variable, or function parameter "
         "with name `nothing` cannot be resolved. Did you mean one of the following? [`id`]. "

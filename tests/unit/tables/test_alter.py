@@ -94,14 +94,15 @@ def test_a_column_appended_by_the_query_is_appended_nullable_to_table_and_storag
 @pytest.mark.parametrize(
     ("source", "words"),
     [
-        ("narrow", "gives 1 column, the table has 2"),
+        ("narrow", "returns 1 column, but the table has 2"),
         (
             "swapped",
-            "Column 1 of the new query of lake.default.daily is amount INT, in the table it is ds STRING",
+            "Column 1 of the new query of lake.default.daily is amount INT, but in the table it is ds STRING",
         ),
         (
             "retyped",
-            "Column 2 of the new query of lake.default.daily is amount BIGINT, in the table it is amount INT",
+            "Column 2 of the new query of lake.default.daily is amount BIGINT, "
+            "but in the table it is amount INT",
         ),
         ("renamed", "Column 2 of the new query of lake.default.daily is sum INT"),
     ],
@@ -192,7 +193,7 @@ def test_a_query_changed_while_suspended_is_rebuilt_after_resume(world: ManagerW
 
     assert (suspended.status, steps) == (RefreshStatus.SUSPENDED, [])
     assert outcome.warnings == (
-        "lake.default.daily is SUSPENDED and keeps the rows of its old definition; "
+        "lake.default.daily is SUSPENDED and still has the rows of its old definition; "
         "ALTER MATERIALIZED TABLE lake.default.daily RESUME refreshes it by the new one.",
     )
     assert suspended.rebuild_due is not None
@@ -407,11 +408,11 @@ def test_a_freshness_that_changes_the_mode_says_so_and_how_to_go_back(world: Man
 
     assert silent == ()
     assert warning == (
-        "The refresh mode of lake.default.by_freshness is CONTINUOUS now, it was FULL: "
+        "The refresh mode of lake.default.by_freshness changed from FULL to CONTINUOUS: "
         "FRESHNESS = INTERVAL '1' MINUTE is under materialized-table.refresh-mode.freshness-threshold, "
         "1800 s. ALTER MATERIALIZED TABLE lake.default.by_freshness SET REFRESH_MODE = FULL keeps "
         "the freshness in the old mode, ALTER MATERIALIZED TABLE lake.default.by_freshness SET "
-        "FRESHNESS = INTERVAL '2' HOUR gives both back."
+        "FRESHNESS = INTERVAL '2' HOUR restores both."
     )
 
 

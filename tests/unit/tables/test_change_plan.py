@@ -75,7 +75,7 @@ def test_what_is_stored_exactly_is_maintained(engine: ChangedEngine, way: Way) -
 
 
 def test_keys_that_storage_rounds_are_not_found_again() -> None:
-    assert plan(KEYS, "float") == "recomputed: column k is stored in another type than the query gives"
+    assert plan(KEYS, "float") == "recomputed: column k is stored in another type than the query returns"
 
 
 def test_other_columns_than_the_keys_may_be_rounded() -> None:

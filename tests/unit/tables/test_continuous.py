@@ -666,7 +666,7 @@ def test_the_savepoint_of_a_stopped_job_is_the_snapshot_that_its_last_batch_has_
     world.look()
 
     world.manager.requests.stop_continuous(job)
-    with pytest.raises(TableBusy, match="is SUSPENDED, and its last batch goes on"):
+    with pytest.raises(TableBusy, match="is SUSPENDED, but its last batch is still running"):
         world.manager.requests.last_version(job, timeout_s=0)
     world.look(after=1)
 

@@ -254,7 +254,8 @@ def test_another_pattern_of_a_date_is_refused_with_a_string_to_use() -> None:
     assert refused(DefinitionInvalid, f"{clauses} {FULL}", analysed=DATED) == (
         "Option partition.fields.ds.date-formatter: "
         "Ds of lake.sales.daily is DATE, whose only pattern is yyyy-MM-dd, not "
-        "'yyyyMMdd'; for another one give the query a string, such as date_format(Ds, 'yyyyMMdd') AS Ds."
+        "'yyyyMMdd'; for another one, return a string from the query, "
+        "such as date_format(Ds, 'yyyyMMdd') AS Ds."
     )
 
 
@@ -264,12 +265,12 @@ def test_a_date_that_is_stored_of_an_instant_is_no_partition_that_the_query_coul
 
     assert refused(DefinitionInvalid, f"{BY_DATE} {FULL}", columns="(ds DATE)", analysed=instants) == (
         "Option partition.fields.ds.date-formatter: Ds of lake.sales.daily is DATE, "
-        "and its query gives TIMESTAMP; CAST it to DATE in the query."
+        "but its query returns TIMESTAMP; CAST it to DATE in the query."
     )
     with pytest.raises(DefinitionInvalid) as raised:
         check_partition_spec(DAILY_ID, stored, {"ds": "2026-11-27"})
     assert raised.value.message == (
-        "PARTITION (ds = '2026-11-27'): Ds of lake.sales.daily is DATE, and its query gives TIMESTAMP; "
+        "PARTITION (ds = '2026-11-27'): Ds of lake.sales.daily is DATE, but its query returns TIMESTAMP; "
         "refresh the whole table instead."
     )
 
@@ -326,24 +327,24 @@ def test_a_table_can_be_laid_out_by_what_iceberg_takes(transforms: str) -> None:
     [
         (
             "days(nope)",
-            "PARTITIONED BY (days(nope)): the query of lake.sales.daily does not give column nope; "
-            "it gives Ts, d, id, city, x, id_bucket.",
+            "PARTITIONED BY (days(nope)): the query of lake.sales.daily does not return column nope; "
+            "it returns Ts, d, id, city, x, id_bucket.",
         ),
         (
             "hours(d)",
             "PARTITIONED BY (hours(d)): hours takes TIMESTAMP or TIMESTAMP_NTZ, "
-            "d of lake.sales.daily is DATE; CAST it in the query, or leave the transform out.",
+            "but d of lake.sales.daily is DATE; CAST it in the query, or leave the transform out.",
         ),
         (
             "bucket(2, x)",
             "PARTITIONED BY (bucket(2, x)): bucket takes TINYINT, SMALLINT, INT, BIGINT, DECIMAL, "
-            "STRING, BINARY, DATE, TIMESTAMP or TIMESTAMP_NTZ, x of lake.sales.daily is DOUBLE; "
+            "STRING, BINARY, DATE, TIMESTAMP or TIMESTAMP_NTZ, but x of lake.sales.daily is DOUBLE; "
             "CAST it in the query, or leave the transform out.",
         ),
         (
             "truncate(2, ts)",
             "PARTITIONED BY (truncate(2, Ts)): truncate takes TINYINT, SMALLINT, INT, "
-            "BIGINT, DECIMAL, STRING or BINARY, Ts of lake.sales.daily is TIMESTAMP; "
+            "BIGINT, DECIMAL, STRING or BINARY, but Ts of lake.sales.daily is TIMESTAMP; "
             "CAST it in the query, or leave the transform out.",
         ),
         (
@@ -353,13 +354,13 @@ def test_a_table_can_be_laid_out_by_what_iceberg_takes(transforms: str) -> None:
         ),
         (
             "years(ts), hours(TS)",
-            "PARTITIONED BY (years(Ts), hours(Ts)): Iceberg takes one of these of a column; "
+            "PARTITIONED BY (years(Ts), hours(Ts)): Iceberg accepts only one of these per column; "
             "keep one of the two for Ts of lake.sales.daily.",
         ),
         (
             "bucket(2, city), bucket(4, city)",
-            "PARTITIONED BY (bucket(2, city), bucket(4, city)): Iceberg takes one of these of a column; "
-            "keep one of the two for city of lake.sales.daily.",
+            "PARTITIONED BY (bucket(2, city), bucket(4, city)): Iceberg accepts only one of these per "
+            "column; keep one of the two for city of lake.sales.daily.",
         ),
     ],
 )
@@ -386,8 +387,8 @@ def test_a_date_formatter_of_a_transform_is_refused_naming_a_column_to_add(
         f"PARTITIONED BY (hours(ts)) WITH ('{option}' = '{pattern}') {FULL}",
         analysed=LAID_OUT,
     ) == (
-        f"Option {option}: hours(Ts) only lays out the files of lake.sales.daily, no schedule time names "
-        f"its partitions; add a column to the query, such as {computed}, and PARTITIONED BY (ds)."
+        f"Option {option}: hours(Ts) only lays out the files of lake.sales.daily; schedule times cannot "
+        f"name its partitions. Add a column to the query, such as {computed}, and PARTITIONED BY (ds)."
     )
 
 
@@ -428,9 +429,9 @@ def test_a_typed_list_gives_types_comments_and_not_null_and_may_leave_columns_ou
 @pytest.mark.parametrize(
     ("columns", "words"),
     [
-        ("(ds, n)", ["names 2 columns, its query gives 3"]),
-        ("(ds, hh, nope)", ["Column nope of lake.sales.daily is not produced by its query", "Ds, hh, n"]),
-        ("(ds STRING, extra INT)", ["Column extra of lake.sales.daily is not produced by its query"]),
+        ("(ds, n)", ["names 2 columns, but its query returns 3"]),
+        ("(ds, hh, nope)", ["Column nope of lake.sales.daily is not in its query", "Ds, hh, n"]),
+        ("(ds STRING, extra INT)", ["Column extra of lake.sales.daily is not in its query"]),
     ],
 )
 def test_a_column_list_that_does_not_fit_the_query_is_refused(columns: str, words: list[str]) -> None:
@@ -487,7 +488,7 @@ def test_a_partition_that_cannot_be_named_is_refused(
         (
             "PARTITIONED BY (n)",
             {"n": "1"},
-            "PARTITION (n = '1'): only string and date partition columns can be named, "
+            "PARTITION (n = '1'): only string and date partition columns can be named; "
             "n of lake.sales.daily is BIGINT; refresh the whole table instead.",
         ),
         (

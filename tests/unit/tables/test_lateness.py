@@ -165,7 +165,7 @@ def test_a_source_that_nobody_writes_to_makes_its_table_late_until_somebody_does
     world.work()
     world.clock.advance(5 * HOUR)
 
-    assert late(world) == ("4 h (writer)", "4 h: nobody has written to its sources")
+    assert late(world) == ("4 h (writer)", "4 h: its sources have no new rows")
 
     world.engine.commit("lake.default.orders", [{"ds": "2026-03-01", "amount": 1}], compaction=True)
     assert late(world)[0] == "4 h (writer)"
@@ -195,7 +195,7 @@ def test_a_table_over_a_materialized_table_leaves_the_writers_to_that_one() -> N
     world.work()
     world.clock.advance(5 * HOUR)
 
-    assert late(world) == ("4 h (writer)", "4 h: nobody has written to its sources")
+    assert late(world) == ("4 h (writer)", "4 h: its sources have no new rows")
     assert late(world, "above") == (None, "no")
 
 

@@ -88,7 +88,7 @@ def test_batches_that_lose_a_spark_that_others_used_do_not_fail_until_they_lost_
 
     assert RunStatus.FAILED not in before
     assert ends(world)[-1] is RunStatus.FAILED
-    assert "10 of them beside other work, any of which can be the cause" in (
+    assert "10 of them next to other work, any of which may be the cause" in (
         world.stretches()[-1].error or ""
     )
     assert not world.stretches()[-1].by_query

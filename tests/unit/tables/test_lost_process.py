@@ -251,7 +251,7 @@ def test_a_drop_that_cannot_remove_everything_succeeds_with_a_warning_and_the_re
     world.recover()
 
     assert len(outcome.warnings) == 1
-    assert "is removed as soon as that is possible" in outcome.warnings[0]
+    assert "are removed as soon as possible" in outcome.warnings[0]
     assert [run.status for run in world.state()["runs"]] == [RunStatus.CANCELED]
     assert {**world.state(), "runs": []} == before
 
@@ -389,8 +389,8 @@ def test_a_refresh_fails_in_the_end_whatever_else_ran_where_it_loses_spark(
     assert (ended.status, ended.error) == (
         RunStatus.FAILED,
         (
-            "Refresh of lake.default.daily lost its process 10 times, 9 of them beside other work, "
-            "any of which can be the cause."
+            "Refresh of lake.default.daily lost its process 10 times, 9 of them next to other work, "
+            "any of which may be the cause."
         ),
     )
 

@@ -41,7 +41,7 @@ def refresh(world: ManagerWorld, **options: dict[str, str]) -> None:
         ("partition.field.ds.date-formatter", "partition.fields.<column>.date-formatter"),
         ("write.parquet.compresion-codec", "write.parquet.compression-codec"),
         ("sink.paralellism", "sink.parallelism"),
-        ("nonsense", "docs/sql.md lists those"),
+        ("nonsense", "docs/sql.md lists the known ones"),
     ],
 )
 def test_an_unknown_option_of_create_is_refused_naming_the_nearest(
@@ -54,7 +54,7 @@ def test_an_unknown_option_of_create_is_refused_naming_the_nearest(
         RequestInvalid,
     )
 
-    assert f"there is no option {option}" in text
+    assert f"unknown option {option}" in text
     assert near in text
     assert world.state() == before
 
@@ -80,7 +80,7 @@ def test_an_option_of_flink_without_effect_is_taken_with_a_warning() -> None:
     )
 
     assert outcome.warnings == (
-        "lake.default.totals: format, sink.parallelism: understood, but without effect here.",
+        "lake.default.totals: format, sink.parallelism: accepted, but without effect here.",
     )
 
 
@@ -268,4 +268,6 @@ def test_drop_tells_of_files_that_it_leaves_in_a_folder_of_the_users() -> None:
 
     warnings = world.sql("DROP MATERIALIZED TABLE totals").warnings
 
-    assert warnings == ("Files of lake.default.totals under /data/ours are left there; remove them by hand.",)
+    assert warnings == (
+        "Files of lake.default.totals under /data/ours are not removed; remove them by hand.",
+    )

@@ -39,7 +39,7 @@ def test_drop_of_a_table_that_others_read_warns_naming_them(chain: ManagerWorld)
     outcome = chain.sql("DROP MATERIALIZED TABLE base")
 
     assert outcome.warnings == (
-        "lake.default.base is read by lake.default.middle; refreshes of those fail until it is there again.",
+        "lake.default.base is read by lake.default.middle; their refreshes fail until it is recreated.",
     )
     assert tables(chain) == ["middle", "other", "top"]
 

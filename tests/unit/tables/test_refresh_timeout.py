@@ -37,7 +37,7 @@ def test_a_refresh_longer_than_the_tables_timeout_fails_and_names_the_setting() 
     (run,) = world.runs("totals")
     assert status is RunStatus.FAILED
     assert (run.error or "").startswith(
-        "Refresh of lake.default.totals took longer than 7200 s and was ended; "
+        "Refresh of lake.default.totals took longer than 7200 s and was stopped; "
         f"make its query cheaper, or raise {KEY}, for this table with CREATE OR ALTER MATERIALIZED TABLE"
     )
     assert world.engine.load(world.table("totals").identifier).branches == {}

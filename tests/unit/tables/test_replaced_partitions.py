@@ -150,7 +150,7 @@ def test_partitions_that_storage_rounds_are_not_found_again() -> None:
 
     assert plan(engine, table("auto", "DS", kind="decimal(10,1)")) == (
         None,
-        "recomputed: column ds is stored in another type than the query gives",
+        "recomputed: column ds is stored in another type than the query returns",
     )
 
 

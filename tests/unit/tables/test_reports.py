@@ -69,7 +69,7 @@ def test_show_lists_the_tables_of_a_namespace_whose_names_are_like_the_pattern(
 def test_show_of_a_namespace_that_does_not_exist_is_refused(world: ManagerWorld) -> None:
     text = world.refused(lambda: names(world, "IN lake.nowhere"), TableNotFound)
 
-    assert text == "Namespace lake.nowhere does not exist; SHOW DATABASES IN lake lists those there are."
+    assert text == "Namespace lake.nowhere does not exist; SHOW DATABASES IN lake lists the existing ones."
 
 
 def test_show_tells_the_last_result_the_last_error_and_that_a_table_is_failing(world: ManagerWorld) -> None:
@@ -141,7 +141,7 @@ def test_describe_of_a_table_whose_storage_is_gone_says_so_and_keeps_its_sources
 
     found = facts(world)
 
-    assert found["storage"] == "missing; ALTER MATERIALIZED TABLE lake.default.daily RESUME makes it again"
+    assert found["storage"] == "missing; ALTER MATERIALIZED TABLE lake.default.daily RESUME recreates it"
     assert str(found["sources"]).startswith("lake.default.orders")
 
 
@@ -306,8 +306,7 @@ def test_describe_extended_names_lost_storage_and_the_way_out(world: ManagerWorl
     world.engine.storages.clear()
 
     assert (
-        facts(world)["storage"]
-        == "missing; ALTER MATERIALIZED TABLE lake.default.daily RESUME makes it again"
+        facts(world)["storage"] == "missing; ALTER MATERIALIZED TABLE lake.default.daily RESUME recreates it"
     )
 
 

@@ -99,7 +99,7 @@ def test_a_key_used_for_another_request_of_the_table_is_refused_with_the_way_out
 
     assert text == (
         "Idempotency-Key 'mine' belongs to another refresh of lake.default.daily: it was sent with MANUAL "
-        "ds=2026-03-01, now it is sent with MANUAL ds=2026-03-02; send another key with another request."
+        "ds=2026-03-01, now it is sent with MANUAL ds=2026-03-02; use another key for another request."
     )
     assert world.state() == before
 
@@ -270,7 +270,7 @@ HAND = RefreshRequest(identifier_text="lake.default.daily", is_periodic=False)
         (
             replace(HAND, table_id="old"),
             TableGone,
-            ["lake.default.daily was dropped and created again", "old"],
+            ["lake.default.daily was dropped and recreated", "old"],
         ),
         (
             replace(TICK, table_id="old", identifier_text="lake.default.nope"),

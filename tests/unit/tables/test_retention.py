@@ -14,7 +14,7 @@ from mt_core.model.partition import PartitionSpec
 from mt_core.model.run import DONE, RunStatus
 from mt_core.tables.registry import in_transaction
 from mt_core.tables.upkeep.maintenance import maintain
-from mt_core.tables.upkeep.retention import NEWEST_KEPT, forget_old_runs
+from mt_core.tables.upkeep.retention import NEWEST_RETAINED, forget_old_runs
 from tests.support.manager_world import DAILY, WHOLE_TABLE, ManagerWorld
 from tests.support.registry_steps import insert_runs
 
@@ -46,7 +46,7 @@ def test_ended_runs_older_than_the_history_are_forgotten(world: ManagerWorld) ->
 
     done = maintain(world.services)
 
-    assert done[0] == "forgot 30 old runs of the ledger"
+    assert done[0] == "deleted 30 old runs from the ledger"
     assert world.runs() == before[30:]
     assert all(run.requested_at >= world.clock.now() - MONTH for run in world.runs())
 
@@ -71,12 +71,12 @@ def test_the_newest_runs_of_a_table_stay_whatever_their_age(world: ManagerWorld)
 
     forget_old_runs(world.services)
 
-    assert len(world.runs()) == NEWEST_KEPT
+    assert len(world.runs()) == NEWEST_RETAINED
     assert world.show("SHOW MATERIALIZED TABLES EXTENDED")[0]["last refresh"] is not None
 
 
 def test_a_run_stays_as_long_as_one_that_it_covers(world: ManagerWorld) -> None:
-    for _ in range(NEWEST_KEPT + 5):
+    for _ in range(NEWEST_RETAINED + 5):
         last = world.sql("ALTER MATERIALIZED TABLE daily REFRESH").wait_for
     world.work()
     assert last is not None

@@ -39,8 +39,8 @@ def test_a_column_that_is_gone_or_new_is_named_with_the_way_out() -> None:
     gone = refused(columns(a="int"), columns(a="int", city="string"))
     new = refused(columns(a="int", zip="string"), columns(a="int"))
 
-    assert "gives no column city any more" in gone
-    assert "gives zip too, which the table does not have" in new
+    assert "the query no longer returns city" in gone
+    assert "the query also returns zip, which the table does not have" in new
     assert all("ALTER MATERIALIZED TABLE lake.default.mt AS …" in text for text in (gone, new))
 
 
@@ -159,6 +159,6 @@ def test_the_error_of_a_missing_source_says_what_to_do_and_not_how_names_are_spe
 
     assert with_way_out(error, TableIdentifier("lake", ("s",), "mt")) == (
         "[TABLE_OR_VIEW_NOT_FOUND] The table or view `lake`.`s`.`t` cannot be found. The query of lake.s.mt "
-        "reads it, itself or by way of a view: create it again, or ALTER MATERIALIZED TABLE lake.s.mt AS … "
-        "gives the table another query; if lake.s.mt is SUSPENDED by then, RESUME it."
+        "reads it, directly or through a view: recreate it, or give the table another query with "
+        "ALTER MATERIALIZED TABLE lake.s.mt AS …; if lake.s.mt is SUSPENDED by then, RESUME it."
     )

@@ -204,7 +204,7 @@ def test_resume_with_options_that_change_no_row_rebuilds_nothing(world: ManagerW
 
     assert (len(world.runs()), world.table().rebuild_due) == (1, None)
     assert outcome.warnings == (
-        "RESUME WITH of lake.default.daily: sink.parallelism: understood, but without effect here.",
+        "RESUME WITH of lake.default.daily: sink.parallelism: accepted, but without effect here.",
     )
 
 

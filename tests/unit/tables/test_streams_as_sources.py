@@ -33,25 +33,25 @@ def world() -> ManagerWorld:
         (
             "datagen",
             True,
-            "lake.default.totals cannot be of refresh mode FULL, since lake.default.orders has rows without "
-            "end and keeps none of them: only a streaming job can read it, which is CONTINUOUS. Give "
-            "REFRESH_MODE = CONTINUOUS, or a shorter FRESHNESS. Another way: Let a streaming job keep the "
-            "rows (SET 'execution.runtime-mode' = 'streaming', then INSERT INTO an Iceberg table SELECT … "
-            "FROM lake.default.orders), and let lake.default.totals read the table that the job writes.",
+            "lake.default.totals cannot have refresh mode FULL, since lake.default.orders is unbounded and "
+            "does not retain its rows: only a streaming job can read it, which is CONTINUOUS. Use "
+            "REFRESH_MODE = CONTINUOUS, or a shorter FRESHNESS. Another way: Use a streaming job that stores "
+            "the rows (SET 'execution.runtime-mode' = 'streaming', then INSERT INTO an Iceberg table SELECT "
+            "… FROM lake.default.orders), and define lake.default.totals on the table that the job writes.",
         ),
         (
             "kafka",
             False,
-            "lake.default.totals cannot read lake.default.orders, whose connector 'kafka' has rows without "
-            "end and keeps none of them: a refresh reads what a table has. Let a streaming job keep the "
-            "rows (SET 'execution.runtime-mode' = 'streaming', then INSERT INTO an Iceberg table SELECT … "
-            "FROM lake.default.orders), and let lake.default.totals read the table that the job writes.",
+            "lake.default.totals cannot read lake.default.orders, whose connector 'kafka' is unbounded and "
+            "does not retain its rows, which a refresh would have to read. Use a streaming job that stores "
+            "the rows (SET 'execution.runtime-mode' = 'streaming', then INSERT INTO an Iceberg table SELECT "
+            "… FROM lake.default.orders), and define lake.default.totals on the table that the job writes.",
         ),
         (
             "blackhole",
             False,
-            "lake.default.totals cannot read lake.default.orders, whose connector 'blackhole' takes rows "
-            "and gives none; read another table.",
+            "lake.default.totals cannot read lake.default.orders, whose connector 'blackhole' is a sink; "
+            "read another table.",
         ),
     ],
 )

@@ -226,9 +226,9 @@ def test_a_query_that_a_stream_cannot_keep_leaves_nothing(world: StreamWorld) ->
     text = world.refused(lambda: world.sql(KEPT), DefinitionInvalid)
 
     assert text.startswith(
-        "lake.default.kept cannot be kept by a streaming job: Its query needs rows of several batches"
+        "lake.default.kept cannot be maintained by a streaming job: Its query needs rows of several batches"
     )
-    assert text.endswith("let lake.default.kept read the table that the job writes.")
+    assert text.endswith("define lake.default.kept on the table that the job writes.")
     assert (world.state(), world.store.newest(1)) == (before, [])
 
 
@@ -251,8 +251,8 @@ def test_what_needs_a_refresh_is_refused_with_the_reason(world: StreamWorld, sta
     text = world.refused(lambda: world.sql(statement), Unsupported)
 
     assert (
-        f"streaming job {stream_job(before.table_id)} keeps it, and lake.default.orders "
-        "keeps none of its rows"
+        f"streaming job {stream_job(before.table_id)} maintains it, and lake.default.orders "
+        "does not retain its rows"
     ) in text
     assert replace(world.table("kept"), revision=0) == before
 

@@ -89,7 +89,7 @@ def test_create_that_fails_half_way_is_undone_and_the_error_says_what_failed_and
 
     refusal = world.refused(lambda: world.sql(DAILY), TableNotCreated)
 
-    assert "lake.default.daily was not created, nothing was kept" in refusal
+    assert "lake.default.daily was not created, and nothing was left behind" in refusal
     assert "the disk is full" in refusal
     assert world.state() == before
 
@@ -159,7 +159,7 @@ def test_drop_in_the_middle_of_a_create_wins_and_nothing_is_left(world: ManagerW
 
     refusal = world.refused(lambda: world.sql(DAILY), TableNotCreated)
 
-    assert "nothing was kept" in refusal
+    assert "nothing was left behind" in refusal
     assert world.state() == before
 
 
@@ -181,7 +181,7 @@ def test_a_create_whose_undo_fails_says_so_and_is_removed_by_the_reconciler(
 
     assert "the disk is full" in refusal
     assert "could not be removed yet" in refusal
-    assert "DROP MATERIALIZED TABLE lake.default.daily removes it" in refusal
+    assert "DROP MATERIALIZED TABLE lake.default.daily removes them" in refusal
     assert left.status is RefreshStatus.INITIALIZING
     assert world.state() == before
 

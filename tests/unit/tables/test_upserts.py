@@ -14,13 +14,13 @@ SET = f"ALTER MATERIALIZED TABLE totals SET ({UPSERT})"
 READER = WHOLE_TABLE.replace("totals", "reader").replace("orders", "totals")
 CANNOT_READ = (
     "lake.default.reader cannot read lake.default.totals, which has the option 'write.upsert': a refresh "
-    "could tell what has changed there only by reading all of it. Take the option away (ALTER MATERIALIZED "
+    "could detect what has changed there only by reading all of it. Remove the option (ALTER MATERIALIZED "
     "TABLE lake.default.totals RESET ('write.upsert')), or read the sources of lake.default.totals."
 )
 IS_READ = (
     "lake.default.totals cannot have the option 'write.upsert', since lake.default.reader reads it: "
-    "a refresh could tell what has changed there only by reading all of it. "
-    "Leave the option out, or let what reads lake.default.totals read its sources."
+    "a refresh could detect what has changed there only by reading all of it. "
+    "Leave the option out, or have the readers of lake.default.totals read its sources."
 )
 
 
@@ -71,7 +71,7 @@ def test_the_option_goes_to_the_storage_and_can_be_taken_away(world: ManagerWorl
             f"{UPSERT}, 'format-version' = '1'",
             (
                 "WITH of lake.default.t: 'write.upsert' needs delete files, "
-                "which 'format-version' = '1' has not; use '2'."
+                "which 'format-version' = '1' does not support; use '2'."
             ),
         ),
     ],

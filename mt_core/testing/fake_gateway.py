@@ -1,5 +1,14 @@
-"""FakeGateway: a real HTTP server that records the ticks of a scheduler and answers them
-as the test configures.
+"""FakeGateway: a real HTTP server that records a scheduler's ticks and responds as the test configures.
+
+A scheduler talks to its gateway only over HTTP, from threads or processes of its own, so its tests need a
+server rather than a stub. This one implements just what a tick uses: sessions, the refresh endpoint with its
+status and result, and the shards that an external scheduler reads. It never refreshes anything; a tick is
+accepted, refused or delayed as the test says, and every answered tick is recorded with its headers, body and
+session properties.
+
+A tick is recorded when its answer is chosen, under one lock, so that the order of `ticks` is that of the
+answers. Tests wait for counts of ticks instead of sleeping. Stopping the server closes all connections and
+forgets the sessions, which is what a restart of the gateway looks like to a scheduler.
 """
 
 from __future__ import annotations
@@ -25,7 +34,7 @@ _NOT_MODIFIED = 304
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GatewayAnswer:
-    """What the gateway answers to one tick."""
+    """The gateway's response to one tick."""
 
     status: int = 200
     headers: Mapping[str, str] = field(default_factory=dict)
@@ -57,7 +66,7 @@ DONE: Mapping[str, Any] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReceivedTick:
-    """One refresh request, with the properties of its session and the status of the answer."""
+    """One refresh request, with the properties of its session and the status of the response."""
 
     identifier: str
     session: str
@@ -76,10 +85,9 @@ class ReceivedTick:
 
 
 class FakeGateway:
-    """Answers `POST /v3/sessions` and the refresh endpoint on a port of the loopback (0: a free one);
-    safe from any thread.
+    """Serves `POST /v3/sessions` and the refresh endpoint on a loopback port (0: a free one). Thread-safe.
 
-    To a scheduler outside it serves the shards of *definitions*, and says of each refresh that it is done.
+    For external schedulers it also serves the shards of *definitions*, and reports every refresh as finished.
     """
 
     def __init__(self, port: int = 0, definitions: DefinitionStore | None = None) -> None:
@@ -102,7 +110,7 @@ class FakeGateway:
         return f"http://127.0.0.1:{self._port}"
 
     def start(self) -> None:
-        """Listen, on the same port as before if it was stopped; sessions do not survive a stop."""
+        """Listen, on the same port as before a stop; sessions do not survive a stop."""
         self._server = _Server(self, self._port)
         self._port = self._server.server_address[1]
         threading.Thread(
@@ -110,7 +118,7 @@ class FakeGateway:
         ).start()
 
     def stop(self) -> None:
-        """Answer the held ticks, close every connection and stop listening; stopping twice is harmless."""
+        """Answer the held ticks, close every connection and stop listening; harmless to repeat."""
         self.release()
         server, self._server = self._server, None
         if server is not None:
@@ -122,27 +130,27 @@ class FakeGateway:
     # ---------------------------------------------------------------------------------------- what it answers
 
     def answer(self, *answers: GatewayAnswer) -> None:
-        """Give the next ticks these answers, one each; those after them get the default again."""
+        """Give these answers to the next ticks, one each; later ticks get the default."""
         with self._changed:
             self._answers.extend(answers)
 
     def answer_all(self, answer: GatewayAnswer) -> None:
-        """Give every tick this answer from now on."""
+        """Give this answer to every tick from now on."""
         with self._changed:
             self._default = answer
 
     def forget_sessions(self) -> None:
-        """Close all sessions, like a gateway that restarts."""
+        """Close all sessions, as a restart of the gateway does."""
         with self._changed:
             self._sessions.clear()
 
     def hold(self, table_id: str) -> None:
-        """Keep ticks of that table waiting for an answer."""
+        """Delay the answers to ticks of that table until `release`."""
         with self._changed:
             self._held.add(table_id)
 
     def release(self) -> None:
-        """Answer the held ticks, and hold no others."""
+        """Answer all held ticks, and hold no more."""
         with self._changed:
             self._held.clear()
             self._changed.notify_all()
@@ -161,14 +169,12 @@ class FakeGateway:
 
     @property
     def opened_sessions(self) -> int:
-        """How many sessions clients have opened."""
+        """The number of sessions that clients have opened."""
         with self._changed:
             return self._opened_sessions
 
     def wait_for_ticks(self, count: int, timeout_s: float = 10.0) -> list[ReceivedTick]:
-        """Wait until *count* ticks have an answer and return all;
-        raises AssertionError if they do not arrive in time.
-        """
+        """Wait until *count* ticks are answered, and return all; raise AssertionError on timeout."""
         with self._changed:
             if not self._changed.wait_for(lambda: len(self._ticks) >= count, timeout_s):
                 raise AssertionError(
@@ -177,9 +183,7 @@ class FakeGateway:
             return list(self._ticks)
 
     def wait_for_requests(self, count: int, timeout_s: float = 10.0) -> None:
-        """Wait until *count* ticks arrived, answered or held;
-        raises AssertionError if they do not in time.
-        """
+        """Wait until *count* ticks have arrived, answered or held; raise AssertionError on timeout."""
         with self._changed:
             if not self._changed.wait_for(lambda: self._entered >= count, timeout_s):
                 raise AssertionError(f"{self._entered} of {count} ticks came in within {timeout_s} s.")
@@ -241,12 +245,12 @@ class _Server(ThreadingHTTPServer):
             self.shutdown_request(connection)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Ignore clients that disconnect: no test is about them."""
+        """Ignore clients that disconnect."""
 
 
 class _Requests(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    # Headers and body leave in one packet.
+    # Sends headers and body in one packet.
     wbufsize = -1
     disable_nagle_algorithm = True
     server: _Server
@@ -291,4 +295,4 @@ class _Requests(BaseHTTPRequestHandler):
         self.wfile.write(content)
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Log nothing: tests read what the gateway received."""
+        """Log nothing: tests read the recorded ticks."""

@@ -1,4 +1,4 @@
-"""JobHookContract: what every job status hook has to do, as tests that its author subclasses.
+"""JobHookContract: tests that every job status hook must pass; its author subclasses them.
 
     class TestMyHook(JobHookContract):
         @pytest.fixture
@@ -6,9 +6,9 @@
             return MyHook()
 
         def effects(self) -> object:
-            return what the hook has done so far, as something to compare
+            return everything the hook has done so far, for comparison
 
-`properties` of a session that the hook accepts is a fixture to override.
+Override the fixture `properties` with session properties that the hook accepts.
 New required tests come with minor versions only.
 """
 
@@ -27,7 +27,7 @@ STARTED_AT = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
 
 class JobHookContract:
-    """The tests."""
+    """The contract tests."""
 
     @pytest.fixture
     def properties(self) -> Mapping[str, str]:
@@ -41,7 +41,7 @@ class JobHookContract:
         )
 
     def effects(self) -> object:
-        """Return what the hook has done so far; without it the test of repeated calls compares nothing."""
+        """Return everything the hook has done so far; by default, repeated calls are not compared."""
         return None
 
     def test_what_is_stored_with_a_job_is_json(

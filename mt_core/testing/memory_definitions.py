@@ -1,4 +1,4 @@
-"""MemoryDefinitionStore: workflow definitions kept in a dictionary, for tests of schedulers."""
+"""MemoryDefinitionStore: workflow definitions in memory, for tests of schedulers."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from mt_core.workflow.definitions import DefinitionStore, WorkflowDefinition
 
 
 class MemoryDefinitionStore(DefinitionStore):
-    """Keeps the JSON of each definition, as a registry would.
+    """Stores the JSON of each definition in a dictionary, as the registry stores it in a table.
 
-    A test sets `schedule_times` to say what the ledger has, and `failure` to make every call raise it.
+    Tests set `schedule_times` to the contents of the ledger, and `failure` to an error that every call
+    raises.
     """
 
     def __init__(self) -> None:

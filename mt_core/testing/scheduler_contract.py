@@ -1,11 +1,17 @@
-"""SchedulerContract: what every workflow scheduler has to do, as tests that its author subclasses.
+"""SchedulerContract: tests that every workflow scheduler must pass; its author subclasses them.
 
     class TestMyScheduler(SchedulerContract):
         @pytest.fixture
         def scheduler_class(self) -> type[WorkflowScheduler]:
             return MyScheduler
 
-Abilities that a service lacks, such as moving its clock, are methods of the workbench to override.
+The contract is what the gateway relies on: a workflow ticks once for each grid point, with the point as its
+schedule time; a suspended workflow does not tick; of several missed points at most the latest is made up,
+since the gateway derives the earlier ones; operations may be repeated; and each failure is a WorkflowError
+that names its cause. The tests observe only the ticks that a fake gateway receives and the results of
+operations, so they apply to a scheduler in this process as well as to a remote service.
+
+Methods of the workbench stand for abilities that a service may lack, such as moving its clock: override them.
 New required tests come with minor versions only.
 """
 
@@ -42,7 +48,7 @@ class ArchiveRefreshWorkflow:
 
 
 class SchedulerContract(SchedulerWorkbench):
-    """The tests."""
+    """The contract tests."""
 
     def test_a_workflow_ticks_on_its_schedule_with_the_grid_point_not_the_time_of_day(self) -> None:
         self.create()
@@ -61,7 +67,7 @@ class SchedulerContract(SchedulerWorkbench):
 
         self.move_clock(0.48 * self.length)
         ticks = self.wait_for_ticks(1)
-        # A clock that no test stops may have passed the point while the tick was on its way.
+        # A real clock may have passed the next point while the tick was sent.
         is_early = self.clock.now() < grid_of(self.period, "UTC").after(self.start)
 
         assert ticks[0].table_id == OTHER
@@ -208,7 +214,7 @@ class SchedulerContract(SchedulerWorkbench):
         times = [tick.schedule_time for tick in both]
         assert times[: len(first)] == [tick.schedule_time for tick in first]
         assert times == [point for point in points if point in times]
-        # Where time goes on meanwhile, a scheduler that is late makes up the latest point alone.
+        # With a real clock, a late scheduler makes up only the latest point.
         assert not self.jumps or (len(first), times) == (1, points[:2])
 
     def test_a_new_schedule_leaves_a_suspended_workflow_suspended(self) -> None:
@@ -333,7 +339,7 @@ class SchedulerContract(SchedulerWorkbench):
 
 
 def _health_in_time(scheduler: WorkflowScheduler, timeout_s: float = 60.0) -> SchedulerHealth | None:
-    """Return the health once it has no trouble: a busy service may say late that it runs."""
+    """Return the health once it has no trouble: a busy service may report late that it is running."""
     deadline = time.monotonic() + timeout_s
     while (health := scheduler.health()) not in (SchedulerHealth(), None) and time.monotonic() < deadline:
         time.sleep(0.1)

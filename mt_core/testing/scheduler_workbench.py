@@ -1,4 +1,4 @@
-"""SchedulerWorkbench: a scheduler opened over a fake clock and a fake gateway, with the tools to test it."""
+"""SchedulerWorkbench: a scheduler opened with a fake clock and a fake gateway, and helpers to test it."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ ABSENT = "0aa5c1a4-7a3b-4c50-9d0e-6f1f3c1f0003"
 
 
 class SchedulerWorkbench:
-    """Time begins half a period before a point of the grid; workflows tick each period of UTC
-    unless a test says otherwise.
+    """The base class of scheduler tests.
 
-    A scheduler whose service has a clock of its own overrides `move_clock`, may have shorter periods,
-    and says with `jumps` that no time can be left out: tests that need this are skipped.
+    Time begins half a period before a grid point; workflows tick each period of UTC unless a test says
+    otherwise. A scheduler whose service has its own clock overrides `move_clock`, may use shorter periods,
+    and sets `jumps` to False, which skips the tests that jump over time.
     """
 
     period: ClassVar[Freshness] = Freshness(1, "MINUTE")
@@ -53,28 +53,26 @@ class SchedulerWorkbench:
 
     @pytest.fixture
     def options(self) -> dict[str, str]:
-        """Return the options `workflow-scheduler.<type>.*` to open the scheduler with;
-        the rest have their defaults.
-        """
+        """Return the `workflow-scheduler.<type>.*` options of the scheduler; others have their defaults."""
         return {}
 
     @pytest.fixture
     def start_clock(self) -> Clock:
-        """Return the clock of the scheduler; it shows an instant half a period before a point of the grid."""
+        """Return the clock of the scheduler, half a period before a grid point."""
         return FakeClock(START)
 
     def move_clock(self, delta: timedelta) -> None:
-        """Let *delta* pass in one jump, for a scheduler that reads the clock it is given."""
+        """Let *delta* pass in one jump, for a scheduler that uses the clock of its context."""
         assert isinstance(self.clock, FakeClock), "Override move_clock for a clock of another kind."
         self.clock.advance(delta)
 
     def need_jumps(self) -> None:
-        """Skip the test where time cannot be left out."""
+        """Skip the test if the clock cannot jump."""
         if not self.jumps:
             pytest.skip("the service has a clock of its own, and cannot skip time")
 
     def point(self, number: int, freshness: Freshness | None = None, zone: str = "UTC") -> str:
-        """Return the schedule time of the point *number*, counted from 1, after the start."""
+        """Return the schedule time of the grid point *number*, counted from 1 after the start."""
         grid = grid_of(freshness or self.period, zone)
         point = self.start
         for _ in range(number):
@@ -86,7 +84,7 @@ class SchedulerWorkbench:
         return Schedule(freshness=freshness, zone=zone, since=self.start)
 
     def workflow(self, **facts: Any) -> CreatePeriodicRefreshWorkflow:
-        """Return a workflow to create, with *facts* in place of the usual ones."""
+        """Return a workflow to create, with *facts* replacing the defaults."""
         return workflow(**{"schedule": self.every(self.period), **facts})
 
     @property
@@ -95,25 +93,21 @@ class SchedulerWorkbench:
         return timedelta(seconds=self.period.seconds)
 
     def prepare(self) -> None:
-        """Prepare the service to read `definitions` and to reach `gateway`,
-        before the scheduler is opened.
-        """
+        """Prepare the service to read `definitions` and to reach `gateway`, before the scheduler opens."""
 
     def clean_up(self) -> None:
-        """Remove what the test left in the service, before the scheduler is closed."""
+        """Remove what the test left in the service, before the scheduler closes."""
 
     def settle(self) -> None:
-        """Wait until the scheduler has sent all that is due now;
-        override it for a scheduler that cannot report this.
-        """
+        """Wait until the scheduler has sent all due ticks; override it if it cannot report this."""
 
     def break_service(self) -> None:
-        """Make the next operations fail; here, the store of definitions does not answer."""
+        """Make the next operations fail; by default, those of the definition store."""
         self.definitions.failure = RegistryError("The registry cannot be reached.")
 
     def wait_for_ticks(self, count: int) -> list[ReceivedTick]:
-        """Wait until the gateway has received *count* ticks, and return all that arrived
-        until all were sent.
+        """Wait until the gateway has answered *count* ticks and the scheduler has sent all due ones; return
+        all.
         """
         self.gateway.wait_for_ticks(count)
         self.settle()
@@ -164,8 +158,9 @@ class SchedulerWorkbench:
         return [tick for tick in self.gateway.ticks if tick.table_id == workflow_id]
 
     def pass_a_period_with_a_witness(self) -> None:
-        """Pass a point of the grid at which another workflow ticks:
-        a tick that has not arrived by then never will.
+        """Pass a grid point at which another workflow ticks.
+
+        A tick of the same point that has not arrived by then never will.
         """
         self.create(workflow_id=OTHER)
         self.move_clock(self.length)
@@ -178,9 +173,7 @@ def every(amount: int, unit: str) -> Schedule:
 
 
 def workflow(**facts: Any) -> CreatePeriodicRefreshWorkflow:
-    """Return a workflow to create, with *facts* in place of the usual ones;
-    that of another table has another name.
-    """
+    """Return a workflow to create, with *facts* replacing the defaults; each table has its own name."""
     identifier = "lake.sales.daily" if facts.get("workflow_id", TABLE) == TABLE else "lake.sales.other"
     usual = CreatePeriodicRefreshWorkflow(
         workflow_id=TABLE,

@@ -1,6 +1,4 @@
-"""A manager whose workflows are DAGs of a fake Airflow, or those of the memory scheduler
-on the same registry.
-"""
+"""A manager whose scheduler is a fake Airflow, or the memory scheduler on the same registry."""
 
 from __future__ import annotations
 
@@ -17,9 +15,7 @@ from tests.support.memory_registry import MemoryRegistry
 
 
 class AirflowStory(ManagerWorld):
-    """A manager whose scheduler is Airflow's, over an Airflow that is a fake;
-    `change_to` is a start with another scheduler.
-    """
+    """A manager with the Airflow scheduler over a fake Airflow; `change_to` restarts it with another one."""
 
     def __init__(self, clock: FakeClock | None = None) -> None:
         clock = clock or HastyClock(START)
@@ -31,7 +27,7 @@ class AirflowStory(ManagerWorld):
         self.change_to(AirflowScheduler())
 
     def change_to(self, scheduler: WorkflowScheduler) -> list[str]:
-        """Start again with *scheduler*, and return what became of the tables, in words."""
+        """Restart with *scheduler*, and return what was done to the tables, in words."""
         self.scheduler.close()
         self.scheduler = scheduler
         self.restart()

@@ -20,7 +20,7 @@ from tests.support.screen import ScreenTerminal
 
 
 class Switch:
-    """An application that is the one of the present test: starting a server for each test takes too long."""
+    """An ASGI application that forwards to the current test's: a server per test would take too long."""
 
     app: ASGIApp
 
@@ -51,7 +51,7 @@ def gateway(switch: Switch, http: httpx.Client) -> Iterator[Gateway]:
 
 @pytest.fixture
 def roomy_gateway(switch: Switch, http: httpx.Client) -> Iterator[Gateway]:
-    """The same gateway with room for 1,000 sessions."""
+    """A gateway with room for 1,000 sessions."""
     with statement_gateway(http, max_sessions=1000) as made:
         switch.app = app_of(made.services)
         yield made
@@ -59,14 +59,14 @@ def roomy_gateway(switch: Switch, http: httpx.Client) -> Iterator[Gateway]:
 
 @pytest.fixture
 def guarded_gateway(gateway: Gateway, switch: Switch) -> Gateway:
-    """The same gateway, asking for one of two tokens."""
+    """A gateway that requires one of two tokens."""
     switch.app = app_of(replace(gateway.services, tokens=parse_tokens("first,second")))
     return gateway
 
 
 @pytest.fixture
 def opened(gateway: Gateway, tmp_path: Path) -> Iterator[Open]:
-    """Open a terminal with a command, `freshtable sql` if there is no other, and wait for its prompt."""
+    """Open a terminal with a command, by default `freshtable sql`, and wait for its prompt."""
     terminals: list[ScreenTerminal] = []
 
     def open_terminal(*command: str, **environ: str) -> ScreenTerminal:

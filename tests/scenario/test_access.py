@@ -1,4 +1,4 @@
-"""Who may do what: by the role of a token, and by the name a gateway without tokens is called by."""
+"""Access: by the role of a token, and by the host name under which a gateway without tokens is called."""
 
 from __future__ import annotations
 

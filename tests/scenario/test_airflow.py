@@ -1,6 +1,4 @@
-"""Materialized tables whose workflows are DAGs: a user's statements,
-and what people do in Airflow's UI meanwhile.
-"""
+"""Materialized tables whose workflows are DAGs: statements of users, and changes in Airflow's UI."""
 
 from __future__ import annotations
 

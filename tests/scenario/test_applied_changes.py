@@ -1,4 +1,4 @@
-"""A user chooses how refreshes compute the rows of a table, and sees what they did."""
+"""A user chooses how refreshes compute the rows of a table, and sees how they did."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Statements that a person at `freshtable sql` breaks off, puts aside, and takes up again,
-in a real pseudo terminal.
+"""Statements that a user of `freshtable sql` interrupts, sends to the background and resumes, in a pseudo
+terminal.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ VIEW = "CREATE TEMPORARY VIEW v AS SELECT 1"
 
 
 def entered(terminal: ScreenTerminal, line: str, shows: str) -> list[str]:
-    """Type *line*; return the screen at the next prompt, when it has a line that begins as wanted."""
+    """Type *line*; return the screen at the next prompt, once a line has the expected prefix."""
     terminal.type(f"{line}\r")
     return terminal.see(lambda lines: at_prompt(lines) and any(each.startswith(shows) for each in lines))
 

@@ -1,4 +1,4 @@
-"""What no client should send gets the documented answer, and other sessions do not notice."""
+"""Invalid requests get the documented answer, and do not affect other sessions."""
 
 from __future__ import annotations
 

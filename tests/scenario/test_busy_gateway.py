@@ -1,4 +1,4 @@
-"""A gateway with as much to do as it has threads: others still get their turn."""
+"""A gateway whose worker threads are all busy still serves other requests."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ BATCH_THREADS = 2
 
 @pytest.fixture
 def waiting(roomy_gateway: Gateway) -> list[str]:
-    """As many refreshes as there are threads, in sessions of their own, which all wait for one run."""
+    """As many refreshes as worker threads, each in its own session, which all wait for one run."""
     run = roomy_gateway.runs.queue()
     roomy_gateway.commands.outcomes[RefreshTable] = CommandOutcome(wait_for=run.run_id)
     return [roomy_gateway.begin(roomy_gateway.open(), REFRESH) for _ in range(THREADS)]
@@ -66,7 +66,7 @@ def test_the_job_statements_need_no_thread_of_the_statements_at_work(roomy_gatew
 
 @pytest.fixture
 def following(whole: WholeGateway) -> Iterator[WholeGateway]:
-    """A gateway that follows the sources of continuous tables."""
+    """A gateway that watches the sources of CONTINUOUS tables."""
     batches = whole.process.work.continuous
     batches.start()
     yield whole

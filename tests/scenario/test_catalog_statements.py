@@ -1,4 +1,4 @@
-"""A user looks at catalogs, tables and jobs, and stops one."""
+"""A user lists catalogs, tables and jobs, and stops a job."""
 
 from __future__ import annotations
 

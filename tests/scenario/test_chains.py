@@ -1,6 +1,4 @@
-"""Tables over tables: their scheduled refreshes, as a scheduler requests them,
-in the order in which they read each other.
-"""
+"""Tables over tables: a scheduler requests their refreshes, which run upstream first."""
 
 from __future__ import annotations
 
@@ -20,7 +18,7 @@ LOW_CHANGED = "lake.default.low changed; recomputed: the table is not much small
 
 
 def make_chain(gateway: WholeGateway, *names: str) -> None:
-    """Create tables of which each reads the one before it, the first the orders."""
+    """Create tables that each read the previous one; the first reads the orders."""
     for name, source in zip(names, ("orders", *names), strict=False):
         gateway.sql(EVERY_10_S.format(name, source))
 
@@ -100,7 +98,7 @@ def test_a_wait_goes_on_after_the_gateway_was_killed(whole: WholeGateway) -> Non
 
 @pytest.fixture
 def unscheduled(tmp_path: Path) -> Iterator[WholeGateway]:
-    """A gateway to which nobody but the test sends ticks."""
+    """A gateway that gets ticks only from the test."""
     with closing(WholeGateway(tmp_path, FakeScheduler)) as gateway:
         yield gateway
 

@@ -1,5 +1,5 @@
-"""A home whose tables were made under another `workflow-scheduler.type`:
-everything works at once, in both directions.
+"""A home whose tables were created under another `workflow-scheduler.type`: they work at once, in both
+directions.
 """
 
 from __future__ import annotations

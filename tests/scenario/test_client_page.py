@@ -1,4 +1,4 @@
-"""What docs/client.md shows on the console is what the client prints."""
+"""The console output in docs/client.md is what the client prints."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_the_page_has_every_command_with_its_arguments_and_no_other() -> None:
 
 
 def tables() -> list[list[list[str]]]:
-    """Return the cells of each table of the page, row by row, without its head."""
+    """Return the cells of each table of the page, row by row, without its header."""
     lines = re.findall(r"(?:^\|.*\n)+", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
     return [
         [re.split(r" \| |^\| | \|$", row)[1:-1] for row in table.splitlines()[2:]]

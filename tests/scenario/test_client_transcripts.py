@@ -1,4 +1,4 @@
-"""What docs/client.md shows at the prompt is what a person sees there."""
+"""The transcripts in docs/client.md are what the prompt shows."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ DESCRIBED = {
 
 
 def shown(terminal: ScreenTerminal, line: str) -> list[str]:
-    """Return what *line* comes to, without the time of a statement."""
+    """Return the output of *line*, without the duration of a statement."""
     return [each for each in answered(terminal, line) if not re.fullmatch(r"[0-9.]+ s", each)]
 
 

@@ -1,4 +1,4 @@
-"""A gateway whose machine's clock is put ahead or back while it runs."""
+"""The system clock is set ahead or back while a gateway runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compiled plans (FLIP-292): a job whose operators keep their states as long as its plan says."""
+"""Compiled plans (FLIP-292): the operators of a job keep state for the TTLs of its plan."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ COMPILE, EXECUTE = f"COMPILE PLAN '{URI}' FOR {INSERT}", f"EXECUTE PLAN '{URI}'"
 
 @pytest.fixture
 def plans(whole: WholeGateway) -> WholeGateway:
-    """A gateway with a statement whose deduplication feeds an aggregate, and another that joins."""
+    """A gateway with a statement whose deduplication feeds an aggregate, and another one with a join."""
     whole.statements.streams[INSERT] = whole.statements.streams[OTHER] = FakeRows()
     whole.streams.operators = {INSERT: aggregate(deduplicate(scan())), OTHER: join(scan("a"), scan("b"))}
     whole.sql(STREAMING)
@@ -36,7 +36,7 @@ def plans(whole: WholeGateway) -> WholeGateway:
 
 
 def execute(whole: WholeGateway, statement: str = EXECUTE) -> str:
-    """Begin the job of a plan, and return its id."""
+    """Start the job of a plan, and return its id."""
     [answer] = whole.sql(statement)
     whole.watch_streams()
     return str(answer["job id"])
@@ -54,7 +54,7 @@ def file(whole: WholeGateway) -> Any:
 
 
 def edit(whole: WholeGateway, **states: str) -> None:
-    """Set TTLs in the file, by the names of states."""
+    """Set TTLs in the file, by state name."""
     body = file(whole)
     for node in body["nodes"]:
         for state in node.get("state", ()):
@@ -347,8 +347,8 @@ VIEW = "CREATE TEMPORARY VIEW late AS SELECT 1"
 
 
 def compile_batch_with_a_view(whole: WholeGateway, compile_plan: str = COMPILE) -> None:
-    """Compile a batch plan in a session with a temporary view, and go on in another one,
-    in another database.
+    """Compile a batch plan in a session with a temporary view, and continue in a new session in another
+    database.
     """
     for each in (INSERT, OTHER, VIEW):
         whole.statements.answers[each] = NO_ROWS
@@ -361,7 +361,7 @@ def compile_batch_with_a_view(whole: WholeGateway, compile_plan: str = COMPILE) 
 
 
 def ran(whole: WholeGateway) -> list[str]:
-    """The statements that ran in one session of the engine, which is there no more."""
+    """Return the statements that ran in one engine session, which is closed since."""
     [session] = {context.session_id for context, _ in whole.statements.executed}
     assert session in whole.statements.closed_sessions
     return [sql for _, sql in whole.statements.executed]

@@ -1,4 +1,6 @@
-"""configure-session works at once and without an operation; complete-statement says what can come next."""
+"""configure-session takes effect at once and without an operation; complete-statement suggests what may come
+next.
+"""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ HASTE_S = 0.2
 
 
 class HastyScheduler(MemoryScheduler):
-    """Has the tick of a RESUME answered before RESUME itself goes on, if the gateway lets it."""
+    """Has the tick of a RESUME answered before RESUME continues, if the gateway allows it."""
 
     def modify_refresh_workflow(self, workflow: ModifyRefreshWorkflow) -> None:
         super().modify_refresh_workflow(workflow)

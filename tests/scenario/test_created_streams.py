@@ -1,5 +1,5 @@
-"""CREATE and REPLACE TABLE … AS in streaming mode: a job whose table appears with its first batch,
-or not at all.
+"""CREATE and REPLACE TABLE … AS in streaming mode: the table appears with the first batch of the job, or not
+at all.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ COPIES = ("lake", "default", "copies")
 
 
 def begin(whole: WholeGateway, statement: str = CREATE) -> str:
-    """Begin a job that creates a table, and return its id."""
+    """Start a job that creates a table, and return its id."""
     whole.statements.streams[statement] = FakeRows()
     whole.sql(STREAMING)
     [answer] = whole.sql(statement)
@@ -199,9 +199,7 @@ def test_with_drop_the_table_of_a_job_without_its_checkpoint_goes_too(whole: Who
 
 
 def take_to_another_machine(whole: WholeGateway) -> dict[str, tuple[int, int]]:
-    """Kill the gateway and start one on the same registry with another home;
-    return the checkpoints of the old one.
-    """
+    """Kill the gateway and start one on the same registry with another home; return the old checkpoints."""
     lost = dict(whole.streams.checkpoints)
     whole.streams.lose(available=True)
     whole.streams.checkpoints.clear()

@@ -1,4 +1,4 @@
-"""The demo reads the facts of its tables from what a gateway answers."""
+"""The demo reads the facts about its tables from the answers of a gateway."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""/v1 answers clients of the FLIP-91 draft as well: results at once, jobs by their ids,
-the appendix's names.
-"""
+"""/v1 also serves clients of the FLIP-91 draft: immediate results, jobs by id, the appendix's names."""
 
 from __future__ import annotations
 
@@ -490,7 +488,7 @@ ARRIVALS = "INSERT INTO lake.default.arrivals SELECT * FROM lake.default.flights
 
 @pytest.fixture
 def stream(whole: WholeGateway) -> str:
-    """The path of the job of a streaming INSERT, in the session that began it."""
+    """The path of a streaming INSERT's job, in the session that started it."""
     whole.statements.streams[ARRIVALS] = FakeRows()
     session = whole.http.post("/v1/sessions", json=DRAFT | {"execution_type": "streaming"}).json()[
         "session_id"

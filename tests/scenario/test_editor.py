@@ -1,6 +1,4 @@
-"""The editor of `freshtable sql`, by the keys that a person presses;
-the screen is looked at in test_screen.py.
-"""
+"""The editor of `freshtable sql`, driven by key presses; test_screen.py checks the screen."""
 
 from __future__ import annotations
 
@@ -66,7 +64,7 @@ def press(gateway: Gateway, tmp_path: Path) -> Iterator[Press]:
 
 
 def interrupt_third() -> Callable[[float], None]:
-    """Return a wait that a person interrupts at its third time."""
+    """Return a wait function that is interrupted at its third call."""
     waited: list[float] = []
 
     def wait(seconds: float) -> None:
@@ -78,7 +76,7 @@ def interrupt_third() -> Callable[[float], None]:
 
 
 def executed(gateway: Gateway) -> list[str]:
-    """Return what ran for a person: without what the editor asks for to complete words."""
+    """Return the statements that ran for a user, without those that the editor sends to complete words."""
     return [sql for _, sql in gateway.engine.executed if sql != "SHOW SYSTEM FUNCTIONS"]
 
 
@@ -153,7 +151,7 @@ def test_other_keys_are_refused_and_nothing_changes(gateway: Gateway, press: Pre
 
 @pytest.fixture
 def editor_of_files(tmp_path: Path) -> dict[str, str]:
-    """An editor that writes 1 for each 7."""
+    """An external editor that replaces 7 by 1."""
     script = tmp_path / "editor.sh"
     script.write_text('#!/bin/sh\nsed -i s/7/1/ "$1"\n')
     script.chmod(0o700)

@@ -1,5 +1,5 @@
-"""`freshtable sql --embedded`: a gateway over fakes that the client starts, meets and leaves,
-all in processes of their own.
+"""`freshtable sql --embedded`: the client starts, joins and leaves a gateway over fakes, each in its own
+process.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Sit = Callable[..., ScreenTerminal]
 
 @pytest.fixture
 def home() -> Iterator[Path]:
-    """A home whose path is short enough for a socket, and whose gateway is taken away at the end."""
+    """A home whose path is short enough for a socket; its gateway is killed at the end."""
     with TemporaryDirectory(prefix="home") as folder:
         home = Path(folder)
         (home / "may-start").touch()
@@ -91,7 +91,7 @@ def of(home: Path) -> Holder:
 
 
 def gateways_on(home: Path) -> list[psutil.Process]:
-    """Return the processes of gateways on *home*, also of those that just begin."""
+    """Return the gateway processes on *home*, including starting ones."""
     return [
         process
         for process in psutil.process_iter(["cmdline"])
@@ -100,7 +100,7 @@ def gateways_on(home: Path) -> list[psutil.Process]:
 
 
 def gone(holder: Holder) -> bool:
-    """Wait for the end of the gateway's process, and return True."""
+    """Wait until the gateway's process has exited, and return True."""
     with contextlib.suppress(psutil.NoSuchProcess):
         psutil.Process(holder.pid).wait(WAIT_S)
     return True

@@ -79,7 +79,7 @@ def test_a_request_with_two_hosts_is_a_bad_one(gateway: Gateway, switch: Any, gu
 
 
 def sent(host: str, request: str) -> bytes:
-    """Return the answer to a request that no HTTP client sends."""
+    """Return the answer to a raw request that no HTTP client would send."""
     address, _, port = host.partition(":")
     with socket.create_connection((address, int(port)), 60) as connection:
         connection.sendall(request.replace("\r\n\r\n", "\r\nConnection: close\r\n\r\n").encode())

@@ -1,4 +1,4 @@
-"""A user brings functions, which every session sees until they are dropped."""
+"""A user creates functions, which every session sees until they are dropped."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def user_functions(whole: WholeGateway) -> list[str]:
 
 
 def listed(whole: WholeGateway, statement: str, *of_spark: str) -> list[str]:
-    """Return the functions that a gateway lists whose Spark has those *of_spark*."""
+    """Return the functions that a gateway lists if its Spark has *of_spark*."""
     rows = RowSet(columns=(Column(name="function"),), rows=[[name] for name in of_spark])
     whole.statements.answers[statement] = StatementResult(is_query=False, rows=rows)
     return [row["function name"] for row in whole.sql(statement)]

@@ -1,4 +1,4 @@
-"""Jobs of changes of data, from any session."""
+"""Jobs that change data, seen from any session."""
 
 from __future__ import annotations
 

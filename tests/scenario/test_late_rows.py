@@ -1,4 +1,4 @@
-"""Rows reach a source after the day they belong to was refreshed."""
+"""Rows reach a source after the partition of their day was refreshed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Long bodies and slow ones: refused early, bounded all together, and not waited for without end."""
+"""Long and slow request bodies: refused early, limited in total, and dropped after a timeout."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TOGETHER = 4
 
 
 class Hasty(Connection):
-    """Waits a moment only."""
+    """A connection with a short timeout."""
 
     HEAD_S = 1.0
     HEAD_BYTES = 4096
@@ -31,7 +31,7 @@ class Hasty(Connection):
 
 @pytest.fixture
 def limits(gateway: Gateway, switch: Switch) -> BodyLimits:
-    """The limits of the gateway, which keeps four bodies of a mebibyte at a time."""
+    """The limits of the gateway, which buffers four bodies of one mebibyte at a time."""
     limits = BodyLimits(one=MIB + SHORT_BYTES, together=TOGETHER * MIB)
     switch.app = build_app(gateway.services, limits)
     return limits
@@ -39,7 +39,7 @@ def limits(gateway: Gateway, switch: Switch) -> BodyLimits:
 
 @pytest.fixture
 def hasty_address(gateway: Gateway, switch: Switch) -> Iterator[tuple[str, int]]:
-    """The address of a gateway that waits a moment only, for heads and for bodies."""
+    """The address of a gateway with short timeouts for heads and bodies."""
     app = build_app(gateway.services, BodyLimits(pause_s=0.2))
     server = GatewayServer(app, listen("127.0.0.1", 0), Hasty)
     server.start()
@@ -176,7 +176,7 @@ def test_texts_that_would_cost_many_times_their_length_are_refused(
 
 
 def _begun(gateway: Gateway, length: int, sent: bytes) -> socket.socket:
-    """Begin to open a session with a body of *length*, of which only *sent* is sent."""
+    """Begin to open a session with a body of *length*, but send only *sent* of it."""
     client = socket.create_connection((gateway.http.base_url.host, gateway.http.base_url.port or 80))
     client.sendall(
         f"POST /v3/sessions HTTP/1.1\r\nHost: localhost\r\nContent-Length: {length}\r\n\r\n".encode() + sent
@@ -185,8 +185,8 @@ def _begun(gateway: Gateway, length: int, sent: bytes) -> socket.socket:
 
 
 def _answer(client: socket.socket, *, to_the_end: bool = False) -> tuple[int, str]:
-    """Return status and body of an answer, and let the connection go;
-    *to_the_end* waits until the server does.
+    """Return status and body of an answer, and close the connection; *to_the_end* waits until the server
+    does.
     """
     with client, client.makefile("rb") as file:
         status = int(file.readline().split()[1])
@@ -200,8 +200,6 @@ def _answer(client: socket.socket, *, to_the_end: bool = False) -> tuple[int, st
 
 
 def _ask_until_kept(gateway: Gateway, limits: BodyLimits, kept: int) -> None:
-    """Keep the gateway busy with small requests until it keeps so many bytes;
-    the test's time limit is the end of it.
-    """
+    """Send small requests until the gateway buffers that many bytes, within the test's time limit."""
     while limits.kept != kept:
         gateway.http.get("/v3/info")

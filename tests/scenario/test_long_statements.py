@@ -1,6 +1,5 @@
-"""Long statements: a text is cut into tokens once at most, and one of Spark's hardly at all.
-
-Deep ones do not reach Spark.
+"""Long statements: a text is tokenized at most once, one for Spark hardly at all, and deep ones do not reach
+Spark.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ FEW = 60
 
 @contextmanager
 def counted_tokens() -> Iterator[list[int]]:
-    """Count the tokens that this thread and those that it starts make."""
+    """Count the tokens read by this thread and those that it starts."""
     made, init = [0], Token.__init__.__code__
 
     def count(frame: FrameType, event: str, _: object) -> None:
@@ -43,7 +42,7 @@ def counted_tokens() -> Iterator[list[int]]:
 
 
 def run(gateway: Gateway, statement: str) -> int:
-    """Run *statement* in a session of the executor; return how many tokens were made of it."""
+    """Run *statement* in a session of the executor; return the number of tokens read."""
     session = gateway.sessions.open(None, {})
     with counted_tokens() as made:
         operation = gateway.services.executor.submit(session, statement)

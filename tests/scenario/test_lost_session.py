@@ -1,4 +1,4 @@
-"""What clients notice of a session that the gateway has closed, and how they keep it from doing so."""
+"""How clients notice that the gateway has closed their session, and how heartbeats prevent it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ VIEW = "CREATE TEMPORARY VIEW v AS SELECT 1"
 
 
 class Beats(httpx.HTTPTransport):
-    """Tells when a heartbeat has been answered."""
+    """Reports when a heartbeat has been answered."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -37,7 +37,7 @@ class Beats(httpx.HTTPTransport):
 
 
 class Together(httpx.HTTPTransport):
-    """Gives no answer to a statement `SELECT 1` before *many* of them have been answered by the gateway."""
+    """Delays the errors for `SELECT 1` until *many* of them have arrived."""
 
     def __init__(self, many: int) -> None:
         super().__init__()
@@ -52,7 +52,7 @@ class Together(httpx.HTTPTransport):
 
 
 class Late(httpx.HTTPTransport):
-    """Gives the first answer that is an error only when `release` is set; `held` tells that there is one."""
+    """Delays the first error until `release` is set; `held` is set when there is one."""
 
     def __init__(self) -> None:
         super().__init__()

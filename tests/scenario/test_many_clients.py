@@ -1,5 +1,5 @@
-"""Very many clients, and clients who leave: nobody is starved, nothing grows,
-and the others do not notice.
+"""Many clients, and clients that disappear: no client starves, no resource leaks, and the others are
+unaffected.
 """
 
 from __future__ import annotations
@@ -173,7 +173,7 @@ def test_clients_that_do_not_read_their_answers_are_not_noticed(
 
 
 def _left(gateway: Gateway, *, busy: bool) -> str:
-    """Open a session and leave it, perhaps with a result in it."""
+    """Open a session and abandon it, possibly with an unread result."""
     session = gateway.open()
     if busy:
         gateway.run(session, "SELECT 1")
@@ -187,15 +187,13 @@ def _sent(address: tuple[str, int], request: str) -> socket.socket:
 
 
 def _ask_until(gateway: Gateway, holds: Any) -> None:
-    """Keep the gateway busy with small requests until it has come to *holds*;
-    the test's time limit is the end of it.
-    """
+    """Send small requests until *holds* is true of the gateway, within the test's time limit."""
     while not holds():
         gateway.http.get("/v3/info")
 
 
 def _first_end(done: list[int]) -> int:
-    """Return how much was done in all when the first client had done its last."""
+    """Return the total work done when the first client finished."""
     counts: Counter[int] = Counter()
     for number, client in enumerate(done, 1):
         counts[client] += 1

@@ -1,4 +1,4 @@
-"""What very long bodies cost a gateway in a process of its own."""
+"""The memory that very long bodies cost a gateway in its own process."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ ORDERS = "lake.default.orders"
 
 
 def days(first: int, last: int) -> list[tuple[str, int]]:
-    """Return an order for each day of March from *first* to *last*, as a reader of a table sees them."""
+    """Return one order for each day of March from *first* to *last*, as readers of a table see them."""
     return [(f"2026-03-{day:02}", day) for day in range(first, last + 1)]
 
 

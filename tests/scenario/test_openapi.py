@@ -1,5 +1,5 @@
-"""The OpenAPI document of each version is committed as the gateway serves it,
-and the gateway does as it says.
+"""The committed OpenAPI document of each version is the one the gateway serves, and the gateway conforms to
+it.
 """
 
 from __future__ import annotations

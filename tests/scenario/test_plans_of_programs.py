@@ -1,5 +1,5 @@
-"""Compiled plans of a program that shares no files with the gateway: it compiles, keeps, changes,
-explains and executes them.
+"""Compiled plans of a program that shares no files with the gateway: it compiles, stores, edits, explains and
+executes them.
 """
 
 from __future__ import annotations

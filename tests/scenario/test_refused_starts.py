@@ -1,4 +1,4 @@
-"""A gateway that cannot start ends at once, and says why in one line."""
+"""A gateway that cannot start exits at once, with one line that says why."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ URL = "http://127.0.0.1:8083"
 
 
 def refused(*arguments: str, environ: Mapping[str, str] | None = None, code: int = 1) -> str:
-    """Start a gateway that must end at once with exit code *code*, and return the one line that it says."""
+    """Start a gateway that must exit at once with exit code *code*, and return its only line of output."""
     ended = run_gateway(*arguments, environ=environ)
 
     assert (ended.returncode, ended.stdout) == (code, "")

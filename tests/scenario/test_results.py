@@ -1,4 +1,4 @@
-"""Results that are read while their queries go on, and results as Arrow."""
+"""Results that are read while their queries run, and results as Arrow."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ QUERY = "SELECT slow"
 
 
 class ArrowRows(FakeRows):
-    """Rows that have Arrow too."""
+    """Rows that are also available as Arrow."""
 
     def encoded(self, start: int, size: int, form: PageForm) -> memoryview | None:
         if form is not PageForm.ARROW:

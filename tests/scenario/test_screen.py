@@ -1,4 +1,4 @@
-"""What a person sees who types at `freshtable sql`, on the screen of a real pseudo terminal."""
+"""The screen that a user of `freshtable sql` sees, in a real pseudo terminal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Airflow's side of the plug-in reads from the gateway: workflows, shard by shard, with an ETag."""
+"""Workflow definitions as the Airflow plug-in reads them from the gateway: shard by shard, with an ETag."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def world() -> ManagerWorld:
 
 @pytest.fixture
 def airflow(gateway: Gateway, world: ManagerWorld, switch: Any) -> Iterator[httpx.Client]:
-    """The gateway's HTTP client; it publishes the workflows of *world* for Airflow."""
+    """The gateway's HTTP client; the gateway serves the workflow definitions of *world* to Airflow."""
     published = PublishedWorkflows(world.registry, "airflow")
     switch.app = app_of(replace(gateway.services, published=published))
     return gateway.http

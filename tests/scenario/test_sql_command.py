@@ -171,7 +171,7 @@ def test_describe_shows_people_the_columns_of_flinks_form_that_have_a_value(
 
 
 class _Opened:
-    """A viewer that leaves each result to be printed, and notes the columns that it had."""
+    """A viewer that leaves each result to be printed, and records its columns."""
 
     def __init__(self) -> None:
         self.columns = list[list[str]]()
@@ -249,10 +249,7 @@ def test_a_gateway_that_is_away_and_a_file_that_is_missing_are_named(tmp_path: P
 
 
 def typed(gateway: Gateway, *lines: str | type[BaseException]) -> tuple[list[str], str, str]:
-    """Type lines at the prompt; return what it asked with, what it printed, and its messages.
-
-    Classes are raised.
-    """
+    """Type lines at the prompt; return its prompts, output and messages. Exception classes are raised."""
     asked, out, messages, left = list[str](), io.StringIO(), io.StringIO(), list(lines)
 
     def read(prompt: str) -> str:

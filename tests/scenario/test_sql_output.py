@@ -1,4 +1,4 @@
-"""The rows of `freshtable sql` in a file."""
+"""The results of `freshtable sql` in a file."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ MANY = 12_000
 
 @pytest.fixture(autouse=True)
 def rows(gateway: Gateway, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """A query with rows on several pages, and one without any; no file of settings."""
+    """One query with several pages of rows and one without rows; no configuration file."""
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     rows = [[number, None if number % 2 else "Rome", Decimal("1.50")] for number in range(MANY)]
     for sql, given in {"SELECT many": rows, "SELECT none": list[list[object]]()}.items():

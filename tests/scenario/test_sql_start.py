@@ -1,4 +1,4 @@
-"""How `freshtable sql` starts, and with which exit code it ends."""
+"""How `freshtable sql` starts, and its exit codes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.support.gateway.statements import Gateway
 
 @pytest.fixture(autouse=True)
 def configuration_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The user's own folder, without a file yet."""
+    """The user's configuration folder, still without a file."""
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     folder = tmp_path / "freshtable"
     folder.mkdir()

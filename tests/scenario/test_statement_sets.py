@@ -1,4 +1,4 @@
-"""Statement sets: nothing runs before END, then all of it in order as one job."""
+"""Statement sets: nothing runs before END, then everything runs in order as one job."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`freshtable status` and `freshtable doctor` beside a whole gateway."""
+"""`freshtable status` and `freshtable doctor` next to a whole gateway."""
 
 from __future__ import annotations
 

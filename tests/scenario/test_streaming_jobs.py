@@ -1,4 +1,4 @@
-"""Streaming jobs over their life: sessions, gateways and engines come and go."""
+"""The life of streaming jobs, across sessions, gateways and engines."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ JOB = "a" * 32
 
 
 def submit(whole: WholeGateway, job_id: str = JOB) -> None:
-    """Store a streaming job that reads the materialized table `daily`, and let it start."""
+    """Store a streaming job that reads the materialized table `daily`, and start it."""
     definition = whole.streams.prepare(a_stream(checkpoint=f"memory:/c/{job_id}"), job_id)
     definition = replace(definition, reads=(("lake", "default", "daily"),))
     job = a_job(

@@ -1,5 +1,5 @@
-"""Streaming mode: SELECT goes on for as long as its result is open, INSERT becomes a job of its own,
-all else runs as batch.
+"""Streaming mode: SELECT runs while its result is open, INSERT becomes a detached job, and all else runs as
+batch.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ DONE = StatementResult(is_query=False, rows=None)
 
 
 def read(member: StreamMember) -> tuple[str, list[tuple[str, Mapping[str, str]]]]:
-    """Return what the engine was given: the text, and the name and the options of each hint."""
+    """Return what the engine received: the text, and the name and options of each hint."""
     return member.text.strip(), [(member.text[each.start : each.stop], each.options) for each in member.hints]
 
 
@@ -37,7 +37,7 @@ def fields(body: dict[str, Any]) -> list[Any]:
 
 @pytest.fixture
 def rows(gateway: Gateway) -> FakeRows:
-    """The rows of the SELECT."""
+    """Return the rows of the SELECT."""
     rows = FakeRows([1], [2])
     gateway.engine.streams[SELECT] = rows
     return rows

@@ -1,4 +1,4 @@
-"""A materialized table over rows without end and its streaming job, as clients of a gateway see them."""
+"""A materialized table over an unbounded source and its streaming job, as clients of a gateway see them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ KEPT = "CREATE MATERIALIZED TABLE kept FRESHNESS = INTERVAL '10' SECOND AS SELEC
 
 @pytest.fixture
 def job(whole: WholeGateway) -> str:
-    """Create the table, let its job begin, and return the id of that."""
+    """Create the table, start its job, and return the job's id."""
     in_transaction(whole.process.registry, lambda tx: tx.connector_tables.put(ENDLESS))
     whole.perform(KEPT)
     whole.watch_streams()
@@ -104,6 +104,6 @@ def test_the_status_names_a_table_whose_job_waits_for_its_checkpoint_until_it_is
 
 
 def status_lines(whole: WholeGateway) -> list[str]:
-    """Return the troubles that `freshtable status` names."""
+    """Return the problems that `freshtable status` reports."""
     [status] = statuses([whole.process.server.url], lambda _url: None, Measure(since=whole.clock.now()), 10.0)
     return status.lines()[1:]

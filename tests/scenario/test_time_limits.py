@@ -1,4 +1,4 @@
-"""A statement that takes longer than it may ends with status TIMEOUT, whoever set the limit."""
+"""A statement that exceeds its time limit ends with status TIMEOUT, wherever the limit was set."""
 
 from __future__ import annotations
 

@@ -33,9 +33,7 @@ POINT = datetime(2026, 1, 2, 3, tzinfo=UTC)
 
 @pytest.fixture
 def path() -> Iterator[Path]:
-    """A path with a blank that is short enough for a socket, which those of pytest
-    are not on each machine.
-    """
+    """A path with a blank, short enough for a socket; pytest's own may be too long."""
     with TemporaryDirectory(prefix="a home") as folder:
         yield Path(folder) / "gateway.sock"
 

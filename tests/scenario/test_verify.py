@@ -1,4 +1,4 @@
-"""A user has a table compared with its query, and finds the certificate among the refreshes."""
+"""A user verifies a table, and finds the certificate in SHOW REFRESHES."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Each endpoint exists in exactly the versions that Flink has it in, and answers there
-as that version's clients expect.
-"""
+"""Each endpoint exists in the same versions as in Flink, and answers as clients of that version expect."""
 
 from __future__ import annotations
 
@@ -69,7 +67,7 @@ def test_the_shapes_of_a_version_are_golden(gateway: Gateway, version: str) -> N
 
 
 def conversation(gateway: Gateway, version: str) -> dict[str, httpx.Response]:
-    """What a client of a version hears in a session with a query, a command and an error."""
+    """Return the answers that a client of a version gets to a query, a command and an error."""
     opened = gateway.http.post(f"/{version}/sessions", json={"sessionName": "d"})
     session = f"/{version}/sessions/{opened.json()['sessionHandle']}"
     hold = gateway.engine.hold("SELECT 1")

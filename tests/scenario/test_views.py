@@ -1,4 +1,4 @@
-"""Results that a person looks at on the whole screen of a real pseudo terminal."""
+"""Results that a user views on the whole screen of a real pseudo terminal."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LEAVE = [CTRL_C, "\x1b", "q"]
 
 
 def numbered(count: int) -> StatementResult:
-    """Return a result of so many rows."""
+    """Return a result of that many rows."""
     columns = (Column(name="n", type=INT), Column(name="city", type=STRING))
     rows = [[number, None if number % 3 else "Rome"] for number in range(count)]
     return StatementResult(is_query=True, rows=RowSet(columns=columns, rows=rows))

@@ -84,7 +84,7 @@ def _finish(publication: Publication, end: RunEnded, ledger: Ledger) -> Steps:
 
 
 def kind_of(lost: EngineUnavailable) -> Loss:
-    """Return the kind of loss that *lost*, a loss of Spark, is for the refresh that was running."""
+    """Return the kind of loss that *lost*, an error of the engine, stands for."""
     if isinstance(lost, ClusterLost):
         return Loss.OF_CLUSTER
     return Loss.ALONE if lost.alone else Loss.SHARED

@@ -142,11 +142,11 @@ def _sources(
 
 
 def _state(changelog: Changelog, operator: Operator, *, keeps_state: bool) -> Iterator[str]:
-    yield f"State: {'kept from batch to batch, in the checkpoint' if keeps_state else 'none'}"
+    yield f"State: {'retained from batch to batch, in the checkpoint' if keeps_state else 'none'}"
     yield from state_lines(operator)
     if changelog.updates:
         yield (
-            "Changes: rows take back and replace others that were given before "
+            "Changes: rows retract and replace rows that were emitted before "
             f"{changelog_mode(changelog.changes)}"
         )
 

@@ -51,7 +51,9 @@ class ChangeKeeper:
 
     def handle_of(self, table: MaterializedTable) -> str:
         location = {"identifier": str(table.identifier)}
-        return RefreshHandler(scheduler=SOURCE_WATCHER, workflow_id=table.table_id, location=location).serialize()
+        return RefreshHandler(
+            scheduler=SOURCE_WATCHER, workflow_id=table.table_id, location=location
+        ).serialize()
 
 
 def _state_of(table: MaterializedTable) -> KeeperState:

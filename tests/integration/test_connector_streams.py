@@ -317,4 +317,4 @@ def test_explain_shows_sources_state_and_how_the_rows_arrive(world: StreamWorld,
         in several
     )
     assert f"Source {place}.pace: generated rows, without end" in several
-    assert "State: kept from batch to batch, in the checkpoint" in world.explain(member(counting))
+    assert "State: retained from batch to batch, in the checkpoint" in world.explain(member(counting))

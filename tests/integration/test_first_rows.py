@@ -188,7 +188,7 @@ def test_a_key_passes_again_when_its_state_has_expired_and_a_savepoint_goes_on_w
         (
             "RANK() OVER (PARTITION BY city ORDER BY p) AS rn",
             "rn = 1",
-            r"only numbers rows by ROW_NUMBER\(\)",
+            r"by ROW_NUMBER\(\), not",
         ),
     ],
 )

@@ -117,11 +117,11 @@ def test_a_statement_becomes_the_operator_of_flink(
     [
         (
             f"SELECT city FROM {TOP.replace('ROW_NUMBER', 'RANK')} WHERE rn <= 3",
-            r"only numbers rows by ROW_NUMBER\(\)",
+            r"by ROW_NUMBER\(\), not",
         ),
         (
             f"SELECT city FROM {TOP.replace('ROW_NUMBER', 'DENSE_RANK')} WHERE rn = 1",
-            r"only numbers rows by ROW_NUMBER\(\)",
+            r"by ROW_NUMBER\(\), not",
         ),
         (
             f"SELECT n FROM {TOP.replace('BY city', 'BY city COLLATE UTF8_LCASE')} WHERE rn = 1",

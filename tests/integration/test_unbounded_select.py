@@ -236,5 +236,6 @@ def test_a_select_of_an_aggregate_gives_changes(world: World) -> None:
     table = pa.ipc.open_stream(rows.encoded(0, 3, PageForm.ARROW)).read_all()
     assert table.to_pydict() == {"city": ["Rome"] * 3, "n": [1, 1, 2], "__row_kind": [0, 1, 2]}
     explained = world.explain(counts)
-    assert f"Source {world.table}: from its first snapshot on\nState: kept from batch to batch" in explained
-    assert "Changes: rows take back and replace others that were given before [I,UB,UA]" in explained
+    lines = f"Source {world.table}: from its first snapshot on\nState: retained from batch to batch"
+    assert lines in explained
+    assert "Changes: rows retract and replace rows that were emitted before [I,UB,UA]" in explained

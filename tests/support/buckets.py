@@ -1,5 +1,5 @@
-"""Object stores on this machine: what S3 and Google's storage answer to a client that reads
-and writes whole objects.
+"""Local object stores that answer as S3 and Google Cloud Storage do to clients that read and write whole
+objects.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _RANGE = re.compile(r"bytes=(\d+)-(\d*)")
 
 @pytest.fixture
 def object_stores(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Credentials in the environment, as a gateway has them."""
+    """Set credentials in the environment, as for a gateway."""
     for key, value in {
         "AWS_ACCESS_KEY_ID": "a",
         "AWS_SECRET_ACCESS_KEY": "b",
@@ -29,7 +29,7 @@ def object_stores(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class _Bucket:
-    """A bucket, which is there in a `with` statement; `objects` are by name."""
+    """A bucket that exists within a `with` statement; `objects` are by name."""
 
     handler: ClassVar[type[_Requests]]
 
@@ -68,7 +68,9 @@ class _Requests(BaseHTTPRequestHandler):
 
     @staticmethod
     def _chunks(stream: IO[bytes] | io.BufferedIOBase) -> bytes:
-        """Return what is in chunks, each with its size in hex before it, perhaps with a signature."""
+        """Return the body of chunked encoding: each chunk follows its size in hex, perhaps with a
+        signature.
+        """
         body = b""
         while size := int(stream.readline().partition(b";")[0], 16):
             body += stream.read(size)
@@ -100,7 +102,7 @@ class _Requests(BaseHTTPRequestHandler):
 
 
 class _S3Requests(_Requests):
-    """HEAD and GET, and an upload of one part, which is there at its end."""
+    """HEAD, GET, and a multipart upload of one part, visible at its end."""
 
     part: ClassVar[bytes]
 
@@ -133,7 +135,7 @@ class _S3Requests(_Requests):
 
 
 class _GcsRequests(_Requests):
-    """Facts and content of an object, and a resumable upload, which is there at its end."""
+    """Metadata and content of an object, and a resumable upload, visible at its end."""
 
     def do_GET(self) -> None:
         url = urlsplit(self.path)
@@ -171,7 +173,7 @@ class _GcsRequests(_Requests):
 
 
 class S3(_Bucket):
-    """A bucket of S3."""
+    """An S3 bucket."""
 
     handler = _S3Requests
 
@@ -180,7 +182,7 @@ class S3(_Bucket):
 
 
 class Gcs(_Bucket):
-    """A bucket of Google's storage, which asks for no credentials."""
+    """A Google Cloud Storage bucket, which requires no credentials."""
 
     handler = _GcsRequests
 

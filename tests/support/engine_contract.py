@@ -1,4 +1,4 @@
-"""The contract of refresh engines: subclass `EngineContract` in a test module and give it fixtures `engine`
+"""The contract of refresh engines: subclass `EngineContract` in a test module and provide fixtures `engine`
 and `source`.
 """
 
@@ -24,7 +24,7 @@ from tests.support.marks import epoch_of, last_run_of, mark
 
 
 class EngineContract(ChangesContract, UpkeepContract):
-    """What the manager relies on."""
+    """The behaviour that the manager relies on."""
 
     @pytest.fixture
     def steps(self, engine: RefreshEngine, source: SourceTables) -> Iterator[EngineSteps]:

@@ -1,6 +1,4 @@
-"""The part of the contract of refresh engines that is about changes of sources,
-and about runs that apply them.
-"""
+"""The contract of refresh engines about source changes and the runs that apply them."""
 
 from __future__ import annotations
 
@@ -17,7 +15,7 @@ from tests.support.marks import mark
 
 
 class ChangesContract:
-    """A base of `EngineContract`, which gives `steps`."""
+    """A base of `EngineContract`, which provides `steps`."""
 
     def test_appended_rows_are_told_apart_from_changed_ones(self, steps: EngineSteps) -> None:
         first = steps.engine.sources.read_vector(steps.query)

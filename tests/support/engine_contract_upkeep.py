@@ -13,7 +13,7 @@ from tests.support.engine_steps import EngineSteps, row
 
 
 class UpkeepContract:
-    """What compaction relies on."""
+    """The behaviour that compaction relies on."""
 
     def test_small_files_are_staged_as_fewer_with_the_same_rows_by_a_commit_that_says_what_main_says(
         self, steps: EngineSteps

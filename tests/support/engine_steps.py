@@ -1,6 +1,4 @@
-"""The steps of runs that the contract of refresh engines takes, on a storage table over
-a source of its own.
-"""
+"""Steps of runs for the contract of refresh engines, on a storage table and its source."""
 
 from __future__ import annotations
 
@@ -35,34 +33,31 @@ _numbers = count(1)
 
 
 class SourceTables(Protocol):
-    """What the contract does behind the engine's back.
-
-    Names are `lake.default.<name>`; rows have columns ds, k and v.
-    """
+    """Changes behind the engine's back. Names are `lake.default.<name>`; rows have columns ds, k and v."""
 
     def create(self, name: str, rows: Sequence[Row]) -> None:
-        """Make a source table with *rows*."""
+        """Create a source table with *rows*."""
 
     def create_without_commit(self, name: str) -> None:
-        """Make a source table to which nobody has committed."""
+        """Create a source table without a commit."""
 
     def add_column(self, name: str) -> None:
-        """Give a source one more column, before the others and without a commit."""
+        """Add a first column to a source without a commit."""
 
     def append(self, name: str, rows: Sequence[Row]) -> None:
         """Commit more rows to a source."""
 
     def compact(self, name: str) -> None:
-        """Commit a rewrite of a source which leaves its rows as they are."""
+        """Commit a rewrite of a source that preserves its rows."""
 
     def rollback(self, name: str) -> None:
-        """Bring back the rows which a source had before its last commit."""
+        """Roll a source back to the rows before its last commit."""
 
     def write_foreign(self, identifier: TableIdentifier, rows: Sequence[Row]) -> None:
-        """Add rows to a storage table as somebody else would."""
+        """Add rows to a storage table as another writer."""
 
     def rows(self, identifier: TableIdentifier) -> Sequence[Row]:
-        """Return what a reader of a storage table sees."""
+        """Return a storage table's rows as a reader sees them."""
 
 
 def row(ds: str, k: int, v: int) -> Row:
@@ -74,7 +69,7 @@ def day(*values: str) -> Scope:
 
 
 class EngineSteps:
-    """A storage table over a source of its own, and the steps of runs on it."""
+    """A storage table with its source, and the steps of runs on it."""
 
     def __init__(self, engine: RefreshEngine, source: SourceTables) -> None:
         self.engine, self.source = engine, source
@@ -125,7 +120,7 @@ class EngineSteps:
         )
 
     def changes(self, since: SourceVector) -> SourceChanges:
-        """Return what happened to the source since a vector."""
+        """Return the changes of the source since a vector."""
         changes = self.engine.changes.changes_since(
             self.query, since, self.engine.sources.read_vector(self.query)
         )
@@ -135,11 +130,13 @@ class EngineSteps:
     def apply(
         self, run: str, since: SourceVector, *, in_place: bool = False, partitions: bool = False
     ) -> Staged:
-        """Refresh by what changed since a vector, whose rows main has; by *partitions* that it touches."""
+        """Refresh main, which has the rows of a vector, by the changes since; by the touched *partitions* if
+        given.
+        """
         return self._apply(run, replace(self._maintenance(since, partitions=partitions), in_place=in_place))
 
     def apply_days(self, run: str, since: SourceVector, *, most: int) -> Staged:
-        """Refresh at most so many days, whose rows changed since a vector."""
+        """Refresh at most that many days of the rows that changed since a vector."""
         maintenance = self._maintenance(since, partitions=True)
         strategy = replace(maintenance.strategy, way=Way.KEYS, most_keys=most)
         return self._apply(run, replace(maintenance, strategy=strategy))
@@ -209,7 +206,7 @@ class EngineSteps:
 
 
 def versions(vector: SourceVector) -> list[Mapping[str, Any]]:
-    """Return the versions of a vector as runs compare them: without the snapshot they were pinned at."""
+    """Return the versions of a vector as runs compare them, without the pinned snapshot."""
     return [
         {key: value for key, value in (entry.version or {}).items() if key != "at"}
         for entry in vector.sources

@@ -1,8 +1,8 @@
-"""FakeAirflow: what the REST API of an Airflow with our package shows, and when it changes its mind;
-for tests of its client.
+"""FakeAirflow: the REST API of an Airflow with Freshtable's package, including its delays, for tests of the
+client.
 
-It reads definitions from a store, as the bundle does from the gateway, when a file is parsed;
-it runs what is due when told to.
+When a file is parsed, it reads definitions from a store, as the bundle reads them from the gateway. Due DAGs
+run when a test says so.
 """
 
 from __future__ import annotations
@@ -33,9 +33,8 @@ DATABASE_ERROR: Mapping[str, Any] = {"detail": {"reason": "Database error", "mes
 
 @dataclass
 class FakeDag:
-    """A DAG of a table.
-
-    `runs` are those that have not ended; `busy` is how many DELETEs are refused because of them.
+    """The DAG of a table. `runs` are open runs; `busy` is the number of DELETEs that they cause to be
+    refused.
     """
 
     definition: WorkflowDefinition
@@ -52,17 +51,14 @@ class FakeDag:
         return self.definition.schedule.grid()
 
     def next_run(self, now: datetime) -> datetime:
-        """Return the next point.
-
-        Airflow plans it when it parses a DAG and when it has run it, and keeps to that.
-        """
+        """Return the next point, which Airflow plans when it parses a DAG and after each run."""
         if self.planned is None:
             self.plan(now)
         assert self.planned is not None
         return self.planned
 
     def plan(self, now: datetime) -> None:
-        """Plan the next point: of those that have passed, the latest that has not been run."""
+        """Plan the next point: the latest past point that has not run."""
         since = self.definition.schedule.since
         self.planned = max(self.grid.after(max(self.last_run or since, since)), self._passed(now))
 
@@ -86,8 +82,8 @@ class FakeDag:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """How the next requests with *part* in "METHOD path" are answered;
-    *location* is where a redirect leads.
+    """The answer to the next requests with *part* in "METHOD path"; *location* is the target of a
+    redirect.
     """
 
     part: str
@@ -97,7 +93,7 @@ class Failure:
 
 
 class FakeAirflow:
-    """The state behind the API; a test sets the attributes. Safe from any thread."""
+    """The state behind the API, which tests set by attributes. Safe from any thread."""
 
     def __init__(self, clock: Clock, definitions: DefinitionStore | None) -> None:
         self.clock, self.definitions = clock, definitions
@@ -126,7 +122,7 @@ class FakeAirflow:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Keep every other thread out."""
+        """Exclude all other threads."""
         with self._lock:
             yield
 
@@ -135,15 +131,15 @@ class FakeAirflow:
     def fail(
         self, part: str, status: int = 500, body: Mapping[str, Any] = DATABASE_ERROR, *, times: int = 1
     ) -> None:
-        """Answer the next *times* requests with *part* in "METHOD path" so."""
+        """Answer the next *times* requests with *part* in "METHOD path" with that failure."""
         self._failures += [Failure(part=part, status=status, body=body)] * times
 
     def redirect(self, part: str, target: str) -> None:
-        """Answer the next request with *part* in "METHOD path" by a redirect to *target*."""
+        """Redirect the next request with *part* in "METHOD path" to *target*."""
         self._failures.append(Failure(part=part, status=302, body={}, location=target))
 
     def expire_tokens(self) -> None:
-        """Let every token given out so far be too old."""
+        """Expire all tokens issued so far."""
         self._expired |= set(self._tokens)
 
     def forget_tokens(self) -> None:
@@ -157,18 +153,18 @@ class FakeAirflow:
             self._log(dag_id, user, paused)
 
     def begin_parse(self, workflow_id: str) -> None:
-        """Begin to parse the shard of a workflow: it ends when that is asked for next,
-        with what it has read by now.
+        """Start to parse a workflow's shard, with the definitions read now; the next request for a parse
+        completes it.
         """
         shard = shard_of(workflow_id)
         self._under_way[shard] = self._shard(shard)
 
     def asked(self, part: str) -> int:
-        """Return how many requests had *part* in "METHOD path"."""
+        """Return the number of requests with *part* in "METHOD path"."""
         return sum(part in request for request in self.requests)
 
     def run_due(self, gateway_url: str, token: str = "") -> None:
-        """Run every DAG whose time has come, as its task does: open a session and ask for the refresh."""
+        """Run every due DAG as its task does: open a session and request the refresh."""
         with self._lock:
             self._parse_due()
             now = self.clock.now()
@@ -192,7 +188,7 @@ class FakeAirflow:
     # ------------------------------------------------------------------------------------- what a client sees
 
     def planned(self, request: str) -> Failure | None:
-        """Note a request, "METHOD path", and return how it fails, if it was told to."""
+        """Record a request, "METHOD path", and return its planned failure, if any."""
         with self._lock:
             self.requests.append(request)
             self._parse_due()
@@ -212,7 +208,7 @@ class FakeAirflow:
             return token
 
     def user_of(self, token: str) -> tuple[str, int, str]:
-        """Return the user of a token, or a status and what is wrong with it."""
+        """Return the user of a token, or an error status and message."""
         if not token:
             return "", 401, "Not authenticated"
         if token not in self._tokens:
@@ -220,7 +216,7 @@ class FakeAirflow:
         return (self._tokens[token], 200, "") if token not in self._expired else ("", 401, "Token Expired")
 
     def request_parse(self, shard: int) -> bool:
-        """Have a shard parsed; return False if that was asked for already."""
+        """Request the parse of a shard; return False if one is already pending."""
         with self._lock:
             if shard in self._under_way:
                 # As Airflow does: a request that meets a parse of the same file is forgotten.
@@ -233,7 +229,7 @@ class FakeAirflow:
             return True
 
     def anchor(self, shard: int) -> dict[str, Any] | None:
-        """Return the anchor DAG of a shard as the API shows it; None without our bundle."""
+        """Return a shard's anchor DAG as the API shows it, or None without the bundle."""
         if self.definitions is None:
             return None
         dag_id = f"{self.prefix}shard_{shard:02d}"
@@ -271,7 +267,7 @@ class FakeAirflow:
     # ------------------------------------------------------------------------------------------------ parsing
 
     def parse_all(self) -> None:
-        """Parse every file, as happens by and by."""
+        """Parse every file, as Airflow does periodically."""
         with self._lock:
             for shard in range(SHARDS):
                 self._parse(shard)

@@ -162,9 +162,7 @@ def _active(dag: FakeDag) -> bool:
 
 
 class FakeAirflowServer:
-    """Serves a FakeAirflow on a free port of the loopback; counts its answers, and notes the cookies
-    that it is sent.
-    """
+    """Serves a FakeAirflow on a free loopback port; counts its answers and records received cookies."""
 
     def __init__(self, airflow: FakeAirflow) -> None:
         self.airflow = airflow
@@ -178,7 +176,7 @@ class FakeAirflowServer:
         return f"http://127.0.0.1:{self._port}"
 
     def start(self) -> None:
-        """Listen, on the same port as before if it was stopped."""
+        """Listen, on the previous port after a stop."""
         self._server = _Server(self, self._port)
         self._port = self._server.server_address[1]
         threading.Thread(
@@ -186,7 +184,7 @@ class FakeAirflowServer:
         ).start()
 
     def stop(self) -> None:
-        """Refuse connections; stopping twice is harmless."""
+        """Refuse connections; harmless if stopped."""
         server, self._server = self._server, None
         if server is not None:
             server.shutdown()
@@ -202,7 +200,7 @@ class _Server(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", port), _Requests)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that went away is none of a test's business."""
+        """Ignore clients that have disconnected."""
 
 
 class _Requests(BaseHTTPRequestHandler):
@@ -243,4 +241,4 @@ class _Requests(BaseHTTPRequestHandler):
         self._serve()
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Stay silent: a test looks at what was received."""
+        """Log nothing: tests check the received requests."""

@@ -1,6 +1,4 @@
-"""FakeTableCommands and FakeRuns: materialized tables with prepared outcomes and runs that end
-when a test says so.
-"""
+"""FakeTableCommands and FakeRuns: materialized tables with prepared outcomes, and runs that tests end."""
 
 from __future__ import annotations
 
@@ -26,7 +24,7 @@ _KEYS_END = frozenset({RunStatus.FAILED, RunStatus.CANCELED})
 
 
 class FakeTableCommands:
-    """Gives the prepared outcome of each statement class, else OK; remembers what it was asked."""
+    """Returns the prepared outcome of each statement class, else OK; records its calls."""
 
     def __init__(self) -> None:
         self.outcomes: dict[type, CommandOutcome | Exception] = {}
@@ -41,7 +39,7 @@ class FakeTableCommands:
 
 
 class FakeRuns:
-    """A ledger in memory: a request queues a run, and the test ends it. Safe from any thread."""
+    """A ledger in memory: requests queue runs, and the test ends them. Safe from any thread."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -54,8 +52,8 @@ class FakeRuns:
         self.tasks: Progress | None = None
 
     def request_refresh(self, request: RefreshRequest) -> RefreshRun:
-        """Queue a run for *request*, or attach it to the one with its key;
-        raises `refusal` if the test set one.
+        """Queue a run for *request*, or attach it to the run with its key; raises `refusal` if the test set
+        one.
         """
         self.requests.append(request)
         if self.refusal is not None:
@@ -84,7 +82,7 @@ class FakeRuns:
         return self._put(replace(run, **facts))
 
     def move(self, run_id: str, *targets: RunStatus, **facts: Any) -> RefreshRun:
-        """Advance a run through *targets*; *facts* come with the last one."""
+        """Advance a run through the statuses *targets*; *facts* belong to the last one."""
         run = self._runs[run_id]
         for target in targets:
             run = run.advance(target)

@@ -1,10 +1,10 @@
-"""FakeEngine: an in-memory store of versioned tables with the same open, write and publish rules
-as the real engine.
+"""FakeEngine: an in-memory store of versioned tables with the same open, write and publish rules as the real
+engine.
 
-It understands `SELECT * FROM <source>`, and the same with columns, alone. Faults can be planned:
-a query that fails for some partitions, a commit whose answer is lost (after or before it landed), an engine
-that is away, an operation that fails (an MtError or a BaseException is raised as it is, any other exception
-inside an EngineError).
+It only understands `SELECT * FROM <source>`, and the same with columns. Faults can be planned: a query that
+fails for some partitions, a commit whose answer is lost before or after it landed, an unavailable engine, or
+an operation that fails. An MtError or BaseException is raised unchanged, other exceptions inside an
+EngineError.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class FakeEngine(FakeSources):
 
     @property
     def roles(self) -> RefreshEngine:
-        """The port, with the fake in each of its roles."""
+        """The port, with the fake in each role."""
         return RefreshEngine(
             catalogs=self,
             queries=self,
@@ -98,19 +98,17 @@ class FakeEngine(FakeSources):
     # --------------------------------------------------------------------------------------- what tests steer
 
     def plan_lost_answer(self, what: str, *, landed: bool) -> None:
-        """Let the next commit which opens, publishes or closes (*what*) end with an unknown outcome."""
+        """Give the next commit that opens, publishes or closes (*what*) an unknown outcome."""
         self._planned.append((what, "landed" if landed else "lost"))
 
     def plan_late_landing(self, what: str) -> None:
-        """Let the next commit which opens, publishes or closes (*what*) end with an unknown outcome
-        and stay on its way.
+        """Give the next commit that opens, publishes or closes (*what*) an unknown outcome, and leave it in
+        flight.
         """
         self._planned.append((what, "late"))
 
     def land(self) -> bool:
-        """Let the commit that is on its way arrive; return whether it could still land:
-        nobody has committed since.
-        """
+        """Deliver the commit in flight; return whether it could land because no other commit came first."""
         with self._lock:
             flight, self._in_flight = self._in_flight, None
             if flight is None or flight[0] not in self.storages:
@@ -123,20 +121,20 @@ class FakeEngine(FakeSources):
 
     @property
     def is_committing(self) -> bool:
-        """Whether a commit is on its way."""
+        """Whether a commit is in flight."""
         return self._in_flight is not None
 
     def forget_plans(self) -> None:
-        """Drop the planned answers that no commit has met."""
+        """Drop planned answers that no commit has used."""
         self._planned.clear()
 
     def forget_faults(self) -> None:
-        """Drop every planned fault, and the commit that is on its way."""
+        """Drop all planned faults and the commit in flight."""
         self.poisoned, self.failing, self.away = set(), {}, False
         self._planned, self._in_flight = [], None
 
     def rows(self, identifier: TableIdentifier) -> list[Row]:
-        """Return what a reader of the table sees."""
+        """Return the table's rows as a reader sees them."""
         return list(self.storages[identifier].rows)
 
     # --------------------------------------------------------------------------------------------- definition
@@ -365,9 +363,7 @@ class FakeEngine(FakeSources):
             return Staged(snapshot=facts, metadata=storage.metadata(), held=facts if held else None)
 
     def _written(self, write: Write, before: tuple[Row, ...]) -> tuple[tuple[Row, ...], tuple[Row, ...]]:
-        """Return the rows that a write adds to a table with the rows *before*,
-        and those of them that it keeps.
-        """
+        """Return the table's rows after a write over *before*, and the rows that it preserved."""
         _, source = self._source(write.query)
         version = version_at(write.vector.sources[0].version)
         names = stored_order(write.table, selected(write.query, source), write.columns, write.query_types)

@@ -1,6 +1,4 @@
-"""FakeHousekeeping: the storage tables of the fake engine, what others commit to them,
-and what upkeep does.
-"""
+"""FakeHousekeeping: the fake engine's storage tables, commits of other writers, and upkeep."""
 
 from __future__ import annotations
 
@@ -18,7 +16,7 @@ from tests.support.fake_tables import FakeStorage, Row, StoredSnapshot
 
 
 class FakeHousekeeping:
-    """The base of FakeSources and FakeEngine. `failing` are operations that fail once."""
+    """The base of FakeSources and FakeEngine. `failing` operations fail once."""
 
     def __init__(self) -> None:
         self.storages: dict[TableIdentifier, FakeStorage] = {}
@@ -31,14 +29,14 @@ class FakeHousekeeping:
         self._lock = threading.RLock()
 
     def write_foreign(self, identifier: TableIdentifier, rows: Sequence[Row]) -> None:
-        """Commit rows to main as somebody else would: they come on top of those that are there."""
+        """Add rows to main as another writer."""
         with self._lock:
             storage = self.storages[identifier]
             files = storage.snapshots[storage.main].facts.data_files + 1
             storage.commit(Snapshot(snapshot_id=self._next_id(), data_files=files), (*storage.rows, *rows))
 
     def compact_foreign(self, identifier: TableIdentifier) -> None:
-        """Compact main as somebody else would."""
+        """Compact main as another writer."""
         with self._lock:
             storage = self.storages[identifier]
             storage.commit(Snapshot(snapshot_id=self._next_id(), replace=True), storage.rows)

@@ -1,4 +1,4 @@
-"""Files of compiled plans in memory."""
+"""Compiled plan files in memory."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from mt_core.sessions.ports import PlanFiles
 
 @dataclass(slots=True)
 class FakePlans(PlanFiles):
-    """A `PlanFiles`; `files` are those of all sessions, relative ones with the handle of theirs before them.
+    """A `PlanFiles`; `files` are those of all sessions, relative paths prefixed by the session's handle.
 
-    `before_write` is called before a file is written.
+    `before_write` is called before each write.
     """
 
     files: dict[str, str] = field(default_factory=dict)

@@ -13,7 +13,7 @@ _SELECT = re.compile(r"(?is)^\s*select\s+(?P<columns>\*|[\w`, ]+)\s+from\s+(?P<n
 
 
 def parsed(query: Query) -> re.Match[str]:
-    """Return the `columns` and the `name` that the text has."""
+    """Return the `columns` and the `name` in the text."""
     match = _SELECT.match(query.text)
     if match is None:
         raise QueryFailed(
@@ -23,13 +23,13 @@ def parsed(query: Query) -> re.Match[str]:
 
 
 def full_source(query: Query) -> str:
-    """Return the full name of the one table or view that *query* names."""
+    """Return the full name of the single table or view that *query* names."""
     name = parsed(query)["name"].replace("`", "")
     return name if name.count(".") == 2 else f"{query.catalog}.{'.'.join(query.namespace)}.{name}"
 
 
 def selected(query: Query, source: FakeSource) -> tuple[Column, ...]:
-    """Return the columns that *query* gives, in its order."""
+    """Return the columns of *query* in order."""
     listed = parsed(query)["columns"]
     if listed == "*":
         return source.columns

@@ -1,4 +1,4 @@
-"""FakeRows: the rows of a query that goes on for as long as a test wants."""
+"""FakeRows: the rows of a query that runs for as long as a test wants."""
 
 from __future__ import annotations
 
@@ -14,11 +14,9 @@ ONE_INT = (Column(name="a", type=INT),)
 
 
 class FakeRows:
-    """Rows that the test adds; `end` ends the query.
+    """Rows that the test adds until `end`. Records `released`, `stopped` and `closed`. Safe from any thread.
 
-    Remembers `released`, `stopped` and `closed`. Safe from any thread.
-
-    *kinds* are those of all rows of a changelog; without them rows are only added.
+    *kinds* are the row kinds of a changelog; without them rows are append-only.
     """
 
     def __init__(
@@ -39,20 +37,18 @@ class FakeRows:
         self._callbacks: list[Callable[[MtError | None], None]] = []
 
     def add(self, *rows: list[Any]) -> None:
-        """Let more rows be there."""
+        """Add rows."""
         with self._changed:
             self._rows += rows
             self._changed.notify_all()
 
     def wait_until_read(self, count: int) -> None:
-        """Return once the reader has the first *count* rows, which it shows by asking
-        for those after them.
-        """
+        """Wait until the reader has the first *count* rows and requests the next ones."""
         with self._changed:
             assert self._changed.wait_for(lambda: self._asked >= count, WAIT_S), f"nobody read {count} rows"
 
     def end(self, error: MtError | None = None) -> None:
-        """Let the query end, with *error* if it failed."""
+        """End the query, with *error* if it failed."""
         with self._changed:
             self.running, self._error = False, error
             callbacks, self._callbacks = self._callbacks, []
@@ -80,7 +76,7 @@ class FakeRows:
         return list(self._kinds or [RowKind.INSERT] * (start + size))[start : start + len(found)]
 
     def encoded(self, start: int, size: int, form: PageForm) -> bytes | memoryview | None:
-        """Return None: these rows are values only."""
+        """Return None: these rows have only values."""
         return None
 
     def release(self, before: int) -> None:

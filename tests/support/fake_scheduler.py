@@ -1,6 +1,4 @@
-"""FakeScheduler: keeps workflows, and ticks only when a test says so;
-for tests of what the manager asks of a scheduler.
-"""
+"""FakeScheduler: stores workflows and ticks only when a test says so, for tests of the manager's calls."""
 
 from __future__ import annotations
 
@@ -26,10 +24,11 @@ from tests.support.tick import gateway_client, send_tick
 
 
 class FakeScheduler(WorkflowScheduler):
-    """`workflows` is what a scheduler's own users could change without us.
+    """`workflows` is the state that the scheduler's users can change themselves.
 
-    `failing` operations raise once, inside a WorkflowError; a BaseException as it is. Its service can be
-    `down`: then every operation fails. Nothing is sent before `run_due`, for which it must be open.
+    `failing` operations raise once: a BaseException unchanged, others inside a WorkflowError. While its
+    service is `down`, every operation fails. Ticks are only sent by `run_due`, and only while the scheduler
+    is open.
     """
 
     identifier = "fake"
@@ -49,7 +48,7 @@ class FakeScheduler(WorkflowScheduler):
         self._context = None
 
     def run_due(self) -> None:
-        """Send the latest point of each workflow, if it has passed and was not sent yet."""
+        """Send each workflow's latest point if it has passed and was not sent yet."""
         if self._context is None:
             return
         now = self._context.clock.now()

@@ -1,4 +1,4 @@
-"""The sources of the fake engine: tables with versions, and views over them."""
+"""The fake engine's sources: tables with versions, and views over them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.support.fake_tables import NO_COMMIT, FakeSource, Row
 
 
 class FakeSources(FakeHousekeeping):
-    """Source tables and views by their full names, which tests create and change. Thread-safe."""
+    """Source tables and views by full name, created and changed by tests. Thread-safe."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -31,7 +31,7 @@ class FakeSources(FakeHousekeeping):
         self.now: Callable[[], datetime] = lambda: datetime(2026, 3, 1, 12, tzinfo=UTC)
 
     def create_source(self, name: str, rows: Sequence[Row], columns: Sequence[Column] | None = None) -> None:
-        """Add a source table; without rows nobody has committed to it."""
+        """Add a source table; without rows it has no commit."""
         number = next(self._numbers)
         guessed = columns or [
             Column(name=key, type="int" if isinstance(rows[0][key], int) else "string") for key in rows[0]
@@ -46,13 +46,13 @@ class FakeSources(FakeHousekeeping):
         )
 
     def alter_source(self, name: str, columns: Sequence[Column]) -> None:
-        """Give a source other columns, without a commit; those that stay are told by their names."""
+        """Change a source's columns without a commit; retained columns are identified by name."""
         with self._lock:
             self.sources[name].columns = tuple(columns)
             self.sources[name].schema += 1
 
     def commit(self, name: str, rows: Sequence[Row], *, compaction: bool = False) -> int:
-        """Give a source new rows, all of them; return the version."""
+        """Replace all rows of a source; return the version."""
         with self._lock:
             source, number = self.sources[name], next(self._numbers)
             source.versions[number], source.parents[number] = tuple(rows), source.current

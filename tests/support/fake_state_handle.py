@@ -1,5 +1,5 @@
-"""What Spark gives a processor for one key: states and timers in memory, and batches that run rows first,
-then timers.
+"""Spark's handle of a processor for one key: states and timers in memory. Batches run rows first, then
+timers.
 """
 
 from __future__ import annotations
@@ -101,13 +101,15 @@ class FakeKey:
         self.start(processor, time)
 
     def start(self, processor: KeyedProcessor, time: TtlTimeCharacteristic) -> None:
-        """Begin, or go on with another processor over the same state."""
+        """Start, or resume the same state with another processor."""
         self._time = time
         self._processor = PolicyProcessor(processor, time, "ts")
         self._processor.init(cast(StatefulProcessorHandle, self.handle))
 
     def feed(self, moment: Moment, *commands: Command) -> list[Any]:
-        """Run a batch with a row of *commands*, or none; return what the row and then the timers gave."""
+        """Run a batch with a row of *commands*, or without rows; return the results of the row and then of
+        the timers.
+        """
         times = TimerValues(moment.processing, moment.watermark)
         row = Row(commands=json.dumps(commands), ts=moment.row)
         given = list(self._processor.handleInputRows(("k",), iter([row]), times)) if commands else []
@@ -118,7 +120,7 @@ class FakeKey:
         return [json.loads(row["seen"]) for row in given]
 
     def stored(self, state: str) -> Sequence[tuple[Any, ...]]:
-        """Return the entries that are in the store, expired or not."""
+        """Return the stored entries, including expired ones."""
         stored = self.handle.states[state].stored
         if state == "value":
             return [] if stored is None else [stored]

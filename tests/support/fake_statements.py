@@ -1,4 +1,4 @@
-"""FakeStatementEngine: SQL text with prepared answers, instead of Spark."""
+"""FakeStatementEngine: prepared answers to SQL texts, instead of Spark."""
 
 from __future__ import annotations
 
@@ -46,25 +46,25 @@ NO_ROWS = StatementResult(is_query=False, rows=None)
 
 
 class Hold:
-    """A statement that does not end before the test says so, or cancels it."""
+    """A statement that runs until the test ends or cancels it."""
 
     def __init__(self) -> None:
         self.entered, self.ended = threading.Event(), threading.Event()
 
     def wait_entered(self) -> None:
-        """Wait until the statement is at work."""
+        """Wait until the statement is running."""
         assert self.entered.wait(WAIT_S), "the statement was never executed"
 
     def release(self) -> None:
-        """Let the statement end."""
+        """End the statement."""
         self.ended.set()
 
 
 class FakeStatementEngine:
-    """Answers `SELECT 1` with one row and `USE …` with none; a test adds what else it needs to `answers`.
+    """Answers `SELECT 1` with one row and `USE …` without rows; tests add to `answers`.
 
-    Remembers in `executed` each statement with the session it ran in.
-    Every session sees what `shared_catalogs` gives. Safe from any thread.
+    Records each statement and its session in `executed`. Every session sees the `shared_catalogs`. Safe from
+    any thread.
     """
 
     def __init__(self, answers: Mapping[str, StatementResult | Exception] | None = None) -> None:
@@ -106,7 +106,7 @@ class FakeStatementEngine:
         self._at_work: dict[str, Hold] = {}
 
     def hold(self, sql: str) -> Hold:
-        """Let the next execution of *sql* wait for the test."""
+        """Make the next execution of *sql* wait for the test."""
         self._holds[sql] = Hold()
         return self._holds[sql]
 

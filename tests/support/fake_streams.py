@@ -1,6 +1,4 @@
-"""A stream engine in memory: its sources are lists of rows, and each `run_batches` publishes
-what is new in them.
-"""
+"""A stream engine in memory: sources are lists of rows, and each `run_batches` publishes their new rows."""
 
 from __future__ import annotations
 
@@ -28,9 +26,8 @@ class _Stream:
 
 @dataclass(slots=True)
 class FakeStreams:
-    """A `StreamEngine`.
-
-    What a JVM holds is lost by `lose`; checkpoints, savepoints and sinks are files, and stay.
+    """A `StreamEngine`. `lose` drops what a JVM would have in memory; checkpoints, savepoints and sinks are
+    files and stay.
     """
 
     source: list[str] = field(default_factory=list)
@@ -148,24 +145,23 @@ class FakeStreams:
     # ---------------------------------------------------------------------------------------------- for tests
 
     def run_batches(self) -> None:
-        """Publish what is new in the source, by each stream that runs."""
+        """Publish the sources' new rows by each running stream."""
         for job_id in list(self._streams):
             self._run_batch(job_id)
 
     def fail(self, job_id: str, error: str, *, final: bool = False) -> None:
-        """End a stream with *error*."""
+        """Fail a stream with *error*."""
         stream = self._streams[job_id]
         stream.progress = replace(stream.progress, running=False, error=error, final=final)
 
     def finish(self, job_id: str) -> None:
-        """End a stream whose sources have all been read."""
+        """Finish a stream whose sources have all been read."""
         stream = self._streams[job_id]
         stream.progress = replace(stream.progress, running=False, finished=True)
 
     def lose(self, *, available: bool = False, bystanders: bool = False) -> None:
-        """End the JVM; a new one is *available* at once or later.
-
-        Streams are *bystanders* if they have no batch at work.
+        """Lose the JVM; a new one is *available* at once or later. Streams without a running batch are
+        *bystanders*.
         """
         for job_id, stream in self._streams.items():
             self._stopped[job_id] = StreamProgress(batch=stream.progress.batch, bystander=bystanders)
@@ -173,11 +169,11 @@ class FakeStreams:
         self.available = available
 
     def running(self) -> set[str]:
-        """Return the ids of the jobs whose stream runs."""
+        """Return the ids of jobs with a running stream."""
         return {job_id for job_id, stream in self._streams.items() if stream.progress.running}
 
     def _begin(self, definition: StreamDefinition) -> None:
-        """Give a stream its checkpoint, unless it has one."""
+        """Create the checkpoint of a stream unless it exists."""
         if definition.checkpoint not in self.checkpoints:
             begin = (
                 self.savepoints[definition.restored_from] if definition.restored_from is not None else (0, 0)
@@ -221,7 +217,7 @@ class FakeStreams:
 
 
 def _with_ttls(operator: Operator, ttls: Sequence[Sequence[str]] | None) -> Operator:
-    """Return *operator*, and those below it, with the TTLs of a plan."""
+    """Return *operator* and its inputs with the TTLs of a plan."""
     return operator if ttls is None else _planned(operator, iter(ttls))
 
 

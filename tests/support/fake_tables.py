@@ -1,4 +1,4 @@
-"""The tables of the fake engine: sources with their versions, storage tables with their snapshots."""
+"""The fake engine's tables: sources with versions, storage tables with snapshots."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NO_COMMIT = 0
 
 @dataclass
 class FakeSource:
-    """A source table: its versions, and which one is current."""
+    """A source table: its versions, and the current one."""
 
     uuid: str
     columns: tuple[Column, ...]
@@ -37,7 +37,7 @@ class FakeSource:
     schema: int = 0
 
     def data_version(self) -> int:
-        """Return the nearest version that was not a compaction."""
+        """Return the nearest earlier version that was not a compaction."""
         version = self.current
         while version in self.replaces:
             parent = self.parents[version]
@@ -46,7 +46,7 @@ class FakeSource:
         return version
 
     def change(self, old: int, new: int) -> SourceChange:
-        """Return what happened between two versions; each row counts as one byte."""
+        """Return the change between two versions; each row counts as one byte."""
         if old == NO_COMMIT:
             rows = len(self.versions[new])
             kind = ChangeKind.APPENDS if rows else ChangeKind.NOTHING
@@ -62,7 +62,7 @@ class FakeSource:
         return SourceChange(kind=kind, rows=difference, size=difference)
 
     def changed_rows(self, old: int, new: int) -> list[Row]:
-        """Return the rows that one of two versions has and the other has not."""
+        """Return the rows that are in one of two versions only."""
         before, after = (
             Counter(tuple(row.items()) for row in self.versions[version]) for version in (old, new)
         )
@@ -97,7 +97,7 @@ class FakeStorage:
         return self.snapshots[self.main].rows
 
     def commit(self, facts: Snapshot, rows: Iterable[Row]) -> None:
-        """Make a snapshot with all of *rows* main."""
+        """Make a snapshot with *rows* as main."""
         self.snapshots[facts.snapshot_id] = StoredSnapshot(facts, self.main, tuple(rows))
         self.main = facts.snapshot_id
         self.generation += 1
@@ -113,7 +113,7 @@ class FakeStorage:
         )
 
     def as_source(self) -> FakeSource:
-        """Return what a query reads of the table: its snapshots as versions."""
+        """Return the table as a source: its snapshots are versions."""
         snapshots = {int(snapshot_id): snapshot for snapshot_id, snapshot in self.snapshots.items()}
         return FakeSource(
             uuid=self.spec.table_id,
@@ -125,12 +125,12 @@ class FakeStorage:
 
 
 def version_at(version: Mapping[str, Any] | None) -> int:
-    """Return the number of a version as a vector has it."""
+    """Return a version number as in a vector."""
     return int((version or {}).get(PIN, NO_COMMIT))
 
 
 def shape_of_columns(columns: Sequence[Column]) -> QueryShape:
-    """Return the shape of a query that reads columns of one source, and nothing else."""
+    """Return the shape of a query that only selects columns of one source."""
     return QueryShape(
         occurrences={0: Occurrence()},
         lineage=tuple({0: column.name} for column in columns),
@@ -140,12 +140,12 @@ def shape_of_columns(columns: Sequence[Column]) -> QueryShape:
 
 
 def text_of(value: object) -> str | None:
-    """Return a value as partitions name it, None for NULL."""
+    """Return a value as in partition names, None for NULL."""
     return None if value is None else str(value)
 
 
 def inside(row: Row, scope: Scope) -> bool:
-    """Whether a row belongs to the partitions of *scope*."""
+    """Return whether a row belongs to the partitions of *scope*."""
     if scope.specs is None:
         return True
     return any(all(text_of(row.get(key)) == value for key, value in spec.items) for spec in scope.specs)

@@ -1,4 +1,4 @@
-"""Code that users bring: jars with functions, compiled here, and modules of Python."""
+"""Users' code: jars with functions, compiled here, and Python modules."""
 
 from __future__ import annotations
 
@@ -12,9 +12,7 @@ _SPARK = Path(pyspark.__file__).parent / "jars"
 
 
 def function_jar(folder: Path, jar: str, **classes: str) -> Path:
-    """Return `jar` with the classes of package `shop`, by their names the Java text of each body after
-    the class's name.
-    """
+    """Return `jar` with classes of package `shop`; each class name maps to the Java text after the name."""
     sources, compiled = folder / f"{jar}.src", folder / f"{jar}.classes"
     sources.mkdir()
     for name, text in classes.items():
@@ -43,7 +41,7 @@ def function_jar(folder: Path, jar: str, **classes: str) -> Path:
 
 
 def greeting(word: str) -> dict[str, str]:
-    """Return two classes: `Greet` calls `Words`, whose word is *word*."""
+    """Return two classes: `Greet` calls `Words`, which returns *word*."""
     return {
         "Greet": (
             "implements UDF1<Integer, String> { public String call(Integer n) { return Words.word() + n; } }"
@@ -167,8 +165,8 @@ class Named:
 
 
 def module_archive(path: Path, word: str) -> Path:
-    """Write an archive whose module `shop.words` imports another one in each way that Python has,
-    and return its path.
+    """Write an archive whose module `shop.words` imports another module in each form of import; return its
+    path.
     """
     modules = {
         "shop/__init__.py": "from .letters import END\n",

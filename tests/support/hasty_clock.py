@@ -1,4 +1,4 @@
-"""HastyClock: time that moves on by itself to whatever instant is waited for."""
+"""HastyClock: a clock that jumps to each instant that a thread waits for."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from mt_core.testing.fake_clock import FakeClock
 
 
 class HastyClock(FakeClock):
-    """A clock on which every wait for an instant is over at once."""
+    """A clock on which waiting for an instant takes no time."""
 
     def wait_until(self, instant: datetime | None, event: threading.Event) -> bool:
         if instant is not None and not event.is_set():

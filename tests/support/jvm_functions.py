@@ -1,4 +1,4 @@
-"""Methods of Java's own classes as its functions, for tests of what takes a function."""
+"""Methods of Java's own classes as Java Functions, for tests of code that accepts a function."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from mt_core.spark.driver.jvm_objects import java_class, static_member
 
 
 def java_function(session: SparkSession, path: str) -> Any:
-    """Return a Java Function of the method at *path*, which has no parameters, for objects of its class."""
+    """Return a Java Function that calls the method at *path*, which must not have parameters."""
     lookup = static_member(session, "java.lang.invoke.MethodHandles.publicLookup")()
     implement = static_member(session, "java.lang.invoke.MethodHandleProxies.asInterfaceInstance")
     function = java_class(session, "java.util.function.Function")

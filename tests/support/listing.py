@@ -1,11 +1,9 @@
-"""What is below a folder in which somebody else writes and removes meanwhile."""
+"""Lists a folder while other processes write and delete in it."""
 
 import os
 from pathlib import Path
 
 
 def paths_below(folder: Path) -> list[Path]:
-    """Return all files and folders below *folder*; those that vanish meanwhile may be missing,
-    and are no error.
-    """
+    """Return all files and folders below *folder*; those that vanish during the walk may be missing."""
     return [Path(at) / name for at, folders, files in os.walk(folder) for name in [*folders, *files]]

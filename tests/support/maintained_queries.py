@@ -1,4 +1,4 @@
-"""Queries of every shape over the sources `o` and `c`, each with how appended and how changed rows of one
+"""Queries of every shape over the sources `o` and `c`, with the way in which appended and changed rows of a
 source are applied.
 """
 
@@ -14,11 +14,11 @@ SOURCES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MaintainedQuery:
-    """A query with how a refresh applies a change of one source alone,
-    in the words of `maintenance.strategy.Way`.
+    """A query and the ways in which a refresh applies a change of one source, in terms of
+    `maintenance.strategy.Way`.
 
-    `appends` has it for appended rows, `rows` for updated and deleted ones,
-    while scalar subqueries give the same values; `partition` is the column by which the table is partitioned.
+    `appends` is the way for appended rows, `rows` for updated and deleted ones, as long as scalar subqueries
+    return the same values; `partition` is the table's partition column.
     """
 
     name: str
@@ -29,8 +29,8 @@ class MaintainedQuery:
 
 
 def _query(name: str, sql: str, *, partition: str | None = None, **ways: str) -> MaintainedQuery:
-    """Return a query; *ways* has for each source the way for appended rows, a comma,
-    and the one for changed rows.
+    """Return a query; *ways* has for each source the way for appended rows, a comma, and the way for changed
+    ones.
     """
     appends, rows = ({source: way.split(", ")[part] for source, way in ways.items()} for part in (0, 1))
     return MaintainedQuery(name=name, sql=sql, appends=appends, rows=rows, partition=partition)

@@ -1,5 +1,5 @@
-"""A manager over fakes: registry, engine, scheduler and clock in memory,
-with runs carried out in the calling thread.
+"""A manager over fakes: registry, engine, scheduler and clock in memory; runs execute in the
+calling thread.
 """
 
 from __future__ import annotations
@@ -43,10 +43,7 @@ COMPUTED_TABLE = WHOLE_TABLE.replace(" FRESHNESS", " WITH ('refresh.strategy' = 
 
 
 class ManagerWorld:
-    """Everything the manager works with, and short ways to use it.
-
-    `restart` is what a new process would see.
-    """
+    """The manager's environment with shortcuts for tests. `restart` simulates a new process."""
 
     def __init__(
         self,
@@ -72,8 +69,8 @@ class ManagerWorld:
         self.restart()
 
     def restart(self) -> None:
-        """Begin again as a new process on the same registry, storage and scheduler;
-        those before it have ended.
+        """Restart as a new process on the same registry, storage and scheduler; earlier processes
+        have ended.
         """
         settings = ManagerSettings(
             owner=f"process-{next(self._processes)}",
@@ -100,7 +97,7 @@ class ManagerWorld:
     # --------------------------------------------------------------------------------------------- statements
 
     def sql(self, text: str) -> CommandOutcome:
-        """Execute one statement of ours, without waiting for runs."""
+        """Execute one Freshtable statement without waiting for runs."""
         statement = parse(text)
         assert statement is not None, f"not a statement of ours: {text}"
         assert isinstance(statement, TableStatement), f"not about materialized tables: {text}"
@@ -118,7 +115,7 @@ class ManagerWorld:
         return self.services.intents.current(TableIdentifier("lake", ("default",), name))
 
     def rows(self, name: str = "daily") -> list[dict[str, object]]:
-        """Return what a reader of the table sees, in order."""
+        """Return the table's rows as a reader sees them, in order."""
         rows = [dict(row) for row in self.engine.rows(TableIdentifier("lake", ("default",), name))]
         return sorted(rows, key=lambda row: tuple(str(value) for value in row.values()))
 
@@ -133,7 +130,7 @@ class ManagerWorld:
         force: bool = False,
         trigger: str | None = None,
     ) -> RefreshRun:
-        """Send the periodic request of a grid point, as a scheduler does; *key* None sends none."""
+        """Send the periodic request of a grid point, as a scheduler does; without a key if *key* is None."""
         table = self.table(name)
         request = RefreshRequest(
             identifier_text=str(table.identifier),
@@ -147,12 +144,12 @@ class ManagerWorld:
         return self.manager.requests.request_refresh(request)
 
     def latest_point(self, name: str = "daily") -> datetime:
-        """Return the latest schedule time that has passed."""
+        """Return the latest past schedule time."""
         definition = self.table(name).definition
         return definition.grid().at_or_before(self.clock.now())
 
     def pass_days(self, days: int) -> None:
-        """Move the clock."""
+        """Advance the clock."""
         self.clock.advance(timedelta(days=days))
 
     def claim(self) -> Claimed | None:
@@ -160,12 +157,12 @@ class ManagerWorld:
         return self.ledger.claim()
 
     def attempt(self, claimed: Claimed) -> Steps:
-        """Return the steps of an attempt, to be driven one by one."""
+        """Return the steps of an attempt, to drive one by one."""
         return Attempt(claimed, ledger=self.ledger, engine=self.engine.roles, on_end=self.signal.set).steps()
 
     def work(self, *, stop_before: str | None = None) -> list[str]:
-        """Carry out queued runs in this thread until there are none, or until the step *stop_before*
-        (the process dies there).
+        """Execute queued runs in this thread until the queue is empty, or until the step *stop_before*, where
+        the process dies.
         """
         steps: list[str] = []
         while self.engine.ready() and (claimed := self.claim()) is not None:
@@ -176,9 +173,7 @@ class ManagerWorld:
         return steps
 
     def recover(self) -> None:
-        """What the application does when it starts: settle commands, then take back runs
-        that lost their process.
-        """
+        """Do what the application does at its start: settle commands, then requeue runs of lost processes."""
         reconcile(self.services)
         self.ledger.recover()
 
@@ -196,7 +191,7 @@ class ManagerWorld:
         )
 
     def state(self) -> dict[str, object]:
-        """Return everything that a refused or undone command must leave as it was; revisions may grow."""
+        """Return everything that a refused or undone command must leave unchanged; revisions may grow."""
 
         def read(tx: Transaction) -> dict[str, object]:
             return {

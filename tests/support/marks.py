@@ -1,4 +1,4 @@
-"""The mark of refreshes in the properties of a table, for tests of the port."""
+"""The refresh mark in table properties, for tests of the port."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from mt_core.model.storage import EPOCH, LAST_RUN, StorageMetadata
 
 
 def mark(epoch: int | None = None, last_run: str | None = None) -> dict[str, str]:
-    """Return the properties that say so, without those that are None."""
+    """Return the properties of a mark, without those that are None."""
     given = {EPOCH: None if epoch is None else str(epoch), LAST_RUN: last_run}
     return {key: value for key, value in given.items() if value is not None}
 

@@ -1,4 +1,4 @@
-"""The job store of the registry in memory."""
+"""The registry's job store in memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A registry in memory, which obeys the same contract as the real one."""
+"""A registry in memory that fulfils the contract of the real one."""
 
 from __future__ import annotations
 
@@ -37,9 +37,7 @@ SET_ASIDE = frozenset({RunStatus.FAILED, RunStatus.CANCELED})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _State:
-    """All facts; the dictionaries are never changed in place, and that of the runs is in the order
-    of requests.
-    """
+    """All facts. Dictionaries are never mutated; the runs are in the order of their requests."""
 
     tables: Mapping[str, MaterializedTable] = field(default_factory=dict)
     runs: Mapping[str, RefreshRun] = field(default_factory=dict)
@@ -53,7 +51,7 @@ class _State:
 
 
 class MemoryRegistry:
-    """A `Registry` that forgets everything at the end of the process; safe from any thread."""
+    """A `Registry` without persistence; safe from any thread."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -92,7 +90,7 @@ class MemoryRegistry:
 
 
 class MemoryTransaction:
-    """A `Transaction` on a state of its own, which the registry takes over at the end."""
+    """A `Transaction` on its own copy of the state, which the registry adopts at the end."""
 
     def __init__(self, state: _State, clock: Clock) -> None:
         self._current: _State | None = state
@@ -113,7 +111,7 @@ class MemoryTransaction:
 
     @property
     def state(self) -> _State:
-        """The facts as the transaction left them; raises RegistryError after its end."""
+        """The facts within the transaction; raises RegistryError after its end."""
         if self._current is None:
             raise RegistryError("Registry in memory: the transaction has ended; begin another one.")
         return self._current
@@ -383,7 +381,7 @@ class MemoryFacts(Generic[_Fact]):
 
 
 class LedgerDefinitionStore(DefinitionStore):
-    """The workflow definitions of a registry in memory; every method is a transaction of its own."""
+    """The workflow definitions of a registry in memory; every method is its own transaction."""
 
     def __init__(self, begin: Callable[[], AbstractContextManager[MemoryTransaction]]) -> None:
         self._begin = begin

@@ -1,5 +1,5 @@
-"""ObservedEngine: a FakeEngine that remembers what every snapshot holds,
-and every position its sources have been at.
+"""ObservedEngine: a FakeEngine that records the contents of every snapshot and every past position of its
+sources.
 """
 
 from __future__ import annotations
@@ -18,10 +18,11 @@ from tests.support.fake_tables import FakeStorage, Row
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cell:
-    """What one partition holds: the run that wrote it (None: somebody else did), and what that run had read.
+    """The contents of a partition: the run that wrote it (None for another writer), and the versions that the
+    run read.
 
-    `position` is where the sources stood, `at` the version of `source` it read, `version` the same
-    without compactions.
+    `position` is the position of the sources, `at` the version of `source` that was read, and `version` the
+    same without compactions.
     """
 
     run_id: str | None
@@ -36,9 +37,7 @@ Cells = Mapping[PartitionSpec, Cell]
 
 
 class ObservedEngine(FakeEngine):
-    """For one table, partitioned by `ds` or not, whose rows belong to *days*;
-    all sources have rows for each of these.
-    """
+    """For one table, partitioned by `ds` or not, with rows in *days*; all sources have rows for each day."""
 
     def __init__(self, days: Sequence[str], sources: Sequence[str]) -> None:
         super().__init__()
@@ -62,19 +61,19 @@ class ObservedEngine(FakeEngine):
         self.positions.append({name: source.data_version() for name, source in self.sources.items()})
 
     def commit_sources(self) -> None:
-        """Give every source new rows."""
+        """Commit new rows to every source."""
         for name in self.sources:
             self.commit(name, self._new_rows())
         self._moved()
 
     def compact_sources(self) -> None:
-        """Give every source a new version with the same rows."""
+        """Commit a new version with the same rows to every source."""
         for name, source in self.sources.items():
             self.commit(name, source.versions[source.current], compaction=True)
         self._moved()
 
     def roll_back_sources(self) -> bool:
-        """Make the version before the current one current again; False if there is none."""
+        """Roll back to the version before the current one; return False without one."""
         earlier = {name: source.parents[source.current] for name, source in self.sources.items()}
         for name, version in earlier.items():
             if version is not None:
@@ -91,12 +90,12 @@ class ObservedEngine(FakeEngine):
 
     @property
     def storage(self) -> FakeStorage:
-        """The one storage table there is."""
+        """The only storage table."""
         (storage,) = self.storages.values()
         return storage
 
     def cells(self, snapshot_id: str | None = None) -> Cells:
-        """Return what the partitions hold that were ever written, as of a snapshot (None: main)."""
+        """Return the contents of all partitions ever written, as of a snapshot (None: main)."""
         return self._cells.get(snapshot_id or self.storage.main, {})
 
     def rows_in(self, spec: PartitionSpec, snapshot_id: str) -> list[Row]:
@@ -106,7 +105,7 @@ class ObservedEngine(FakeEngine):
         ]
 
     def read_rows(self, spec: PartitionSpec, cell: Cell) -> list[Row]:
-        """Return the rows which the run that wrote *cell* must have read for the partition."""
+        """Return the rows that the run of *cell* must have read for the partition."""
         return [
             row for row in self.sources[cell.source].versions[cell.at] if row["ds"] == dict(spec.items)["ds"]
         ]

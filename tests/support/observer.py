@@ -1,10 +1,10 @@
-"""Observer: watches workers over an ObservedEngine from outside, and checks after every step what the refresh
-protocol promises.
+"""Observer: watches workers over an ObservedEngine from outside, and checks the refresh protocol after every
+step.
 
-P1 a run's rows come from one version. P2 SUCCEEDED is published, no partition goes back, what a run does
-not own stays. P3 a run is published once, and not when it is recorded otherwise. P4 one RUNNING run.
-P5 whoever is told "done" or "unchanged" is told the truth. P6 a fenced worker changes nothing. P7 the holder
-of a run is fenced by nobody. P8 one live run per key.
+P1: the rows of a run come from one version. P2: a SUCCEEDED run is published, no partition goes back, and
+other partitions stay. P3: a run is published once, and never if it is recorded otherwise. P4: there is one
+RUNNING run. P5: a requester that is told "done" or "unchanged" is told the truth. P6: a fenced worker changes
+nothing. P7: the holder of a run is never fenced. P8: there is one live run per key.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class PromiseBroken(AssertionError):
-    """Something happened that the protocol rules out."""
+    """The protocol was violated."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Request:
-    """What a requester asked for, and where sources and definition stood then."""
+    """A request, with the positions of sources and definition at that moment."""
 
     want: Scope
     position: int
@@ -43,7 +43,7 @@ class _Request:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Decision:
-    """What main held, and where the sources stood, when an attempt decided."""
+    """The contents of main and the source positions when an attempt decided."""
 
     claimed: Claimed
     cells: Cells
@@ -51,9 +51,9 @@ class _Decision:
 
 
 class Observer:
-    """Watches one table, which in the end has all its partitions if it *fills* itself.
+    """Watches one table, which has all its partitions in the end if it *fills* itself.
 
-    Call `look` after everything that happens, and let workers do their steps through `step`.
+    Call `look` after every event, and make workers take their steps through `step`.
     """
 
     def __init__(self, registry: Registry, engine: ObservedEngine, *, fills: bool) -> None:
@@ -71,7 +71,7 @@ class Observer:
     # ------------------------------------------------------------------------------------------------- events
 
     def step(self, claimed: Claimed, name: str, steps: Steps) -> str | None:
-        """Let a worker do the step *name*; return the next one's name, or None at the end."""
+        """Make a worker take the step *name*; return the name of the next one, or None at the end."""
         fenced, held, before = self._highest > claimed.run.claim, self.holds(claimed), self._facts()
         if name == "decide":
             self._decisions[claimed.run.job_id or ""] = _Decision(
@@ -97,7 +97,7 @@ class Observer:
         return following
 
     def look(self) -> None:
-        """Check everything that can be seen from outside."""
+        """Check everything that is visible from outside."""
         table = in_transaction(self._registry, lambda tx: _present(tx.tables.get(self._table_id)))
         current = fingerprint_of(table.definition)
         if self._definitions[-1:] != [current]:
@@ -110,7 +110,7 @@ class Observer:
         self._check_ledger(runs)
 
     def holds(self, claimed: Claimed) -> bool:
-        """Whether the ledger says that *claimed* is under way."""
+        """Return whether the ledger has *claimed* as the current claim."""
         run = in_transaction(self._registry, lambda tx: tx.runs.get(claimed.run.run_id))
         ours = (RunStatus.RUNNING, claimed.run.attempt, claimed.run.claim)
         return run is not None and (run.status, run.attempt, run.claim) == ours
@@ -191,8 +191,8 @@ class Observer:
             self._check_told(run, runs, decision.cells)
 
     def _check_told(self, host: RefreshRun, runs: Iterable[RefreshRun], cells: Cells) -> None:
-        """Whoever is told that his refresh is done sees sources and definition at least as new
-        as when he asked.
+        """Check that sources and definition are at least as new as when a requester asked whose refresh is
+        done.
         """
         for run in runs:
             if run.cancel_requested or host.run_id not in (run.run_id, run.covered_by):
@@ -218,7 +218,9 @@ class Observer:
             self._check_unchanged(decision, left_out)
 
     def _check_unchanged(self, decision: _Decision, left_out: Iterable[PartitionSpec]) -> None:
-        """A partition that leaves a run because it is unchanged holds what the run would have written."""
+        """Check that a partition which is omitted as unchanged has the rows that the run would have
+        written.
+        """
         run = decision.claimed.run
         for spec in left_out:
             if not run.scope.covers(spec):
@@ -244,8 +246,8 @@ class Observer:
     # --------------------------------------------------------------------------------------------------- rest
 
     def check_rest(self, points: Mapping[datetime, int]) -> None:
-        """Check what must hold once no fault is left and the last of *points* was ticked;
-        their values are source positions.
+        """Check the invariants of a state without faults, after the last of *points*; their values are source
+        positions.
         """
         table, covering = in_transaction(
             self._registry,
@@ -278,7 +280,7 @@ class Observer:
                 self._check_current(spec, position)
 
     def _check_current(self, spec: PartitionSpec, position: int) -> None:
-        """The partition holds the sources as they were at *position* or later, by the current definition."""
+        """Check that the partition has the sources at *position* or later, by the current definition."""
         cell = self._engine.cells().get(spec)
         current = cell is not None and self._is_as_new_as(
             cell, _Request(want=WHOLE, position=position, definition=len(self._definitions) - 1)

@@ -1,4 +1,4 @@
-"""What another process of the same user sees of a process."""
+"""The view that another process of the same user has of a process."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ _READ = "import sys\nprint(len(open(f'/proc/{sys.argv[1]}/environ').read()))"
 
 
 def as_a_user(arguments: Sequence[str]) -> list[str]:
-    """Return the command that runs Python with *arguments* so that it may read no more than processes
-    of its user show.
+    """Return a command that runs Python with *arguments* and may only read what processes of its
+    user show.
     """
     return [sys.executable, "-c", _AS_A_USER, *arguments]
 
 
 def environment_refusal(pid: int) -> str:
-    """Return the error with which the kernel refuses the environment of *pid*, begun `as_a_user`;
-    empty if it gives it.
+    """Return the kernel's error for reading the environment of *pid*, started `as_a_user`; empty if it is
+    readable.
     """
     other = subprocess.run(as_a_user(["-c", _READ, str(pid)]), capture_output=True, text=True, check=False)
     return "" if other.returncode == 0 else other.stderr.splitlines()[-1].partition(":")[0]

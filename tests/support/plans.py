@@ -1,6 +1,4 @@
-"""Plans for tests: the operators of a deduplication that feeds an aggregate, and of a join,
-as FLIP-292 has them.
-"""
+"""Compiled plans for tests in the form of FLIP-292: a deduplication below an aggregate, and a join."""
 
 from __future__ import annotations
 
@@ -68,7 +66,7 @@ def join(left: Operator, right: Operator, ttls: tuple[timedelta, timedelta] = (7
 
 
 def compiled(*operators: Operator, text: str = "INSERT INTO sink SELECT * FROM orders") -> CompiledPlan:
-    """Return the plan of *operators*, or of a deduplication that feeds an aggregate."""
+    """Return the plan of *operators*, or of a deduplication below an aggregate."""
     nodes = nodes_of(operators or (aggregate(deduplicate(scan())),))
     return CompiledPlan(
         spark_version="4.1.0",

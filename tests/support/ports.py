@@ -1,6 +1,4 @@
-"""What the ports of a process answer to a client that knows the protocols of py4j and Spark,
-and no secret.
-"""
+"""Answers of a process's ports to a client that knows the protocols of py4j and Spark, but no secret."""
 
 from __future__ import annotations
 
@@ -24,16 +22,17 @@ _NOT_THE_SECRET = struct.pack(">i", 3) + b"err"
 
 
 def refusals(pid: int, *, known: frozenset[int] = frozenset()) -> list[str]:
-    """Return what each port but the *known* ones on which a process listens answers:
-    TOKEN, SASL, HANGS_UP, or what else it says."""
+    """Return the answer of each listening port except the *known* ones: TOKEN, SASL, HANGS_UP, or another
+    text.
+    """
     connections = psutil.Process(pid).net_connections("tcp")
     ports = {each.laddr.port for each in connections if each.status == psutil.CONN_LISTEN}
     return sorted(refusal(port) for port in ports - known)
 
 
 def refusal(port: int) -> str:
-    """Return how the server at *port* refuses a call of py4j, and requests to read
-    and to write a block of Spark.
+    """Return how the server at *port* refuses a py4j call, and Spark requests to read and to write
+    a block.
     """
     called = _ask(port, _CALL)
     # PySpark's worker takes anything for a secret, and says its process id first.
@@ -65,14 +64,14 @@ def _text(value: str) -> bytes:
 
 
 def _request(body: bytes) -> bytes:
-    """Return a request of Spark's transport, as a client sends it that knows of no secret."""
+    """Return a Spark transport request from a client without the secret."""
     message = struct.pack(">bqi", _RPC_REQUEST, 1, len(body)) + body
     return struct.pack(">q", len(message) + 8) + message
 
 
 def _ask(port: int, message: bytes) -> bytes:
-    """Return the line, or the message of Spark's transport, that the server at *port* answers;
-    empty if it hangs up.
+    """Return the answer of the server at *port*, a line or a Spark transport message; empty if it closes the
+    connection.
     """
     answer = b""
     with socket.create_connection(("127.0.0.1", port), ANSWER_S) as connection:

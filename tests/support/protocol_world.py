@@ -1,8 +1,6 @@
-"""ProtocolWorld: one table, workers that do one step at a time, everything that may happen to them,
-and an observer.
+"""ProtocolWorld: one table, workers that take one step at a time, possible events, and an observer.
 
-Whatever happens here is checked by the `Observer` at once; `settle` brings everything to rest
-and checks that too.
+The `Observer` checks every event at once; `settle` brings everything to rest and checks that too.
 """
 
 from __future__ import annotations
@@ -29,7 +27,7 @@ _LAPSE = timedelta(seconds=61)
 
 @dataclass(eq=False)
 class Worker:
-    """A worker that stands before the step `at`. Nobody renews the lease of a zombie."""
+    """A worker before the step `at`. A zombie's lease is not renewed."""
 
     claimed: Claimed
     steps: Steps
@@ -38,8 +36,8 @@ class Worker:
 
 
 class ProtocolWorld:
-    """A table `daily` (partitioned by day, with a date-formatter) or `totals` (not partitioned)
-    over two sources.
+    """A table `daily` (partitioned by day, with a date-formatter) or `totals` (not partitioned) over two
+    sources.
     """
 
     def __init__(
@@ -60,7 +58,7 @@ class ProtocolWorld:
     # ------------------------------------------------------------------------------------------------ workers
 
     def claim(self) -> Worker | None:
-        """Let a free worker claim the next run."""
+        """Make a free worker claim the next run."""
         claimed = self.world.claim()
         self.observer.look()
         if claimed is None:
@@ -72,9 +70,8 @@ class ProtocolWorld:
         return worker
 
     def advance(self, worker: Worker, *, to: str | None = None) -> bool:
-        """Let a worker do one step, or all before the step *to*; return whether it goes on.
-
-        An error ends its process.
+        """Make a worker take one step, or all before the step *to*; return whether it continues. An error
+        ends its process.
         """
         following: str | None = worker.at
         while worker in self.workers and following != to:
@@ -91,15 +88,13 @@ class ProtocolWorld:
         return worker in self.workers
 
     def finish(self, worker: Worker) -> RefreshRun:
-        """Let a worker do all that is left; return its run."""
+        """Make a worker take all remaining steps; return its run."""
         while self.advance(worker):
             pass
         return self.run(worker.claimed.run.run_id)
 
     def crash(self, worker: Worker) -> None:
-        """End a worker's process: nothing of it may happen any more, not even
-        while its generator is closed.
-        """
+        """End a worker's process: none of its code may run afterwards, not even to close its generator."""
         before = (self.engine.load(self.table.identifier), self.observer.runs())
         worker.steps.close()
         assert (self.engine.load(self.table.identifier), self.observer.runs()) == before, (
@@ -109,13 +104,11 @@ class ProtocolWorld:
 
     @property
     def is_running(self) -> bool:
-        """Whether some run is RUNNING."""
+        """Whether any run is RUNNING."""
         return any(run.status is RunStatus.RUNNING for run in self.observer.runs())
 
     def lapse(self) -> None:
-        """Let the lease of the RUNNING run lapse: it goes back to the queue,
-        and its worker has become a zombie.
-        """
+        """Expire the lease of the RUNNING run: it is queued again, and its worker becomes a zombie."""
         for worker in self.workers:
             worker.zombie = True
         self.world.clock.advance(_LAPSE)
@@ -123,7 +116,7 @@ class ProtocolWorld:
         self.observer.look()
 
     def begin_new_process(self, *, zombies: bool = False) -> None:
-        """Restart; the workers of the old process are gone, or (*zombies*) only cut off for a while."""
+        """Restart; workers of the old process are gone or, with *zombies*, only cut off for a while."""
         for worker in list(self.workers):
             worker.zombie = True
             if not zombies:
@@ -135,7 +128,7 @@ class ProtocolWorld:
     # ------------------------------------------------------------------------------------------------- faults
 
     def fail(self, worker: Worker, operation: str) -> bool:
-        """Let a worker do one step in which *operation* of the engine fails once."""
+        """Make a worker take one step in which *operation* of the engine fails once."""
         self.engine.failing[operation] = RuntimeError("planned")
         try:
             return self.advance(worker)
@@ -143,7 +136,7 @@ class ProtocolWorld:
             self.engine.failing.clear()
 
     def lose_engine(self, worker: Worker) -> bool:
-        """Let a worker do one step while the engine is away."""
+        """Make a worker take one step while the engine is unavailable."""
         self.engine.away = True
         try:
             return self.advance(worker)
@@ -151,9 +144,7 @@ class ProtocolWorld:
             self.engine.away = False
 
     def lose_answer(self, worker: Worker, fate: str) -> bool:
-        """Let a worker commit without learning that it landed, or will land ("late"),
-        or was lost on its way.
-        """
+        """Make a worker commit without an answer: the commit landed, will land ("late"), or is lost."""
         what = worker.at.partition(":")[0]
         if fate == "late":
             self.engine.plan_late_landing(what)
@@ -165,7 +156,7 @@ class ProtocolWorld:
             self.engine.forget_plans()
 
     def land(self) -> bool:
-        """Let the commit that is on its way land, if it still can."""
+        """Deliver the commit in flight, if it can still land."""
         landed = self.engine.land()
         self.observer.look()
         return landed
@@ -174,7 +165,7 @@ class ProtocolWorld:
 
     @property
     def table(self) -> MaterializedTable:
-        """The table as it is."""
+        """The current table."""
         return self.world.table(self.name)
 
     def run(self, run_id: str) -> RefreshRun:
@@ -182,7 +173,7 @@ class ProtocolWorld:
         return self.world.run(run_id)
 
     def pass_point(self) -> datetime:
-        """Move the clock to the next point of the grid; the leases of live workers are renewed."""
+        """Advance the clock to the next grid point; live workers renew their leases."""
         definition = self.table.definition
         point = definition.grid().after(self.world.clock.now())
         self.world.clock.advance(point - self.world.clock.now())
@@ -194,8 +185,8 @@ class ProtocolWorld:
         return point
 
     def put_clock(self, delta: timedelta) -> None:
-        """Put the clock ahead or back; the leases of live workers are renewed before others are looked at,
-        as always.
+        """Set the clock ahead or back; live workers renew their leases before expired ones are checked, as
+        always.
         """
         self.world.clock.put(delta)
         self._setbacks += delta < timedelta(0)
@@ -206,7 +197,7 @@ class ProtocolWorld:
         self.observer.look()
 
     def tick(self, point: datetime, *, new_key: bool = False) -> RefreshRun:
-        """Send the tick of a point, with the key a scheduler gives it or another one."""
+        """Send the tick of a point, with the scheduler's key or another one."""
         self._keys += 1
         # A scheduler does not take a point that comes again for the one before the clock was put back.
         new_key = new_key or self._setbacks > 0
@@ -215,26 +206,26 @@ class ProtocolWorld:
         return run
 
     def refresh(self, day: str | None = None) -> RefreshRun:
-        """Ask for a day's partition, or the whole table, by hand."""
+        """Request a day's partition, or the whole table, manually."""
         partition = f" PARTITION (ds = '{day}')" if day else ""
         outcome = self.world.sql(f"ALTER MATERIALIZED TABLE {self.name} REFRESH{partition}")
         self.observer.look()
         return self.run(outcome.wait_for or "")
 
     def cancel(self, run_id: str) -> RefreshRun:
-        """Take a requester away."""
+        """Remove a requester."""
         run = self.world.manager.requests.cancel_run(run_id)
         self.observer.look()
         return run
 
     def open_runs(self) -> list[RefreshRun]:
-        """Return the runs that their requesters see QUEUED or RUNNING."""
+        """Return the runs that their requesters see as QUEUED or RUNNING."""
         return [run for run in self.observer.runs() if self.run(run.run_id).status in OPEN]
 
     # ----------------------------------------------------------------------------------------- everybody else
 
     def alter(self, source: str) -> None:
-        """Give the table another query."""
+        """Change the table's query."""
         self.world.sql(f"ALTER MATERIALIZED TABLE {self.name} AS SELECT * FROM {source}")
         self.observer.look()
 
@@ -249,12 +240,12 @@ class ProtocolWorld:
         self.observer.look()
 
     def write_foreign(self, day: str) -> None:
-        """Let somebody else add a row to a day's partition."""
+        """Add a row to a day's partition as another writer."""
         self.engine.write_foreign(self.table.identifier, [{"ds": day, "amount": -1}])
         self.observer.look()
 
     def maintain(self) -> bool:
-        """Claim and fence as expiry does, which is possible only while nothing is RUNNING."""
+        """Claim and fence as expiry does, which requires that no run is RUNNING."""
         table = self.table
 
         def claim(tx: Transaction) -> int | None:
@@ -270,8 +261,8 @@ class ProtocolWorld:
     # --------------------------------------------------------------------------------------------------- rest
 
     def settle(self) -> None:
-        """End all faults, let one healthy worker do what there is, pass one more point and tick it;
-        then check the rest.
+        """End all faults, let a healthy worker empty the queue, tick one more point, and check the state at
+        rest.
         """
         self.engine.forget_faults()
         self.begin_new_process()
@@ -286,7 +277,7 @@ class ProtocolWorld:
         self.observer.check_rest(self.points)
 
     def drain(self, limit: int = 60) -> None:
-        """Carry out queued runs one after the other until there are none."""
+        """Execute queued runs in order until the queue is empty."""
         for _ in range(limit):
             worker = self.claim()
             if worker is None:

@@ -1,5 +1,5 @@
-"""Plans of `maintained_queries`, recorded from Spark: the JSON that the rules of maintenance read,
-without what they do not.
+"""Recorded Spark plans of `maintained_queries`: the JSON that the maintenance rules read, reduced to the
+relevant fields.
 """
 
 from __future__ import annotations
@@ -20,16 +20,14 @@ Plan = list[dict[str, Any]]
 
 
 def recorded() -> Mapping[str, tuple[Plan, list[Plan]]]:
-    """Return for each query, by its name, the plan and the subqueries that are left in its expressions."""
+    """Return the plan of each query by name, and the subqueries that remain in its expressions."""
     return {
         name: (plan, subqueries) for name, (plan, subqueries) in json.loads(RECORD.read_text("utf-8")).items()
     }
 
 
 def trimmed(plan: str, subqueries: Iterable[str]) -> tuple[Plan, list[Plan]]:
-    """Return the JSON of plans without noise, the ids of attributes counted from 0 in the order
-    in which they come.
-    """
+    """Return the JSON of plans without noise; attribute ids are numbered from 0 in order of appearance."""
     ids: dict[int, int] = {}
     return _trimmed(json.loads(plan), ids), [_trimmed(json.loads(each), ids) for each in subqueries]
 

@@ -1,4 +1,4 @@
-"""A job status hook that records its calls, and fails as a test says; its plug-in."""
+"""A job status hook that records its calls and fails on demand, and its plug-in."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from mt_core.model.job import Job
 
 
 class RecordingHook(JobStatusHook):
-    """Records each call as event, job id, and more of it, before it raises what `failures` has for it."""
+    """Records each call (event, job id and details), then raises the planned exception in
+    `failures`, if any.
+    """
 
     identifier: ClassVar[str] = "recording"
 
@@ -21,7 +23,7 @@ class RecordingHook(JobStatusHook):
         self.awaited, self.retries = awaited, retries  # type: ignore[misc]
 
     def body_of(self, properties: Mapping[str, str]) -> Mapping[str, Any]:
-        """Return the note of the session; raises RequestInvalid for an empty one."""
+        """Return the session's note; raises RequestInvalid for an empty one."""
         note = properties.get("job.hooks.recording.note", "none")
         if not note:
             raise RequestInvalid(

@@ -1,5 +1,5 @@
-"""The contract of registries: subclass `RegistryContract` in a test module and give
-it a fixture `registry`.
+"""The contract of registries: subclass `RegistryContract` in a test module and provide a fixture
+`registry`.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from tests.support.registry_steps import (
 
 
 class TablesContract:
-    """What a registry does with tables."""
+    """The contract for tables."""
 
     def test_a_table_is_found_by_id_and_by_name_exactly_as_it_was_put(self, registry: Registry) -> None:
         intent = an_intent(
@@ -246,7 +246,7 @@ class TablesContract:
 
 
 class DefinitionsContract:
-    """What a registry does with workflow definitions."""
+    """The contract for workflow definitions."""
 
     def test_definitions_are_found_as_they_were_put(self, registry: Registry) -> None:
         second, first = a_definition("w2", init_config={"a": "b"}), a_definition("w1", paused=True, token=3)
@@ -366,7 +366,7 @@ class DefinitionsContract:
 
 
 class CatalogsContract:
-    """What a registry does with created catalogs."""
+    """The contract for created catalogs."""
 
     def test_catalogs_are_found_as_they_were_put_and_ordered_by_name(self, registry: Registry) -> None:
         plain = CreatedCatalog(name="b", options={"type": "iceberg"})
@@ -436,4 +436,4 @@ class RegistryContract(
     FunctionsContract,
     TransactionsContract,
 ):
-    """Everything the port `Registry` promises."""
+    """The whole contract of the port `Registry`."""

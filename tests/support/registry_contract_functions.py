@@ -1,4 +1,4 @@
-"""What every registry does with functions."""
+"""The contract of registries about functions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mt_core.tables.registry import Registry
 
 
 class FunctionsContract:
-    """What a registry does with created functions."""
+    """The contract for created functions."""
 
     def test_functions_are_found_as_they_were_put_until_they_are_deleted(self, registry: Registry) -> None:
         plus = CreatedFunction(

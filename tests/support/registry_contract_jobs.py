@@ -1,4 +1,4 @@
-"""The part of the contract of registries about jobs."""
+"""The contract of registries about jobs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.support.registry_facts import HOUR, NOON, a_job, a_plan, a_stream
 
 
 class JobsContract:
-    """What a registry does with jobs."""
+    """The contract for jobs."""
 
     def test_a_job_is_found_exactly_as_it_was_put(self, registry: Registry) -> None:
         hook = JobHook(

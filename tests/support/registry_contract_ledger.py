@@ -1,4 +1,4 @@
-"""The part of the registry contract that is about runs."""
+"""The contract of registries about runs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.support.registry_steps import (
 
 
 class LedgerContract:
-    """What a registry does with runs."""
+    """The contract for runs."""
 
     def test_a_run_is_found_exactly_as_it_was_put(self, registry: Registry) -> None:
         bare = a_run()

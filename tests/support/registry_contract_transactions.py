@@ -1,4 +1,4 @@
-"""The part of the registry contract that is about transactions and threads."""
+"""The contract of registries about transactions and threads."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.support.registry_steps import (
 
 
 class TransactionsContract:
-    """What a registry promises of transactions."""
+    """The contract for transactions."""
 
     def test_an_exception_undoes_everything_and_comes_through(self, registry: Registry) -> None:
         table, run = a_table(), a_run()

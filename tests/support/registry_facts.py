@@ -1,4 +1,4 @@
-"""Facts to put into a registry under test: valid ones, of which a test changes what it is about."""
+"""Valid facts for a registry under test; tests change the fields that matter to them."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def a_job(job_id: str = "a", **changes: Any) -> Job:
 
 
 def a_reservation(job_id: str) -> Reservation:
-    """Return what a job that creates the table `copies` may leave."""
+    """Return the reservation of a job that creates the table `copies`."""
     table = ("lake", "default", "copies")
     return Reservation(
         job_id=job_id, table=table, atomicity=Atomicity.ATOMIC, folder=f"/lake/copies-{job_id}"
@@ -119,7 +119,7 @@ def a_stream(**changes: Any) -> StreamDefinition:
 
 
 def a_plan(**changes: Any) -> StreamPlan:
-    """Return a plan of a stream that has everything that one can have."""
+    """Return a stream plan in which every field is set."""
     flights, arrivals = "lake.default.flights", "lake.default.arrivals"
     plan = StreamPlan(
         starts={flights: Start(uuid="f", snapshot="12", millis=1_800_000_000_000)},
@@ -136,7 +136,7 @@ def a_plan(**changes: Any) -> StreamPlan:
 
 
 def a_connector_table() -> ConnectorTable:
-    """A table that has everything that one can have."""
+    """Return a table in which every field is set."""
     return ConnectorTable(
         name="`é``1`",
         columns=("`a` INT", "`b` STRING COMMENT 'ü'"),

@@ -1,4 +1,4 @@
-"""Steps of the registry contract, each a transaction of its own."""
+"""Steps of the registry contract, each its own transaction."""
 
 from __future__ import annotations
 
@@ -19,9 +19,7 @@ LIFETIME = timedelta(days=10_000)
 
 
 def at_once(act: Callable[[], object]) -> list[object]:
-    """Return what *act* gave, or the error of ours it raised, in each of THREADS threads
-    that begin together.
-    """
+    """Return the result or MtError of *act* in each of THREADS threads that start together."""
     barrier = threading.Barrier(THREADS)
 
     def together(_number: int) -> object:
@@ -36,9 +34,7 @@ def at_once(act: Callable[[], object]) -> list[object]:
 
 
 def begin_process(registry: Registry, owner: str) -> None:
-    """Let *owner* be the one gateway that lives, for as long as a test may last;
-    those before it have ended.
-    """
+    """Make *owner* the only live gateway for the duration of a test; earlier ones have ended."""
     lease = GatewayLease(owner=owner)
     with registry.transaction() as transaction:
         take_lease(transaction, lease, length=LIFETIME, dead=lambda _other: True)

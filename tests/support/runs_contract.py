@@ -1,4 +1,4 @@
-"""RunsContract: what requesters of refreshes can rely on, as tests that its author subclasses."""
+"""RunsContract: the guarantees to refresh requesters, as tests for subclasses."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class RunsContract:
         raise NotImplementedError("Give the contract a fixture runs.")
 
     def finish(self, runs: Runs, run: RefreshRun) -> None:
-        """Let *run* be carried out to its end."""
+        """Execute *run* to its end."""
         raise NotImplementedError("Give the contract a method finish.")
 
     def test_a_request_queues_a_run(self, runs: Runs) -> None:

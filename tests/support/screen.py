@@ -1,4 +1,4 @@
-"""The screen of a pseudo terminal: what a person sees, after all that programs did to it."""
+"""The screen of a pseudo terminal: what a user sees."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _ON_AT_FIRST = {"7", "12", "25"}
 
 
 class _Answering(pyte.Screen):
-    """A screen that answers what programs ask of a terminal, such as where the cursor is."""
+    """A screen that answers terminal queries of programs, such as for the cursor position."""
 
     def __init__(self, answer: Callable[[str], None]) -> None:
         super().__init__(COLUMNS, ROWS)
@@ -27,7 +27,7 @@ class _Answering(pyte.Screen):
 
 
 class ScreenTerminal(Terminal):
-    """A terminal whose screen can be looked at."""
+    """A terminal with a screen that tests can read."""
 
     def __init__(self, command: Sequence[str], environ: Mapping[str, str]) -> None:
         super().__init__(command, environ)
@@ -37,34 +37,34 @@ class ScreenTerminal(Terminal):
 
     @property
     def raw(self) -> str:
-        """All that was written to the terminal, with what it obeys."""
+        """All output, including control sequences."""
         return self._raw.decode(errors="replace")
 
     @property
     def modes_left_on(self) -> set[str]:
-        """The modes of the terminal that a program switched on and not off:
-        pasting, other screens, mouse, cursor keys.
+        """The terminal modes that a program switched on and not off: pasting, alternate screen, mouse, cursor
+        keys.
         """
         switched = {number: way for number, way in _MODE.findall(self.raw) if number not in _ON_AT_FIRST}
         return {number for number, way in switched.items() if way == "h"}
 
     @property
     def lines(self) -> list[str]:
-        """The lines of the screen without blanks at their ends, up to the last one that has anything."""
+        """The lines of the screen without trailing blanks, up to the last non-empty one."""
         return "\n".join(line.rstrip() for line in self._screen.display).rstrip().split("\n")
 
     def resize(self, rows: int, columns: int) -> None:
-        """Give the window of the terminal another size."""
+        """Resize the terminal window."""
         self._screen.resize(rows, columns)
         self._set_size(rows, columns)
 
     def look(self, line: int, column: int) -> tuple[str, str, bool]:
-        """Return the letter at a place that counts from 0, its colour, and whether it is bold."""
+        """Return the character at a position counted from 0, its colour, and whether it is bold."""
         cell = self._screen.buffer[line][column]
         return cell.data, cell.fg, cell.bold
 
     def see(self, fits: Callable[[list[str]], bool], timeout_s: float = WAIT_S) -> list[str]:
-        """Return the lines of the screen once they are as wanted; fails with what they are instead."""
+        """Return the lines of the screen once they are as wanted; fails with the actual lines."""
         deadline = time.monotonic() + timeout_s
         while not fits(self.lines):
             assert self._read(deadline), "the screen stayed:\n" + "\n".join(self.lines)

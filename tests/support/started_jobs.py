@@ -1,4 +1,4 @@
-"""How many jobs a Spark context has started, which a test compares before and after."""
+"""The number of jobs that a Spark context has started, for comparisons before and after."""
 
 from __future__ import annotations
 
@@ -8,6 +8,6 @@ from pyspark.sql import SparkSession
 
 
 def started_jobs(session: SparkSession) -> int:
-    """Return the number that Spark's scheduler has counted; asking starts no job and marks no thread."""
+    """Return the job count of Spark's scheduler; the query itself starts no job and tags no thread."""
     context: Any = session.sparkContext._jsc.sc()
     return int(context.dagScheduler().numTotalJobs())

@@ -1,4 +1,4 @@
-"""A processor of the public API that does to its states what its rows say, and gives what it saw."""
+"""A processor of the public API that executes the state accesses in its rows and returns the results."""
 
 from __future__ import annotations
 
@@ -19,9 +19,8 @@ Command = tuple[Any, ...]
 
 
 class StateCommands(KeyedProcessor):
-    """A state of each kind under the policy of its name.
-
-    A row has `commands`, a JSON list that is run in order.
+    """A state of each kind under the policy of its name. The column `commands` of a row is a JSON list,
+    executed in order.
     """
 
     def __init__(self, policies: Mapping[str, TtlPolicy]) -> None:

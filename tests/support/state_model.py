@@ -1,4 +1,4 @@
-"""Plain models of states with TTL policies: what is there at an instant, by arithmetic alone."""
+"""Plain models of states with TTL policies, which compute the contents at an instant by arithmetic."""
 
 from __future__ import annotations
 
@@ -15,9 +15,7 @@ _WRITES = {TtlUpdateEvent.ON_WRITE, TtlUpdateEvent.ON_READ_WRITE}
 
 @dataclass(frozen=True, kw_only=True)
 class Moment:
-    """When a batch runs, in milliseconds: the time of the batch, the watermark,
-    and the event time of the row.
-    """
+    """The times of a batch in milliseconds: batch time, watermark, and event time of the row."""
 
     processing: int
     watermark: int
@@ -26,7 +24,7 @@ class Moment:
 
 @dataclass
 class StateModel:
-    """The states of one key: of each entry its value, and when it was last modified."""
+    """The states of one key: each entry's value and last modification."""
 
     policies: Mapping[str, TtlPolicy]
     _entries: dict[str, list[list[Any]]] = field(default_factory=lambda: {"value": [], "list": [], "map": []})

@@ -1,7 +1,6 @@
-"""StatementEngineContract: what every StatementEngine has to do, as tests that its author subclasses.
+"""StatementEngineContract: the contract of statement engines, as tests for subclasses.
 
-The subclass prepares the statement `SELECT 1 AS a`, a table, a statement without an end and a path
-without a jar.
+The subclass prepares the statement `SELECT 1 AS a`, a table, an endless statement and a path without a jar.
 """
 
 from __future__ import annotations
@@ -37,22 +36,22 @@ class StatementEngineContract:
 
     @pytest.fixture
     def table(self, engine: StatementEngine) -> Sequence[str]:
-        """Return the parts of the name of a table with the columns `id` and `city`."""
+        """Return the name parts of a table with the columns `id` and `city`."""
         raise NotImplementedError("Give the contract a fixture table.")
 
     @pytest.fixture
     def endless(self, engine: StatementEngine) -> str:
-        """Return a statement that does not end before it is cancelled."""
+        """Return a statement that runs until it is cancelled."""
         raise NotImplementedError("Give the contract a fixture endless.")
 
     @pytest.fixture
     def created(self, engine: StatementEngine) -> str:
-        """Return the name of a table that is not there, in the current namespace."""
+        """Return the name of a missing table in the current namespace."""
         raise NotImplementedError("Give the contract a fixture created.")
 
     @pytest.fixture
     def missing_jar(self, engine: StatementEngine) -> str:
-        """Return a path where there is no jar."""
+        """Return a path without a jar."""
         raise NotImplementedError("Give the contract a fixture missing_jar.")
 
     def test_a_query_gives_its_rows(self, engine: StatementEngine) -> None:
@@ -262,17 +261,17 @@ class StatementEngineContract:
 
 
 def reserved(engine: StatementEngine, sql: str) -> Reservation:
-    """Return the reservation of a job of its own."""
+    """Return the reservation of a new job."""
     reservation = engine.reserve(session(), sql, job_id=job())
     assert reservation is not None
     return reservation
 
 
 def session(properties: Mapping[str, str] | None = None) -> SessionContext:
-    """Return a session of its own."""
+    """Return a new session."""
     return SessionContext(session_id=f"contract-{next(_numbers)}", properties=properties or {})
 
 
 def job() -> str:
-    """Return the id of a job of its own."""
+    """Return a new job id."""
     return f"contract-job-{next(_numbers)}"

@@ -1,4 +1,4 @@
-"""StreamEngineContract: what every StreamEngine has to do, as tests that its author subclasses."""
+"""StreamEngineContract: the contract of stream engines, as tests for subclasses."""
 
 from __future__ import annotations
 
@@ -21,20 +21,18 @@ JOB, OTHER_JOB = "a" * 32, "b" * 32
 
 
 class StreamWorld(Protocol):
-    """A source to which rows are added and a sink, both tables of one column,
-    and a stream from the one to the other.
-    """
+    """A source and a sink, tables of one column, and a stream from source to sink."""
 
     engine: StreamEngine
 
     def definition(self, checkpoint: str) -> StreamDefinition:
-        """Return the definition, not prepared, with a checkpoint of that name."""
+        """Return an unprepared definition with a checkpoint of that name."""
 
     def refused(self) -> StreamDefinition:
-        """Return a definition that cannot be streamed."""
+        """Return a definition that cannot run as a stream."""
 
     def creation(self, job_id: str) -> StreamDefinition:
-        """Return a definition, not prepared, of a job that creates a table of the rows of the source."""
+        """Return an unprepared definition of a job that creates a table from the source's rows."""
 
     def folder(self, name: str) -> str:
         """Return a folder for a savepoint."""
@@ -45,10 +43,10 @@ class StreamWorld(Protocol):
         """Return the rows of the sink."""
 
     def take_checkpoint(self, definition: StreamDefinition) -> Callable[[], object]:
-        """Take a checkpoint away, as another machine does not have it; return what puts it back."""
+        """Hide a checkpoint, as on another machine; return a function that restores it."""
 
     def work(self) -> None:
-        """Let an engine that does nothing by itself run batches."""
+        """Run batches, for an engine without threads."""
 
 
 class StreamEngineContract:
@@ -285,9 +283,8 @@ def wait_for(world: StreamWorld, condition: Callable[[], bool]) -> None:
 
 
 def wait_while_streams_run(condition: Callable[[], bool], progress: Callable[[], object]) -> None:
-    """Wait until *condition* holds.
-
-    It is asked again when the streams have made *progress*: to read a table takes a Spark job.
+    """Wait until *condition* holds. It is checked again after *progress* of the streams, because each check
+    takes a Spark job.
     """
     deadline = time.monotonic() + WAIT_S
     before = progress()

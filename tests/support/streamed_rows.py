@@ -1,4 +1,4 @@
-"""Rows of a query that come while it goes on: their end, and what they are then."""
+"""Streamed rows of a query: their end and their final state."""
 
 from __future__ import annotations
 
@@ -21,5 +21,5 @@ def ended(rows: StreamedRows) -> MtError | None:
 
 
 def table_of(rows: StreamedRows, count: int = 10_000_000) -> pa.Table:
-    """Return the first *count* rows of a query, as far as they are there."""
+    """Return up to *count* rows of a query, as far as present."""
     return pa.ipc.open_stream(rows.encoded(0, count, PageForm.ARROW)).read_all()

@@ -1,6 +1,4 @@
-"""A program in a pseudo terminal, as a person sits before it:
-what is typed, and what the screen shows until then.
-"""
+"""A program in a pseudo terminal as a user sees it: typed input, and output up to a point."""
 
 from __future__ import annotations
 
@@ -33,12 +31,12 @@ _CONTROLS = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07]*\x07|\x1b[()][A
 
 
 def plain(text: str) -> str:
-    """Return *text* without what a terminal obeys and does not show."""
+    """Return *text* without control sequences."""
     return _CONTROLS.sub("", text).replace("\r", "")
 
 
 class Terminal:
-    """A program whose standard streams are a terminal of its own; everything it shows is kept in `shown`."""
+    """A program whose standard streams are a terminal of its own; all output is in `shown`."""
 
     def __init__(self, command: Sequence[str], environ: Mapping[str, str]) -> None:
         self._controller, terminal = pty.openpty()
@@ -74,7 +72,7 @@ class Terminal:
 
     @property
     def shown(self) -> str:
-        """All that was shown so far, as text."""
+        """All output so far as text."""
         return plain(self._raw.decode(errors="replace"))
 
     def type(self, text: str) -> None:
@@ -82,12 +80,12 @@ class Terminal:
         os.write(self._controller, text.encode())
 
     def enter(self, line: str, until: str = PROMPT) -> str:
-        """Type *line* and Enter; return what is shown from then until it fits *until*."""
+        """Type *line* and Enter; return the output from then until it matches *until*."""
         self.type(f"{line}\r")
         return self.wait_for(until)
 
     def wait_for(self, pattern: str, timeout_s: float = WAIT_S) -> str:
-        """Return what is shown since the last wait once it fits *pattern*; fails with all that was shown."""
+        """Return the output since the last wait once it matches *pattern*; fails with all output."""
         deadline = time.monotonic() + timeout_s
         while not re.search(pattern, self._new()):
             assert self._read(deadline), f"never saw {pattern!r} in:\n{self.shown}"
@@ -96,7 +94,7 @@ class Terminal:
         return new
 
     def wait_end(self, timeout_s: float = WAIT_S) -> int:
-        """Return the exit code of the program once it has ended."""
+        """Wait for the end of the program and return its exit code."""
         deadline = time.monotonic() + timeout_s
         while self._read(deadline):
             pass
@@ -109,7 +107,7 @@ class Terminal:
         return plain(self._raw[self._seen :].decode(errors="replace"))
 
     def _read(self, deadline: float) -> bool:
-        """Read what comes next; False when nothing more comes."""
+        """Read available output; return False at the end."""
         ready, _, _ = select.select([self._controller], [], [], max(0.0, deadline - time.monotonic()))
         if not ready:
             return False
@@ -123,11 +121,9 @@ class Terminal:
 
 
 def _become_child_of_a_terminal() -> None:
-    """Have the signals of the terminal delivered to this process: it is the controlling one,
-    and nothing inherited ignores them.
+    """Make the terminal the controlling one, and reset inherited signal dispositions.
 
-    A shell starts what runs in its background with SIGINT ignored, nohup with SIGHUP,
-    and children inherit that.
+    A shell starts background jobs with SIGINT ignored, nohup with SIGHUP, and children inherit that.
     """
     fcntl.ioctl(0, termios.TIOCSCTTY, 0)
     for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP, signal.SIGTSTP):

@@ -1,4 +1,4 @@
-"""The tick of a scheduler: a session, and the request of a refresh in it."""
+"""A scheduler's tick: a session, and the refresh request in it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mt_core.workflow.definitions import WorkflowDefinition
 
 
 def send_tick(gateway: httpx.Client, definition: WorkflowDefinition, point: datetime, key: str) -> None:
-    """Ask *gateway* for the refresh of *point* in a session of its own; *key* makes repeating harmless."""
+    """Request the refresh of *point* in a new session; *key* makes repetition harmless."""
     properties = dict(definition.init_config)
     session = gateway.post("/v3/sessions", json={"sessionName": "scheduler", "properties": properties}).json()
     gateway.post(
@@ -32,5 +32,5 @@ def send_tick(gateway: httpx.Client, definition: WorkflowDefinition, point: date
 
 
 def gateway_client(url: str, token: str) -> httpx.Client:
-    """Return a client of the gateway at *url* that says *token*."""
+    """Return a client of the gateway at *url* that sends *token*."""
     return httpx.Client(base_url=url, headers={"Authorization": f"Bearer {token}"}, trust_env=False)

@@ -17,7 +17,19 @@ import org.apache.spark.sql.types.DataTypes;
 import scala.collection.Iterator;
 import scala.jdk.javaapi.CollectionConverters;
 
-/** GROUP BY: updates the result of each group at most once per batch. */
+/**
+ * GROUP BY: updates the result of each group at most once per batch.
+ *
+ * <p>The state of a group is one row with the buffers of all functions, plus one map of row counts per feed
+ * that needs it. In a batch the group's buffers are loaded and evaluated, all rows of the batch are applied,
+ * and the result is evaluated again: the difference is emitted as +I, -U and +U, or -D. A first COUNT over
+ * signed rows decides whether a group still exists when the input has retractions.
+ *
+ * <p>The invariant is that an emitted result can be computed again from the stored state, because the next
+ * batch retracts it. Therefore functions whose result depends on the representation of their buffers are
+ * evaluated only after the buffers were stored and loaded. An expired group is forgotten without a
+ * retraction, and its maps are cleared with it, since their rows may expire later.
+ */
 final class GroupAggregate extends ExpiringProcessor {
   private static final long serialVersionUID = 1L;
 

@@ -40,7 +40,14 @@ import scala.jdk.javaapi.CollectionConverters;
  * The plan of a GROUP BY: a projection below the operator computes its arguments, and one above it the SELECT
  * items.
  *
- * <p>Spark plans both projections, and evaluates expressions such as the batch time in them.
+ * <p>Spark plans both projections, and evaluates expressions such as the batch time in them, so the operator
+ * only handles columns. Functions are grouped into feeds by the rows that they see: all rows, or the rows of
+ * a map for DISTINCT and for functions without an inverse. For an input with retractions, COUNT, SUM and AVG
+ * are rewritten into signed sums, which need no map. If there is a single feed without a map, and no event
+ * time, tasks combine their rows before the shuffle (CombinedRows).
+ *
+ * <p>Keys are normalized, so that values which are equal in SQL have equal bytes, and are stored in a form
+ * that Spark's state schema supports.
  */
 public final class GroupAggregatePlan {
   private final List<Alias> computed = new ArrayList<>();

@@ -19,8 +19,15 @@ import scala.jdk.javaapi.CollectionConverters;
 /**
  * Regular join: each row of one input with all matching rows of the other, whenever they arrive.
  *
+ * <p>Each side's state has its rows by join key, with a count of equal rows and, if the join type emits
+ * unmatched rows, the number of matches of each row. A row of an outer, semi or anti join is emitted on its
+ * own while that number is zero (or positive, for a semi join), so each change of it may retract or emit the
+ * row.
+ *
  * <p>A batch is applied in an order that makes the result independent of the order of its rows: first the
- * retractions of both sides, then the additions. An expired row does not retract the results it was part of.
+ * retractions of both sides, then the additions. Changes that cancel each other within the batch are not
+ * emitted. An expired row does not retract the results it was part of; the stored numbers of matches still
+ * include it.
  */
 public final class RegularJoin extends ExpiringProcessor {
   private static final long serialVersionUID = 1L;

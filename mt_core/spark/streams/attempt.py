@@ -89,7 +89,7 @@ class StreamAttempt:
         self._position = Position()
         # The offset at which the last bounded source ends; None if a source is unbounded.
         self._last_offset: int | None = None
-        # Names of the stateful operators from the sink upwards, as Spark reports them.
+        # Names of the stateful operators from the sink down to the sources, as Spark reports them.
         self._operators: Sequence[str] = ()
         self._batch: int | None = None
         self._written = 0

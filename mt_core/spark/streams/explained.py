@@ -5,7 +5,7 @@ EXPLAIN must say what running the statement would do, and reject what running it
 describe the text on its own: it makes the same analysis and the same checks as the preparation of a job
 (`read_query`, `start_of`, `check_changes`, `materialized_key`), and only prints the results. Nothing is
 written and no job is created. The plan at the end is Spark's, of the query after our operators were put in;
-the operators above it have the names of Flink's, which compiled plans and SHOW use too.
+the operators above it have Flink's names, as in compiled plans.
 """
 
 from __future__ import annotations
@@ -142,11 +142,11 @@ def _sources(
 
 
 def _state(changelog: Changelog, operator: Operator, *, keeps_state: bool) -> Iterator[str]:
-    yield f"State: {'kept from batch to batch, in the checkpoint' if keeps_state else 'none'}"
+    yield f"State: {'retained from batch to batch, in the checkpoint' if keeps_state else 'none'}"
     yield from state_lines(operator)
     if changelog.updates:
         yield (
-            "Changes: rows take back and replace others that were given before "
+            "Changes: rows retract and replace rows that were emitted before "
             f"{changelog_mode(changelog.changes)}"
         )
 

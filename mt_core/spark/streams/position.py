@@ -60,7 +60,7 @@ class Position:
     def states(self, names: Sequence[str]) -> str | None:
         """Return the state metrics of each operator as JSON, or None for a stateless query.
 
-        *names* are the names of our operators from the sink upwards.
+        *names* are the names of our operators from the sink down to the sources.
         """
         if len(names) != len(self._states):
             names = [each["operatorName"] for each in self._states]

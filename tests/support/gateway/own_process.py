@@ -1,9 +1,8 @@
-"""A real gateway in a process of its own, which a test can kill at a named step of a refresh,
-and start again.
+"""A real gateway in a process of its own, which a test can kill at a named step of a refresh and restart.
 
-Run as a module it is `freshtable gateway` with one more ear: before each step of a run it looks for the file
-`death.json` in its home, and if that names this table and step it takes the file away and kills itself,
-or its JVM, with SIGKILL.
+As a module it is `freshtable gateway` with one addition: before each step of a run it checks the file
+`death.json` in its home. If the file names this table and step, it deletes the file and kills itself, or its
+JVM, with SIGKILL.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ Victim = Literal["gateway", "jvm"]
 
 
 class GatewayUnderTest:
-    """One home folder and the gateway process on it, if there is one."""
+    """A home folder and its gateway process, if running."""
 
     def __init__(self, home: Path, settings: Sequence[str] = ()) -> None:
         self.home, self.url = home, ""
@@ -60,7 +59,7 @@ class GatewayUnderTest:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Leave no process and no temporary file behind, wherever the test or its fixture failed."""
+        """Clean up all processes and temporary files, wherever the test or its fixture failed."""
         if self._process is not None:
             self.stop()
         shutil.rmtree(self.home / "spark-tmp", ignore_errors=True)
@@ -77,18 +76,18 @@ class GatewayUnderTest:
         return self._process is not None and self._process.poll() is None
 
     def start(self) -> None:
-        """Start the process and wait until it says that it is ready."""
+        """Start the process and wait until it reports that it is ready."""
         self._process = launch(self.command, self.home / "stderr.txt")
         self.url = ready_url(self._process)
 
     def stop(self) -> int:
-        """Stop it in order and return its exit code; harmless if it is gone."""
+        """Stop it orderly and return its exit code; harmless if it is gone."""
         if self.running:
             self.process.terminate()
         return self.wait_death()
 
     def kill(self) -> None:
-        """Take the process away, as the kernel does when memory is short."""
+        """Kill the process, as the kernel does when memory is short."""
         self.process.kill()
         self.wait_death()
 
@@ -99,9 +98,7 @@ class GatewayUnderTest:
         return code
 
     def die_before(self, step: str, *, table: str, victim: Victim = "gateway") -> None:
-        """Let the gateway, or its JVM, be killed just before *step* of the next run of *table*
-        that comes to it.
-        """
+        """Kill the gateway, or its JVM, just before *step* of the next run of *table* that reaches it."""
         death = {"step": step, "table": table, "victim": victim}
         staged = self.home / "death.tmp"
         staged.write_text(json.dumps(death), encoding="utf-8")
@@ -109,7 +106,7 @@ class GatewayUnderTest:
 
     @property
     def jvm_pid(self) -> int:
-        """The process id of the Spark that runs as a child of the gateway."""
+        """The process id of the gateway's Spark child process."""
         found = [
             child.pid
             for child in psutil.Process(self.process.pid).children(recursive=True)
@@ -133,7 +130,7 @@ class GatewayUnderTest:
             self.wait_for_spark()
 
     def wait_for_spark(self) -> None:
-        """Wait until Spark answers, of whose end the gateway may not know yet."""
+        """Wait until Spark answers, even if the gateway has not noticed the loss of the last one yet."""
         wait_until(self._spark_answers, "Spark never came back")
 
     def _spark_answers(self) -> bool:
@@ -146,12 +143,12 @@ class GatewayUnderTest:
 
     @contextmanager
     def client(self) -> Iterator[GatewayClient]:
-        """A session of its own."""
+        """Return a client with its own session."""
         with GatewayClient(self.url) as client:
             yield client
 
     def sql(self, statement: str) -> list[Row]:
-        """Execute a statement in a session of its own and return its rows."""
+        """Execute a statement in its own session and return its rows."""
         with self.client() as client:
             return rows_of(client, statement)
 
@@ -174,7 +171,7 @@ class GatewayUnderTest:
         return self.run(table, handle)
 
     def published(self, table: str, handle: str) -> int:
-        """Return how many snapshots of run *handle* are among the ancestors of main."""
+        """Return the number of snapshots of run *handle* among the ancestors of main."""
         found = self.sql(
             f"SELECT count(*) AS n FROM lake.default.{table}.history h "
             f"JOIN lake.default.{table}.snapshots s USING (snapshot_id) "
@@ -189,7 +186,7 @@ class GatewayUnderTest:
 
 @contextmanager
 def started_gateway(home: Path, *settings: str) -> Iterator[str]:
-    """Yield the URL of a gateway as the demo starts one, on any free port; it is stopped in the end."""
+    """Yield the URL of a gateway started like the demo, on a free port; it is stopped at the end."""
     process = GatewayProcess(home, ["sql-gateway.endpoint.rest.port=0", *settings])
     try:
         yield process.start()
@@ -209,8 +206,8 @@ def rows_of(client: GatewayClient, statement: str) -> list[Row]:
 def launch(
     command: Sequence[str], said: Path, environ: Mapping[str, str] | None = None
 ) -> subprocess.Popen[str]:
-    """Start a gateway process; what it says on stderr goes to the end of the file *said*,
-    which no full pipe can hold up.
+    """Start a gateway process; its stderr is appended to the file *said*, so that no full pipe can
+    block it.
     """
     with said.open("a", encoding="utf-8") as errors:
         return subprocess.Popen(
@@ -219,7 +216,7 @@ def launch(
 
 
 def ready_url(process: subprocess.Popen[str]) -> str:
-    """Return the URL in the line with which the process says that it is ready."""
+    """Return the URL in the process's ready line."""
     assert process.stdout is not None
     line = process.stdout.readline()
     assert "ready at" in line, f"the gateway did not start: {line or process.wait(WAIT_S)}"
@@ -227,10 +224,7 @@ def ready_url(process: subprocess.Popen[str]) -> str:
 
 
 def wait_until(done: Callable[[], bool], why: str, timeout_s: float = WAIT_S) -> None:
-    """Wait until *done*; fail with *why* when it takes too long.
-
-    To ask takes up to half of the time, and no more.
-    """
+    """Wait until *done*; fail with *why* on timeout. Checks take at most half of the time."""
     deadline, asked = time.monotonic() + timeout_s, time.monotonic()
     while not done():
         answered = time.monotonic()
@@ -240,7 +234,7 @@ def wait_until(done: Callable[[], bool], why: str, timeout_s: float = WAIT_S) ->
 
 
 def alive(pid: int) -> bool:
-    """Whether the process runs: one that is dead and not yet waited for does not."""
+    """Return whether the process runs; a zombie does not."""
     try:
         return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:

@@ -1,5 +1,5 @@
-"""One application for many gateways, because building one takes longer than most tests:
-each request brings its services.
+"""One application for many gateways, because building one takes longer than most tests. Each request selects
+its services.
 """
 
 from __future__ import annotations
@@ -18,14 +18,16 @@ _present: ContextVar[GatewayServices] = ContextVar("services")
 
 
 class _Present:
-    """The services of the gateway that the present request was sent to."""
+    """The services of the gateway that the current request was sent to."""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(_present.get(), name)
 
 
 def app_of(services: GatewayServices) -> ASGIApp:
-    """Return the application of a gateway with *services*; those with the same tokens and hosts share one."""
+    """Return the application of a gateway with *services*, shared by gateways with the same tokens
+    and hosts.
+    """
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         _present.set(services)
@@ -36,5 +38,5 @@ def app_of(services: GatewayServices) -> ASGIApp:
 
 @cache
 def _built(_tokens: tuple[Token, ...], _hosts: tuple[str, ...]) -> ASGIApp:
-    """Build the application of the present gateway, which reads its tokens and hosts while it is built."""
+    """Build the application of the current gateway, whose tokens and hosts are read during the build."""
     return build_app(cast("GatewayServices", _Present()))

@@ -49,7 +49,7 @@ VARIABLE = [
 
 @dataclass(frozen=True)
 class Gateway:
-    """A gateway on a real port, with fakes instead of Spark and of materialized tables."""
+    """A gateway on a real port, with fakes for Spark and materialized tables."""
 
     http: httpx.Client
     engine: FakeStatementEngine
@@ -68,7 +68,7 @@ class Gateway:
         return f"{session}/operations/{answer.json()['operationHandle']}"
 
     def begin_as(self, session: str, statement: str, headers: Mapping[str, str]) -> str:
-        """Begin a statement with the token in *headers*, and return the handle of its operation."""
+        """Begin a statement with the token in *headers*; return its operation handle."""
         answer = self.http.post(f"{session}/statements", json={"statement": statement}, headers=headers)
         handle: str = answer.json()["operationHandle"]
         return handle
@@ -93,7 +93,9 @@ class Gateway:
 
 @contextmanager
 def statement_gateway(http: httpx.Client, *, max_sessions: int) -> Iterator[Gateway]:
-    """A gateway in this process, to which *http* leads; its sessions and statements end with the block."""
+    """Provide a gateway in this process, reached by *http*; its sessions and statements end with
+    the block.
+    """
     clock, engine, commands = FakeClock(NOW), FakeStatementEngine(), FakeTableCommands()
     runs, sessions = FakeRuns(clock), SessionManager(engine=engine, clock=clock, max_sessions=max_sessions)
     statements = wire_statements(replace(statement_ports(engine, commands, runs, clock), threads=4))
@@ -155,7 +157,7 @@ def normalised(answer: httpx.Response) -> str:
 
 
 def lasting_services() -> GatewayServices:
-    """Return services in real time that last as long as their process."""
+    """Return services in real time that live as long as their process."""
     clock, engine = SystemClock(), FakeStatementEngine()
     runs, sessions = FakeRuns(clock), SessionManager(engine=engine, clock=clock)
     return _services(

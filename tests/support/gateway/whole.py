@@ -1,5 +1,5 @@
-"""A whole gateway in this process, over real HTTP: only Spark and the time are fakes;
-it can be killed and started again.
+"""A whole gateway in this process, over real HTTP: only Spark and time are fakes. It can be killed and
+restarted.
 """
 
 from __future__ import annotations
@@ -61,9 +61,7 @@ Row = dict[str, Any]
 
 
 class TableStatements(FakeStatementEngine):
-    """Answers `SELECT * FROM name` with what a reader of the table sees;
-    everything else has prepared answers.
-    """
+    """Answers `SELECT * FROM name` with the table's rows; other statements have prepared answers."""
 
     def __init__(self, engine: FakeEngine) -> None:
         super().__init__()
@@ -84,7 +82,7 @@ class TableStatements(FakeStatementEngine):
 
 
 class WholeGateway:
-    """A user's view of a gateway, its life in the tester's hand. Time passes only when `tick` lets it."""
+    """A user's view of a gateway whose life the test controls. Time passes only in `tick`."""
 
     def __init__(self, folder: Path, scheduler: type[WorkflowScheduler] | None = None) -> None:
         self._scheduler = scheduler or load_scheduler("memory")
@@ -145,7 +143,7 @@ class WholeGateway:
         self._process = None
 
     def bury_zombies(self) -> None:
-        """Wait until nothing of a killed process is at work any more."""
+        """Wait until no thread of a killed process is working."""
         for zombie in self._zombies:
             zombie.work.workers.stop(WAIT_S)
 
@@ -154,7 +152,7 @@ class WholeGateway:
         self.start()
 
     def close(self) -> None:
-        """Leave nothing behind, whatever state a test ended in."""
+        """Clean up, whatever state a test ended in."""
         for hold in (*self._holds.values(), *self._frozen):
             hold.release()
         if self._process is not None:
@@ -167,13 +165,13 @@ class WholeGateway:
     # ----------------------------------------------------------------------------------------- planned events
 
     def hold_write(self, table: str) -> Hold:
-        """Let the next write to *table* wait for the test."""
+        """Make the next write to *table* wait for the test."""
         self._holds[table] = Hold()
         return self._holds[table]
 
     def freeze_before(self, step: str) -> Hold:
-        """Let the next worker that comes to *step* of a run wait for the test there,
-        as a process that is being killed does.
+        """Stop the next worker at *step* of a run until the test continues it, like a process that is being
+        killed.
         """
         self._freezer = (step, Hold())
         self._frozen.append(self._freezer[1])
@@ -195,17 +193,17 @@ class WholeGateway:
     # --------------------------------------------------------------------------------------------------- time
 
     def pass_time(self, **delta: float) -> None:
-        """Let time pass, every tick be answered and every run that can end come to its end."""
+        """Advance time until every tick is answered and every run has ended that can."""
         self.tick(**delta)
         self.wait_quiet()
 
     def tick(self, **delta: float) -> None:
-        """Let time pass until every tick is answered; runs go on."""
+        """Advance time until every tick is answered; runs continue."""
         self.clock.advance(timedelta(**delta))
         self.wait_ticked()
 
     def wait_ticked(self) -> None:
-        """Wait until every tick that is due has been answered."""
+        """Wait until every due tick has been answered."""
         assert self.clock.settle(threads=f"{THREADS}-timer", timeout_s=WAIT_S)
         scheduler = self.process.scheduler
         assert isinstance(scheduler, MemoryScheduler)
@@ -217,11 +215,11 @@ class WholeGateway:
         self.wait_until(lambda: not self._open_runs())
 
     def wait_until(self, done: Callable[[], bool]) -> None:
-        """Wait until *done*, which is asked again whenever a run or a table changes."""
+        """Wait until *done*, which is checked again whenever a run or a table changes."""
         assert self.process.signal.wait(done, WAIT_S), self.refreshes()
 
     def expire_sessions(self) -> None:
-        """Let so much time pass that nobody's session is left."""
+        """Advance time until every session has expired."""
         self.tick(minutes=20)
         self.process.sessions.expire_idle()
         self.client.close()
@@ -232,13 +230,13 @@ class WholeGateway:
             return bool(tx.runs.newest(statuses=OPEN, limit=1))
 
     def watch_streams(self, passes: int = 1) -> None:
-        """Let the owner of streaming jobs look at them so many times, with a second before each."""
+        """Make the owner of streaming jobs take that many passes, one second apart."""
         for _ in range(passes):
             self.tick(seconds=1)
             wait(self.owner.pass_over())
 
     def run_batch(self, *rows: str) -> None:
-        """Let every streaming job read what its source has, with *rows* added, and its owner notice it."""
+        """Make every streaming job read its source, with *rows* added, and its owner notice."""
         self.streams.source += rows
         self.streams.run_batches()
         self.watch_streams(6)
@@ -263,7 +261,7 @@ class WholeGateway:
             return rows.result()
 
     def job(self, job_id: str) -> Row:
-        """Return what DESCRIBE JOB says."""
+        """Return the result of DESCRIBE JOB."""
         [found] = self.sql(f"DESCRIBE JOB '{job_id}'")
         return found
 
@@ -277,7 +275,7 @@ class WholeGateway:
         return next(iter(self.client.pages(operation)))
 
     def refused(self, statement: str) -> str:
-        """Return the message with which a statement is refused."""
+        """Return the message of a refused statement."""
         return self.error_of(lambda: self.sql(statement))
 
     def error_of(self, work: Callable[[], object]) -> str:
@@ -291,15 +289,13 @@ class WholeGateway:
     def refresh(
         self, identifier: str, body: Mapping[str, Any] | None = None, headers: Mapping[str, str] | None = None
     ) -> httpx.Response:
-        """Call the refresh endpoint as a scheduler of somebody else's does;
-        by hand, unless *body* says otherwise.
-        """
+        """Call the refresh endpoint like an external scheduler; manually, unless *body* differs."""
         path = f"/v3/sessions/{self.client.session}/materialized-tables/{quote(identifier, safe='')}/refresh"
         return self.http.post(path, json={"isPeriodic": False, **(body or {})}, headers=dict(headers or {}))
 
     def show(self, *columns: str, name: str = "daily", limit: int = 1000) -> list[Any]:
-        """Return columns of SHOW REFRESHES FOR *name* EXTENDED, oldest run first;
-        of one column the bare values.
+        """Return columns of SHOW REFRESHES FOR *name* EXTENDED, oldest run first; plain values for a single
+        column.
         """
         rows = list(reversed(self.sql(f"SHOW REFRESHES FOR {name} EXTENDED LIMIT {limit}")))
         return [
@@ -323,7 +319,7 @@ class WholeGateway:
     # ------------------------------------------------------------------------------------------- what is left
 
     def state(self) -> dict[str, object]:
-        """Return everything that a refused statement must leave as it was; revisions may grow."""
+        """Return everything that a refused statement must leave unchanged; revisions may grow."""
         with self.process.registry.transaction() as tx:
             tables = [replace(table, revision=0) for table in tx.tables.page()]
             found = {
@@ -342,11 +338,11 @@ class WholeGateway:
         return sorted(self.engine.load(identifier_of(name)).branches)
 
     def ledger_and_main(self, name: str = "daily") -> tuple[list[Row], str | None]:
-        """Return all that users can see of what refreshes did."""
+        """Return everything that users can see of refreshes."""
         return self.refreshes(), self.engine.load(identifier_of(name)).main
 
     def published(self, run_id: str, name: str = "daily") -> int:
-        """Return how many snapshots in the history of the table's main branch are of the run."""
+        """Return the number of the run's snapshots in the history of main."""
         metadata = self.engine.load(identifier_of(name))
         return sum(snapshot.run_id == run_id for snapshot in self.engine.ancestors(metadata))
 
@@ -371,9 +367,7 @@ def identifier_of(name: str) -> TableIdentifier:
 
 @cache
 def empty_registry() -> bytes:
-    """Return the file of a registry that nothing is in: to make one takes several times as long
-    as to copy it.
-    """
+    """Return an empty registry file; copying it is several times faster than creating one."""
     with TemporaryDirectory() as folder:
         file = Path(folder) / "registry.db"
         SqlRegistry.open(f"sqlite:///{file}").close()

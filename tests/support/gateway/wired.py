@@ -47,7 +47,7 @@ STOP_S = 10.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FakeParts:
-    """The parts of a gateway whose Spark is a fake; `statements` answers what is not about
+    """The parts of a gateway with a fake Spark; `statements` answers statements that are not about
     materialized tables.
     """
 
@@ -66,7 +66,7 @@ class FakeParts:
 def stream_ports(
     streams: FakeStreams, statements: StatementEngine, jobs: JobStore, clock: Clock
 ) -> StreamPorts:
-    """Return the ports of streams that keep what they need in memory."""
+    """Return stream ports with state in memory."""
     return StreamPorts(
         engine=streams,
         statements=statements,
@@ -78,10 +78,10 @@ def stream_ports(
 
 
 class WiredGateway:
-    """Everything but the registry's file, the storage and the time.
+    """Everything except the registry's file, the storage and the time.
 
-    *tokens* are written as in a configuration, and the last one is the scheduler's;
-    *app* builds the application of the services.
+    *tokens* are written as in a configuration, and the last one is the scheduler's; *app* builds the
+    application of the services.
     """
 
     def __init__(
@@ -140,7 +140,7 @@ class WiredGateway:
         return self.server.url
 
     def start(self, options: Mapping[str, str] | None = None) -> None:
-        """Begin in the order of the application; *options* are those of the scheduler."""
+        """Start in the application's order; *options* are the scheduler's."""
         self._take_registry()
         take_over_tables(self.tables)
         self.server.start()
@@ -154,7 +154,7 @@ class WiredGateway:
         self.work.workers.start()
 
     def stop(self) -> None:
-        """End in the order of the application."""
+        """Stop in the application's order."""
         self.scheduler.close()
         self.sessions.close_all()
         self.statements.executor.close()
@@ -164,9 +164,7 @@ class WiredGateway:
         self.registry.close()
 
     def kill(self) -> None:
-        """Cut everything off from the registry at once; a thread at work goes on as a zombie
-        and reaches no registry.
-        """
+        """Cut off all access to the registry at once; a working thread continues as a zombie without it."""
         self.registry.close()
         # The server's last answers take a moment, which no test has to wait for.
         threading.Thread(target=self.server.stop, daemon=True).start()
@@ -175,9 +173,7 @@ class WiredGateway:
         self.work.workers.stop(0.0)
 
     def _context(self, options: Mapping[str, str], token: str) -> SchedulerContext:
-        """Return the context of the scheduler, whose options have their defaults
-        unless *options* has them.
-        """
+        """Return the scheduler's context; *options* override its default options."""
         defaults = {option.key: option.default or "" for option in self.scheduler.options}
         return SchedulerContext(
             options={**defaults, **options},

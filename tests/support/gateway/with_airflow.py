@@ -1,4 +1,4 @@
-"""A gateway over HTTP with the real Airflow scheduler, a registry and an engine in memory, and real time."""
+"""A gateway over HTTP with the real Airflow scheduler, in-memory registry and engine, and real time."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CONTEXT = CommandContext(catalog="lake", namespace=("shop",))
 
 
 class LiveGateway(WiredGateway):
-    """Answers at once on *port*; workers refresh in the background. `close` ends everything."""
+    """Answers at once on *port*; workers refresh in the background until `close`."""
 
     def __init__(self, port: int, token: str, options: dict[str, str]) -> None:
         clock, engine = SystemClock(), FakeEngine()

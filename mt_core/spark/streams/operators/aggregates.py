@@ -129,7 +129,7 @@ def _check_key(session: SparkSession, key: Any) -> None:
     if not java_operator(session, "GroupAggregatePlan").isKey(key.dataType()):
         raise Unsupported(
             f"{key.sql()}: a stream cannot group by a {key.dataType().sql()}, "
-            "whose values have no equality; group by a text of it, such as to_json(c)."
+            "whose values have no equality; group by its text, for example to_json(c)."
         )
 
 

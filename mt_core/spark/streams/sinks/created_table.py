@@ -103,7 +103,7 @@ def check_creation(catalogs: Catalogs, definition: StreamDefinition, table: Tabl
     name = display_name(table)
     if definition.restored_from is not None:
         raise Unsupported(
-            f"A savepoint is where a stream goes on, and table {name} would begin with the rows after it; "
+            f"A job continues from its savepoint, so table {name} would only have the rows after it; "
             "RESET 'execution.savepoint.path', or "
             "INSERT INTO the table that the job of the savepoint wrote."
         )

@@ -265,7 +265,7 @@ def test_the_first_rows_are_kept_while_appended_rows_are_no_ties_of_those_beside
     world.spark("INSERT INTO o VALUES (4, 'x'), (4, 'y')")
     run = world.tick("mt")
     assert run.strategy == "recompute"
-    assert str(run.reason).endswith("recomputed: rows beside the LIMIT are equal in the ORDER BY")
+    assert str(run.reason).endswith("recomputed: rows on both sides of the LIMIT are equal in the ORDER BY")
     assert refreshed("INSERT INTO o VALUES (7, 'g'), (6, 'f')").startswith("merge")
 
 

@@ -105,7 +105,7 @@ class ConnectorNames:
         return plan.withNewChildren(scala_sequence(self._session, [table, *others]))
 
     def _stored(self, node: Any) -> Any:
-        """Return the name, as Scala Seq, under which Spark's own catalog has the table of *node*, or None."""
+        """Return the name, a Scala Seq, under which Spark's own catalog has the table of *node*, or None."""
         if str(node.productPrefix()) not in {
             "UnresolvedRelation",
             "UnresolvedTable",
@@ -153,7 +153,7 @@ class ConnectorNames:
 
 
 def topic_of(table: ConnectorTable | None) -> TopicTable | None:
-    """Return *table* as Kafka table, or None if it is not one."""
+    """Return *table* as a Kafka table, or None if it is not one."""
     if table is None or table.topic is None:
         return None
     return TopicTable(parts=table.parts, topic=table.topic, watermark=table.watermark)

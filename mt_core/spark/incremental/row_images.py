@@ -39,7 +39,7 @@ SMALL = 16 * 1024 * 1024
 """One task reads the differing files up to this many bytes."""
 MOST_COMPARED = 1_000_000
 """The driver compares the differing files up to this many rows."""
-MOST_KEPT = 16 * 1024 * 1024
+MOST_CACHED = 16 * 1024 * 1024
 """A difference up to this many bytes is cached for other tables that read the same source."""
 COPIES = "_freshtable_copies"
 """The column with a row's net count: copies in the later version minus copies in the earlier one."""
@@ -110,7 +110,7 @@ def changed_rows(session: SparkSession, lineage: Lineage, source: Source, old: s
         if net is None:
             rows = signed(before, after)
             net = kept(netted(rows.coalesce(1) if is_small(files.extent.size) else rows))
-    if net.few and net.size <= MOST_KEPT:
+    if net.few and net.size <= MOST_CACHED:
         _nets.keep(net, session, shape, old, new)
     return net
 

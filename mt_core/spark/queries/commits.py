@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 
 from mt_core.spark.driver.jvm_objects import own_class
 
-MOST_UNHEARD = 1000
+QUEUE_CAPACITY = 1000
 """Capacity of the listener's queue. Commits beyond it are detected when the tables are polled."""
 _COMMITS = "freshtable.queries.Commits"
 
@@ -31,5 +31,5 @@ class Commits:
         """Return the listener of the session's JVM, registered at the first call."""
         jvm = session._jvm
         if self._jvm_listener is None or self._jvm_listener[0] is not jvm:
-            self._jvm_listener = jvm, own_class(session, _COMMITS).listening(MOST_UNHEARD)
+            self._jvm_listener = jvm, own_class(session, _COMMITS).listening(QUEUE_CAPACITY)
         return self._jvm_listener[1]

@@ -72,7 +72,7 @@ class SourceVersions:
         # Whether subqueries can replace the tables of a text. Two threads may compute the same entry.
         self._replaceable: WeakKeyDictionary[Lineage, bool] = WeakKeyDictionary()
         # Only for the thread that calls `look`.
-        self._glances = Glances()
+        self._snapshot_cache = Glances()
 
     def vector(self, query: Query) -> SourceVector:
         """Return the current versions of all sources of *query*."""
@@ -97,12 +97,12 @@ class SourceVersions:
 
         None if a source has no version. For one thread.
         """
-        known = self._glance(queries)
+        known = self._cached_snapshots(queries)
         # A common deadline for all locks: other threads delay the result by at most this time in total.
         until = time.monotonic() + WAIT_MS / 1000
-        return [self._look(query, known, until) for query in queries]
+        return [self._fingerprint(query, known, until) for query in queries]
 
-    def _glance(self, queries: Sequence[Query]) -> dict[str, str | UnreadSources]:
+    def _cached_snapshots(self, queries: Sequence[Query]) -> dict[str, str | UnreadSources]:
         """Return the current versions of the sources in all cached lineages that can be locked at once."""
         with self._lock:
             lineages = [
@@ -127,7 +127,9 @@ class SourceVersions:
                         source.name: source.table for source in new if source.name not in lineage.moving
                     }
             try:
-                return self._glances.snapshots(self._driver.session, tables) | self._moving_versions(moving)
+                return self._snapshot_cache.snapshots(self._driver.session, tables) | self._moving_versions(
+                    moving
+                )
             except SPARK_ERRORS:
                 # One table may have failed the whole call; reading them one by one finds out which.
                 return {}
@@ -141,7 +143,7 @@ class SourceVersions:
             for (name, source), failed in zip(sources.items(), outcomes, strict=True)
         }
 
-    def _look(
+    def _fingerprint(
         self, query: Query, known: dict[str, str | UnreadSources], until: float
     ) -> str | UnreadSources | None:
         """Return the fingerprint of one query's sources; reads and adds the versions not in *known*."""
@@ -155,7 +157,7 @@ class SourceVersions:
                 if isinstance(unread := known[source.name], UnreadSources):
                     return self._unread(query, source.name, unread)
             has_definitions = lineage.views or lineage.functions
-            definitions = self._look_at_definitions(query, lineage, known) if has_definitions else []
+            definitions = self._add_definitions(query, lineage, known) if has_definitions else []
         except EngineUnavailable:
             raise
         except (MtError, *SPARK_ERRORS) as error:
@@ -193,7 +195,7 @@ class SourceVersions:
         with self._lock:
             self._lineages.pop(self._key(query), None)
 
-    def _look_at_definitions(
+    def _add_definitions(
         self, query: Query, lineage: Lineage, known: dict[str, str | UnreadSources]
     ) -> list[str]:
         """Add the hashes of the query's views and functions to *known*, and return their names."""

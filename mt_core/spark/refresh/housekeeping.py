@@ -183,7 +183,7 @@ def _commit_again(
 
 
 def _head(catalogs: Catalogs, rewrite: Rewrite) -> Staged:
-    """Return the head of the rewrite's branch as staged snapshot."""
+    """Return the head of the rewrite's branch as a staged snapshot."""
     session = catalogs.session
     metadata = metadata_of(session, catalogs.load_table(rewrite.table))
     head = metadata.branches.get(rewrite.branch)

@@ -370,7 +370,7 @@ class _Check:
         return self._names.qualify(parts, *self._names.current())
 
     def _identifier_clause(self, node: Any) -> Any:
-        """Return the name in the IDENTIFIER() clause of *node*, as Scala Seq."""
+        """Return the name in the IDENTIFIER() clause of *node*, as a Scala Seq."""
         return self._parser.parseMultipartIdentifier(self._value(node.identifierExpr(), "IDENTIFIER"))
 
     def _names_in(self, text: str) -> list[tuple[str, ...]]:

@@ -3,7 +3,7 @@
 Every gateway session has its own Spark session in one shared driver, so settings, temporary views and the
 current namespace are isolated, while catalogs and executors are shared. A statement runs inside three
 wrappers, in this order: the session with its properties applied (`SparkSessions.use`), the tag of its job,
-by which it is shown, cancelled and accounted (`run_tagged`), and the protection of materialized tables
+by which it is shown, canceled and accounted (`run_tagged`), and the protection of materialized tables
 (`run_protected`). Commands have run when `execute` returns, and their rows are local; queries have only
 started, and their rows are read by `fetch`. A CREATE TABLE … AS is reserved before it runs, so that a later
 process can undo it (`settle`) if this one is killed.

@@ -333,7 +333,7 @@ def _union(node: Node, below: Sequence[_Part]) -> _Part:
         stays = any(_gives_rows_from_nothing(child) for child, _ in others)
         for number, each in part.occurrences.items():
             sibling = replace(each, siblings=each.siblings | emptied)
-            reason = "another branch of a UNION gives rows without its tables"
+            reason = "another branch of a UNION returns rows without its tables"
             occurrences[number] = sibling.at_least(Reach.NONE, reason) if stays else sibling
     lineages: dict[int, Lineage] = {}
     for position, column in enumerate(columns):

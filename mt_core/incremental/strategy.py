@@ -111,7 +111,7 @@ def choose(
         return choice
     reason = choice.reason if others else "only scalar subqueries read what changed"
     return replace(
-        choice, reason=f"{reason}, as long as scalar subqueries give the same values", values=values
+        choice, reason=f"{reason}, as long as scalar subqueries return the same values", values=values
     )
 
 
@@ -225,7 +225,7 @@ def _by_keys(
     if shape.keys and all(each.reach is not Reach.NONE for each in occurrences.values()):
         return Strategy(
             way=Way.KEYS,
-            reason=f"the query over the changed rows gives the keys {_listed(columns, shape.keys)}",
+            reason=f"the query over the changed rows returns the keys {_listed(columns, shape.keys)}",
             keys=shape.keys,
             key_columns=dict.fromkeys(occurrences),
         )

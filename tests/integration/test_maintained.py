@@ -123,7 +123,7 @@ def test_a_change_that_only_scalar_subqueries_read_is_applied_while_they_give_th
         assert (world.rows("mt"), run.error) == (world.plain(query), None)
         return f"{run.strategy}: {run.reason}"
 
-    told = "as long as scalar subqueries give the same values"
+    told = "as long as scalar subqueries return the same values"
     assert refreshed("INSERT INTO c VALUES (TIMESTAMP '2025-01-01 00:00:00'), (NULL)").startswith("nothing")
     assert refreshed("DELETE FROM o WHERE id = 2").startswith("signed")
     assert refreshed("INSERT INTO c VALUES (TIMESTAMP '2026-01-01 00:00:00.000002')") == (

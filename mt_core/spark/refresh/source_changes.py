@@ -233,7 +233,7 @@ def _obstacle(since: SourceVector, vector: SourceVector) -> str | None:
         obstacle = _incomparable(each.name, before.version or {}, each.version or {})
         if obstacle is not None:
             return obstacle
-    return f"{next(iter(then))} is not read any more" if then else None
+    return f"{next(iter(then))} is no longer read" if then else None
 
 
 def _incomparable(name: str, then: Mapping[str, Any], now: Mapping[str, Any]) -> str | None:

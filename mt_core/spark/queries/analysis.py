@@ -64,7 +64,7 @@ def _without_stars(session: SparkSession, text: str, columns: tuple[Column, ...]
         return text
     refusal = DefinitionInvalid(
         "The stars of the query cannot be expanded to columns, and would mean other columns after a source "
-        "changes its columns; replace each * by the names of the columns."
+        "changes its columns; name the columns in place of each *."
     )
     try:
         starless_columns = columns_of(session.sql(starless)._jdf.queryExecution().analyzed().schema())

@@ -180,7 +180,7 @@ class StarWriter:
         excerpt = " ".join(self._text[start:stop].split())[:_EXCERPT_LENGTH]
         return DefinitionInvalid(
             f"{excerpt} of the query cannot be expanded to columns, and would mean other columns after a "
-            "source changes its columns; replace it by the names of the columns."
+            "source changes its columns; name the columns instead."
         )
 
 

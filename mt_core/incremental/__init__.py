@@ -1,3 +1,1 @@
-"""Incremental maintenance, pure: the shape of a query, what happened to its sources,
-and what a refresh does about it.
-"""
+"""Rules of incremental maintenance, without Spark: query shapes, source changes and strategies."""

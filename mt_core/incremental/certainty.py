@@ -1,8 +1,12 @@
-"""The certainty of a query's result: which columns have the same values whenever the query is computed
-over the same rows.
+"""Certainty of a query's result: which columns have the same values in every computation.
 
-The others depend on the order of rows or on ties, which no query fixes:
-two computations may both be right, and differ.
+A verification compares a table with its query. Two correct computations over the same rows may still
+differ where a value depends on the order of rows or on ties, which SQL leaves open; a difference there is
+not an error. This module walks the analysed plan bottom-up and records for each column why its value is
+uncertain: an order-dependent function, a row_number() among ties, a LIMIT, rounding of a sum of doubles.
+An uncertain column in a filter, join or grouping key makes even the set of rows uncertain. The rules err on
+the side of doubt: a column without a reason is certain, and above an operator without a rule everything
+is uncertain if any of its inputs is. Sums of doubles are allowed, since they are compared within a tolerance.
 """
 
 from __future__ import annotations
@@ -21,7 +25,7 @@ OF_ORDER: Mapping[str, str] = {
     "Last": "last()",
     "ListAgg": "listagg()",
 }
-"""The aggregates whose value depends on the order of rows, by their class in Spark."""
+"""Aggregates whose value depends on the order of rows, by Spark class."""
 
 _OF_TIES: Mapping[str, str] = {
     "ApproximatePercentile": "approx_percentile()",
@@ -37,9 +41,9 @@ _OF_RANKS: Mapping[str, str] = {
     "NthValue": "nth_value()",
     "RowNumber": "row_number()",
 }
-# Functions of rows by their nature that give equal rows equal values.
+# Ranking functions that have equal values in equal rows.
 _RANKS = frozenset({"Rank", "DenseRank", "PercentRank", "CumeDist"})
-# What is the same of a list, whatever its order.
+# Functions of a list that do not depend on its order.
 _WITHOUT_ORDER = frozenset({"SortArray", "Size"})
 _LISTS = frozenset({"CollectList", "CollectSet"})
 _LIMITS = frozenset({"GlobalLimit", "LocalLimit", "Offset", "Tail"})
@@ -58,9 +62,7 @@ _TIES_OF_LIMIT = "LIMIT chooses among ties"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Certainty:
-    """For each column of a result why its value is not certain, None if it is; `rows`:
-    why not even their number is.
-    """
+    """Why each column of a result is uncertain (None: it is certain); `rows`: why even the row count is."""
 
     columns: tuple[str | None, ...]
     rows: str | None = None
@@ -68,10 +70,10 @@ class Certainty:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Part:
-    """What holds above one operator, by the ids of its columns.
+    """Facts about the output of one operator, by column id.
 
-    `sums` are sums of doubles, whose last digits depend on the order of the additions. `ranks` are row
-    numbers, with the columns that all rows of one number agree in; `order` are the columns of a Sort.
+    `sums` are sums of doubles, whose last digits depend on the order of the additions. `ranks` maps
+    row_number() columns to the columns of their PARTITION BY and ORDER BY; `order` has those of a Sort.
     """
 
     columns: tuple[int, ...] = ()
@@ -82,7 +84,7 @@ class _Part:
     rows: str | None = None
 
     def doubt_of(self, expressions: Iterable[Node]) -> str | None:
-        """Return why the value of some expressions is not certain, None if it is."""
+        """Return why one of *expressions* is uncertain, or None."""
         for each in expressions:
             if reason := self._doubt(each):
                 return reason
@@ -101,7 +103,7 @@ class _Part:
         return self.doubt_of(node.children)
 
     def is_sum(self, node: Node) -> bool:
-        """Return whether an expression is computed from a sum of doubles."""
+        """Return whether an expression depends on a sum of doubles."""
         if node.attributes() & self.sums or node.kind in _MOMENTS:
             return True
         if node.kind in _SUMS and any(each.data_type in _FLOATS for each in _all(node)):
@@ -109,7 +111,7 @@ class _Part:
         return any(map(self.is_sum, node.children))
 
     def with_items(self, items: Sequence[Node], *, keep: bool = False) -> _Part:
-        """Return the part of an operator that gives *items*; with *keep* after the columns from below."""
+        """Return the part of an operator with output *items*; *keep*: after the columns of its child."""
         doubts = {each.identity: reason for each in items if (reason := self.doubt_of([each.value()]))}
         sums = frozenset(each.identity for each in items if self.is_sum(each.value()))
         renamed = {each.identity: column.identity for each in items if (column := each.column()) is not None}
@@ -124,10 +126,11 @@ class _Part:
             },
         )
 
-    def certain_only(self, kept: frozenset[int], reason: str) -> _Part:
-        """Return this part with all columns but those of *kept* in doubt."""
+    def certain_only(self, certain: frozenset[int], reason: str) -> _Part:
+        """Return this part with every column outside *certain* marked uncertain."""
         return replace(
-            self, doubts={**{column: reason for column in self.columns if column not in kept}, **self.doubts}
+            self,
+            doubts={**{column: reason for column in self.columns if column not in certain}, **self.doubts},
         )
 
     def uncertain(self, reason: str | None) -> _Part:
@@ -140,10 +143,9 @@ def certainty_of(
     *,
     floats: Sequence[bool],
 ) -> Certainty:
-    """Return the certainty of a query from the JSON of its analysed plan, and of the subqueries left
-    in its expressions.
+    """Return the certainty of a query from the JSON of its analysed plan and remaining subqueries.
 
-    *floats* says of each column whether it holds floating numbers, which are compared within a tolerance.
+    *floats*: whether each column contains floating-point numbers, which are compared within a tolerance.
     """
     part = _part(read_plan(plan))
     for each in subqueries:
@@ -207,9 +209,7 @@ def _window(node: Node, below: Sequence[_Part]) -> _Part:
 
 
 def _counts_rows(item: Node) -> bool:
-    """Return whether a window takes a number of rows before or after each one:
-    which those are among equal ones is open.
-    """
+    """Return whether a window frame counts ROWS, whose order is open among ties."""
     if any(each.kind in _RANKS for each in _all(item)):
         return False
     return any(
@@ -282,7 +282,7 @@ _RULES: Mapping[str, Callable[[Node, Sequence[_Part]], _Part]] = {
 
 
 def _joined(below: Sequence[_Part]) -> _Part:
-    """Return the columns of several parts side by side."""
+    """Return one part with the columns of all parts."""
     return _Part(
         columns=tuple(column for part in below for column in part.columns),
         doubts={column: reason for part in below for column, reason in part.doubts.items()},
@@ -293,7 +293,7 @@ def _joined(below: Sequence[_Part]) -> _Part:
 
 
 def _list_below(node: Node) -> Node | None:
-    """Return the aggregate that makes the list which *node* reads, None if it reads something else."""
+    """Return the list aggregate that is the argument of *node*, or None for another argument."""
     inner = node.children[0]
     if inner.kind == "AggregateExpression":
         inner = inner.children[0]
@@ -301,9 +301,7 @@ def _list_below(node: Node) -> Node | None:
 
 
 def _ordered(node: Node) -> Node | None:
-    """Return the column by which a SortOrder orders, or that an expression is;
-    None for another expression.
-    """
+    """Return the column of a SortOrder or of a plain column expression, or None for another expression."""
     return (node.children[0] if node.kind == "SortOrder" else node).column()
 
 

@@ -1,4 +1,4 @@
-"""Changes of a source between two of its versions, as its snapshot log tells them without a job."""
+"""Changes of a source between two versions, derived from its snapshot log without a Spark job."""
 
 from __future__ import annotations
 
@@ -17,19 +17,17 @@ _MAP = "map<"
 
 
 def can_be_looked_up(type_: str) -> bool:
-    """Return whether rows are found by their values of a type, which is in SQL."""
+    """Return whether rows can be looked up by values of the SQL type *type_*."""
     return _INCOMPARABLE.search(type_.lower()) is None
 
 
 def can_be_told_apart(type_: str) -> bool:
-    """Return whether two values of a type, which is in SQL, can be told apart:
-    those of a map by its entries in their order.
-    """
+    """Return whether two values of the SQL type *type_* can be compared; maps by their entries, in order."""
     return can_be_looked_up(type_.lower().removeprefix(_MAP))
 
 
 class ChangeKind(IntEnum):
-    """What happened to the rows of a source; of several commits the greatest counts."""
+    """The kind of a change of a source. The highest kind of several commits is that of them all."""
 
     NOTHING = 0
     COMPACTION = 1
@@ -44,9 +42,9 @@ class ChangeKind(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Commit:
-    """One snapshot of a source's log, made at `at` (UTC).
+    """One snapshot of a source's log, committed `at` (UTC).
 
-    `operation` and `summary` are those of the Iceberg specification.
+    `operation` and `summary` are defined by the Iceberg specification.
     """
 
     snapshot_id: str
@@ -56,17 +54,17 @@ class Commit:
     at: datetime | None = None
 
     def count(self, key: str) -> int:
-        """Return a number of the summary, 0 where the writer recorded none."""
+        """Return a number from the summary, or 0 if the writer did not record it."""
         return int(self.summary.get(key) or 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceChange:
-    """What happened to a source: rows added and deleted, bytes added; None where the log does not tell them.
+    """A change of a source: `rows` added and deleted, and `size` in bytes; None if the log has no numbers.
 
-    `reason` says in words why nothing certain is known, None otherwise. `base_live`: whether the old version
-    can be read; `since`: when the oldest of the commits was made that changed rows, None where that is not
-    known. `from_nothing`: nobody had committed to the source before, and all its rows are appended ones.
+    `reason` says why the change is UNKNOWN. `base_live`: the old version can still be read. `since`: time of
+    the oldest commit that changed rows, None if unknown. `from_nothing`: the source had no snapshot before,
+    so that all its rows are appended.
     """
 
     kind: ChangeKind
@@ -78,7 +76,7 @@ class SourceChange:
     from_nothing: bool = False
 
     def __str__(self) -> str:
-        """What happened, in words."""
+        """Describe the change for users."""
         match self.kind:
             case ChangeKind.NOTHING:
                 return "nothing changed"
@@ -102,12 +100,11 @@ _ROW_COUNTS = (
 
 
 def change_between(log: Mapping[str, Commit], old: str, new: str) -> SourceChange:
-    """Return what happened between two snapshots of a source, given all of them that are live.
+    """Return the change between two snapshots of a source from its *log* of live snapshots.
 
-    The append reader of Iceberg leaves out what `overwrite` and `delete` commits did, also rows that
-    they only added, so one of them makes all of it ROWS. A version that is no ancestor of the new one (a
-    rollback, the publish of a branch that does not descend from it) can still be compared with it by their
-    files, if both are live.
+    Iceberg's incremental append scan skips `overwrite` and `delete` commits, including the rows that they
+    add, so a single such commit makes the whole change ROWS. If *old* is not an ancestor of *new* (after a
+    rollback, or the publish of an unrelated branch), their files can still be compared while both are live.
     """
     if old == new:
         return SourceChange(kind=ChangeKind.NOTHING)
@@ -116,8 +113,7 @@ def change_between(log: Mapping[str, Commit], old: str, new: str) -> SourceChang
     commits, parent = _commits_since(log, old, new)
     kind = max((_kind_of(commit) for commit in commits), default=ChangeKind.NOTHING)
     if old not in log:
-        # What was appended since can be read if only the old version itself has expired:
-        # its id is compared, not read.
+        # An append scan only needs the id of the old version, which may have expired itself.
         if parent != old or kind > ChangeKind.APPENDS:
             return _unknown(old)
     elif parent != old:
@@ -133,7 +129,7 @@ def change_between(log: Mapping[str, Commit], old: str, new: str) -> SourceChang
 
 
 def change_from_nothing(log: Mapping[str, Commit], new: str) -> SourceChange:
-    """Return what happened to a source that had no snapshot before *new*: all its rows came."""
+    """Return the change of a source that had no snapshot before *new*: all its rows were appended."""
     if new not in log:
         return _unknown(new)
     rows = log[new].count("total-records")
@@ -147,8 +143,9 @@ def change_from_nothing(log: Mapping[str, Commit], new: str) -> SourceChange:
 
 
 def _commits_since(log: Mapping[str, Commit], old: str, new: str) -> tuple[list[Commit], str | None]:
-    """Return the commits from *new* down to before *old*, and the parent of the last one:
-    *old*, or where the log ends.
+    """Return the commits from *new* back to *old* (exclusive), and the last parent id.
+
+    The parent is *old*, unless the log ends before.
     """
     commits: list[Commit] = []
     current: str | None = new
@@ -172,9 +169,9 @@ def _kind_of(commit: Commit) -> ChangeKind:
 
 
 def appends_nothing(summary: Mapping[str, str]) -> bool:
-    """Return whether an append with *summary* is of a refresh that had no rows to add.
+    """Return whether an append with *summary* is a refresh that added no rows.
 
-    Other writers may record no files.
+    Only refreshes are checked: other writers may omit the number of files.
     """
     return RUN_ID in summary and ADDED_FILES not in summary
 

@@ -1,4 +1,4 @@
-"""Cost: whether a change is applied, or the table recomputed, from what metadata says of sizes."""
+"""Cost: whether to apply a change or to recompute the table, decided from sizes in metadata."""
 
 from __future__ import annotations
 
@@ -10,44 +10,34 @@ from mt_core.incremental.strategy import Strategy, TooManyKeys, ValueChanged, Wa
 from mt_core.model.storage import InVain
 
 MOST_CHANGED = 0.5
-"""Share of the sources' bytes up to which appended rows are read apart from the others,
-and partitions replaced.
-"""
+"""Appends are applied and partitions replaced up to this share of the sources' bytes."""
 MOST_REWRITTEN = 0.75
-"""Share of the sources' bytes up to which changed rows and the table, which is rewritten,
-cost less than the sources.
-"""
+"""A table is rewritten if its bytes and those of the change are up to this share of the sources' bytes."""
 MOST_KEYS = 0.2
-"""Share of the table's rows up to which keys are replaced."""
+"""Keys are replaced up to this share of the table's rows."""
 MOST_CHANGED_FOR_KEYS = 0.3
 FEW_KEYS = 1000
-"""Keys up to which their number does not speak for a recomputation:
-to know it took most of what the change takes.
-"""
+"""Up to this many keys are always replaced: counting them already cost most of the work."""
 LARGE_TABLE = 1_000_000
-"""Rows of a table up to which it is rewritten sooner than changed in place."""
+"""Tables with fewer rows are rewritten, larger ones changed in place."""
 SMALL_TABLE = 200_000
-"""Rows of a table up to which one task groups them in less time than an exchange of them takes."""
+"""Up to this many rows, one task groups a table faster than an exchange would."""
 MOST_IN_PLACE = 0.1
-"""Share of the sources' bytes up to which a large table is changed in place."""
+"""A large table is changed in place up to this share of the sources' bytes."""
 
 CLEARLY_SMALLER = 0.5
-"""Share of the bytes of a change that took too long up to which another change is tried."""
+"""After a slow change, one of up to this share of its bytes is tried."""
 RETRIED_AFTER = 5
-"""Recomputations after which a change is tried again whatever its size:
-what made the last one slow may have gone.
-"""
+"""After this many recomputations any change is tried: the cause of the slowness may have gone."""
 DOUBTED_AFTER = 1
-"""The same where only the last change was slow: it may have been the first in a JVM,
-or other work beside it.
-"""
+"""The same limit if only one change was slow, perhaps because of a cold JVM or other load."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sizes:
-    """Bytes and rows of what changed, of all sources that the query reads, and of the table itself.
+    """Sizes of the change, of all sources of the query, and of the table.
 
-    `upsert`: rows of the table are replaced by key, so that its size does not count.
+    `upsert`: the table's rows are replaced by key, so its size does not matter.
     """
 
     changed_bytes: int
@@ -59,14 +49,12 @@ class Sizes:
 
     @property
     def share(self) -> float:
-        """How much of the sources changed."""
+        """Share of the sources' bytes that changed."""
         return self.changed_bytes / max(1, self.source_bytes)
 
     @property
     def in_place(self) -> bool:
-        """Whether files of the table stay: little changed, and it is large or its rows
-        are replaced by key.
-        """
+        """Whether the table is changed in place: a small change of a large or keyed table."""
         return (self.upsert or self.table_rows >= LARGE_TABLE) and self.share <= MOST_IN_PLACE
 
     @property
@@ -76,15 +64,15 @@ class Sizes:
 
     @property
     def most_keys(self) -> int:
-        """Up to how many keys, once they are counted, replacing them is cheaper than a recomputation."""
+        """The number of keys up to which replacing them is cheaper than a recomputation."""
         return max(FEW_KEYS, int(MOST_KEYS * self.table_rows))
 
 
 def dearer_than_recomputing(strategy: Strategy, sizes: Sizes) -> str | None:
-    """Return why a recomputation is cheaper than *strategy*, None if the strategy is cheaper.
+    """Return why a recomputation is cheaper than *strategy*, or None if it is not.
 
-    The limits lie between measured points: how many keys change counts more than how many rows,
-    since each key that changed costs its part of a recomputation.
+    The limits lie between measured points. The number of changed keys matters more than that of changed
+    rows, since each changed key costs its share of a recomputation.
     """
     share = sizes.share
     match strategy.way:
@@ -108,9 +96,7 @@ def dearer_than_recomputing(strategy: Strategy, sizes: Sizes) -> str | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """What a run of the table took: seconds, and bytes of the sources that it read,
-    None if that is not known.
-    """
+    """The duration of a run and the source bytes that it read (None: unknown)."""
 
     way: Way
     seconds: float
@@ -118,7 +104,7 @@ class Measured:
 
 
 def in_vain_again(strategy: Strategy, sizes: Sizes, last: InVain | None) -> str | None:
-    """Return why *strategy* is not tried after what the *last* try found, None if it is."""
+    """Return why *strategy* is not tried again after the *last* one failed, or None to try it."""
     if last is None or last.recomputed >= RETRIED_AFTER or sizes.changed_bytes <= CLEARLY_SMALLER * last.size:
         return None
     if strategy.way is Way.KEYS and last.what == TooManyKeys.what:
@@ -129,8 +115,9 @@ def in_vain_again(strategy: Strategy, sizes: Sizes, last: InVain | None) -> str 
 
 
 def slower_than_recomputing(way: Way, changed_bytes: int, runs: Sequence[Measured]) -> str | None:
-    """Return why *way* would take longer than a recomputation, by the last *runs* of the table, newest first;
-    None if not.
+    """Return why *way* is expected to be slower than a recomputation, or None.
+
+    *runs* are the last runs of the table, newest first.
     """
     applied = [run for run in runs if run.way is way]
     recomputed = next((run for run in runs if run.way is Way.RECOMPUTE), None)

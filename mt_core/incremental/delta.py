@@ -1,5 +1,13 @@
-"""Delta texts: the SQL of a query over what changed, made from the query's text cut at the places
-where it reads a table.
+"""Delta texts: the SQL that computes the change of a query's result from the changes of its sources.
+
+The query's text is split at its readings, the places where it reads a table, and each reading is replaced
+by a relation at a pinned version or by changed rows. For a query that is linear in its readings, the change
+of the result is the sum over the changed readings: the query over the change of one reading, with the
+changed readings before it at their new versions and those after it at their old ones, so that no pair of
+changed rows is counted twice. Removed and added rows are summed separately and subtracted. Working on text
+instead of plans lets Spark analyse and optimize the result as it does the query itself; the price is that
+only what SQL can name can be read, which is why old versions may need subqueries (`relations`) and updated
+sources temporary views (`Images`).
 """
 
 from __future__ import annotations
@@ -17,11 +25,10 @@ from mt_core.incremental.shape import QueryShape
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """A place where the text reads a table: `name` is the table's in SQL,
-    `source` its name in source vectors.
+    """A place where the text reads a table: `name` is its SQL name, `source` its name in source vectors.
 
-    `alias` is what the table is called in the rest of the text, None where an alias follows
-    in the text itself.
+    `alias` is the name by which the rest of the text refers to the table, or None if the text itself
+    has an alias there.
     """
 
     name: str
@@ -33,11 +40,10 @@ Piece = str | Reading
 
 
 class Images(Protocol):
-    """Relations, by their names in SQL, with the rows that one version has and a later one has not,
-    and the other way round.
+    """SQL names of relations with the rows that a later version of a source removed and added.
 
-    `both` has every row of the two at least once. `few`: each is in one part,
-    which need not be exchanged to be grouped.
+    `both` has every row of the two at least once. `few`: each relation has one partition, which can be
+    grouped without an exchange.
     """
 
     @property
@@ -52,7 +58,7 @@ class Images(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamedImages:
-    """Images that are there already."""
+    """Images whose relations already exist."""
 
     removed: str
     added: str
@@ -61,14 +67,12 @@ class NamedImages:
 
 
 def readings(pieces: Iterable[Piece]) -> list[Reading]:
-    """Return the places where a text reads a table; their order numbers them."""
+    """Return the readings of a text. A reading's number is its index in this list."""
     return [piece for piece in pieces if not isinstance(piece, str)]
 
 
 def numbered(pieces: Sequence[Piece]) -> str:
-    """Return the text with an alias around each reading that `maintenance.plan` finds again
-    in the analysed plan.
-    """
+    """Return the text with an alias around each reading, by which `occurrence_of` finds it in the plan."""
     return _rendered(
         pieces,
         lambda number, reading: _aliased(
@@ -81,15 +85,14 @@ def numbered(pieces: Sequence[Piece]) -> str:
 class DeltaTexts:
     """The texts of one refresh.
 
-    `old` and `new` are the snapshots of each source, `changed` the numbers of changed readings.
+    `old` and `new` are the snapshots of each source, `changed` the numbers of changed readings. `images` has
+    the row images of updated sources, by name; all other changes are appends. `relations` maps a source and
+    version to the SQL relation to read, if it is not `VERSION AS OF`; queries are parenthesized. All rows of
+    a source in `from_nothing` are appended.
 
-    `images` are those of the sources, by name, of which rows were changed or deleted; the others were only
-    appended to. `relations` has for a source what is to be read at a version of it, in SQL, where that is not
-    `VERSION AS OF`; a query is in brackets. What was appended to a source `from_nothing` is all of it.
-
-    Spark takes the options of the first relation of a name for all relations of that name in a statement
-    (SPARK-58330), so every reading but the one with a range names its version, and one statement
-    has one range of a table.
+    Spark applies the options of the first relation of a name to all relations of that name in a statement
+    (SPARK-58330). Therefore a statement reads at most one snapshot range of a table, and all its other
+    readings name a version.
     """
 
     pieces: Sequence[Piece]
@@ -102,7 +105,7 @@ class DeltaTexts:
     from_nothing: frozenset[str] = frozenset()
 
     def full(self, *, older: Collection[int] = ()) -> str:
-        """Return the query at the new versions, with the readings *older* at the old ones."""
+        """Return the query at the new versions, except the readings *older*, which stay at the old ones."""
         return _rendered(
             self.pieces,
             lambda number, reading: self._at(
@@ -111,23 +114,20 @@ class DeltaTexts:
         )
 
     def added(self) -> str:
-        """Return the rows that added rows of the sources add to the result:
-        the sum over the changed readings.
-        """
+        """Return the result rows of added source rows: the sum over the changed readings."""
         return self._sum(sorted(self.changed), lambda images: images.added)
 
     def removed(self) -> str:
-        """Return the rows that removed rows of the sources had added to the result; as rows, both overlap."""
+        """Return the result rows of removed source rows. Rows may be in `added` too, and cancel out."""
         places = readings(self.pieces)
         numbers = [number for number in sorted(self.changed) if places[number].source in self.images]
         return self._sum(numbers, lambda images: images.removed)
 
     def subtracted(self, columns: Sequence[str], merge: Merge, doubt: str) -> str:
-        """Return the aggregates of added rows less those of removed ones,
-        for each group in which the two differ.
+        """Return the aggregates of added rows minus those of removed rows, for each group where they differ.
 
-        Column *doubt* says that those of the table do not follow from that:
-        the group may have no rows any more, or no value that a sum adds up, so that the sum is NULL.
+        Boolean column *doubt* marks the groups whose new aggregates do not follow from the difference: a
+        group may be empty now, or a sum NULL because no value is left to add.
         """
         sign, names = f"d.{doubt}_sign", [quote(column) for column in columns]
         removed_rows, added_rows = f"min({sign}) < 0", f"max({sign}) > 0"
@@ -155,29 +155,28 @@ class DeltaTexts:
     def merged(
         self, table: str, columns: Sequence[str], merge: Merge, delta: str | None = None, *, few: bool = False
     ) -> str:
-        """Return the rows of *table*, whose columns are *columns*, with the aggregates of the changed
-        rows added.
+        """Return the rows of *table*, with *columns*, after adding the aggregates of the changed rows.
 
-        *delta* is a relation with those aggregates, if they are computed already. *few*:
-        they and the table are few rows, which one task groups without an exchange.
+        *delta* is a relation with these aggregates, if they are already computed. *few*: one task can group
+        them together with the table, without an exchange.
         """
         names = [quote(column) for column in columns]
-        given = ", ".join(names)
+        fields = ", ".join(names)
         items = [
             name if function is None else f"{AGAIN[function]}({name}) AS {name}"
             for name, function in zip(names, merge, strict=True)
         ]
         keys = [name for name, function in zip(names, merge, strict=True) if function is None]
         both = (
-            f"SELECT {given} FROM {table} UNION ALL SELECT * "
-            f"FROM {delta or f'({self.added()})'} AS `_delta`({given})"
+            f"SELECT {fields} FROM {table} UNION ALL SELECT * "
+            f"FROM {delta or f'({self.added()})'} AS `_delta`({fields})"
         )
         if few:
             both = f"SELECT /*+ COALESCE(1) */ * FROM ({both})"
         text = f"SELECT {', '.join(items)} FROM ({both})"
         text = f"{text} GROUP BY {', '.join(keys)}" if keys else text
         counted = self.shape.row_count
-        # Only where rows were removed, a group may have none any more.
+        # A group can only become empty if rows were removed.
         return (
             text
             if not self.images or counted is None
@@ -185,29 +184,25 @@ class DeltaTexts:
         )
 
     def candidates(self, table: str, columns: Sequence[str], first: FirstRows) -> str:
-        """Return the rows that come first among those of *table*, whose columns are *columns*,
-        and appended ones, and one more.
-        """
-        given = ", ".join(map(quote, columns))
+        """Return the first rows of *table*, with *columns*, and of the appended rows, plus one for ties."""
+        fields = ", ".join(map(quote, columns))
         return (
-            f"SELECT {given} FROM (SELECT {given} FROM {table} UNION ALL SELECT * FROM ({self.added()}) AS "
-            f"`_delta`({given})) ORDER BY {ordered(columns, first)} LIMIT {first.rows + 1}"
+            f"SELECT {fields} FROM (SELECT {fields} FROM {table} UNION ALL SELECT * FROM ({self.added()}) AS "
+            f"`_delta`({fields})) ORDER BY {ordered(columns, first)} LIMIT {first.rows + 1}"
         )
 
     def keys(
         self, columns: Sequence[str], key_columns: Mapping[int, tuple[str, ...] | None], keys: Sequence[int]
     ) -> str:
-        """Return the keys of the result that changed rows have, each once:
-        *keys* are positions among *columns*.
-        """
+        """Return the distinct result keys of the changed rows; *keys* are positions in *columns*."""
         names = [quote(columns[position]) for position in keys]
-        given = ", ".join(map(quote, columns))
+        fields = ", ".join(map(quote, columns))
         parts = []
         for number in sorted(self.changed):
             direct = key_columns[number]
             if direct is None:
                 parts.append(
-                    f"SELECT {', '.join(names)} FROM ({self._over(number, _both)}\n) AS `_delta`({given})"
+                    f"SELECT {', '.join(names)} FROM ({self._over(number, _both)}\n) AS `_delta`({fields})"
                 )
             else:
                 pairs = ", ".join(
@@ -219,14 +214,14 @@ class DeltaTexts:
     def renewed(
         self, columns: Sequence[str], keys: Sequence[int], key_table: str, bounds: str = "true"
     ) -> str:
-        """Return the rows that the query gives now for the keys in *key_table*.
+        """Return the query's current rows for the keys in *key_table*.
 
-        `q` meets *bounds* in all of them: Spark takes literals down to the sources,
-        where they spare partitions and files.
+        *bounds* is a condition on `q` that all these rows satisfy. Spark pushes its literals down to the
+        sources, which then skip partitions and files.
         """
-        given, names = ", ".join(map(quote, columns)), [columns[position] for position in keys]
+        fields, names = ", ".join(map(quote, columns)), [columns[position] for position in keys]
         return (
-            f"SELECT q.* FROM ({self.full()}\n) AS q({given}) "
+            f"SELECT q.* FROM ({self.full()}\n) AS q({fields}) "
             f"LEFT SEMI JOIN {key_table} AS k ON {same('q', names)} WHERE {bounds}"
         )
 
@@ -236,8 +231,8 @@ class DeltaTexts:
     def _over(self, number: int, image: Callable[[Images], str]) -> str:
         """Return the query over the change of one reading.
 
-        Changed readings before it are at their new version, those after it at their old one;
-        the other branches of its UNIONs read nothing.
+        Changed readings before it are at their new version, those after it at their old version. The other
+        branches of its UNIONs read empty relations.
         """
         empty = self.shape.occurrences[number].siblings
 
@@ -253,7 +248,7 @@ class DeltaTexts:
         return _rendered(self.pieces, text)
 
     def _change(self, reading: Reading, image: Callable[[Images], str]) -> str:
-        """Return the rows of a source that changed: one of its images, or what was appended."""
+        """Return the changed rows of a source: one of its images, or the appended rows."""
         images = self.images.get(reading.source)
         if images is not None:
             return _aliased(image(images), reading)
@@ -275,14 +270,12 @@ def _both(images: Images) -> str:
 
 
 def over(texts: DeltaTexts, images: Images) -> DeltaTexts:
-    """Return *texts* with all changes of sources in *images*, whichever source they are of."""
+    """Return *texts* with *images* as the change of every source."""
     return replace(texts, images={reading.source: images for reading in readings(texts.pieces)})
 
 
 def images_of(relation: str, columns: Sequence[str], copies: str, *, few: bool) -> NamedImages:
-    """Return the images that *relation* has: its *columns*, and one with how many more *copies* of a row
-    the later version has.
-    """
+    """Return the images in *relation*, which has *columns* and each row's net count in column *copies*."""
     removed, added = (repeated(relation, columns, copies, sign, few=few) for sign in (-1, 1))
     return NamedImages(
         removed=removed,
@@ -293,21 +286,21 @@ def images_of(relation: str, columns: Sequence[str], copies: str, *, few: bool) 
 
 
 def repeated(relation: str, columns: Sequence[str], copies: str, sign: int, *, few: bool) -> str:
-    """Return, in brackets, the rows of *relation* of which one version has more, by *sign*,
-    as many of each as it has more.
+    """Return a subquery with each row of *relation* repeated as often as its net count in *copies*.
 
-    *few*: in one part, which need not be exchanged to be grouped.
+    *sign* chooses positive or negative counts. *few*: the result has one partition, which can be grouped
+    without an exchange.
     """
-    given, more = ", ".join(map(quote, columns)), f"{sign} * {quote(copies)}"
+    fields, more = ", ".join(map(quote, columns)), f"{sign} * {quote(copies)}"
     hint, each = "/*+ COALESCE(1) */ " if few else "", quote(apart_from("_each", columns))
     return (
-        f"(SELECT {hint}{given} FROM {relation} "
+        f"(SELECT {hint}{fields} FROM {relation} "
         f"LATERAL VIEW explode(array_repeat(0, {more})) AS {each} WHERE {more} > 0)"
     )
 
 
 def apart_from(name: str, columns: Iterable[str]) -> str:
-    """Return a name for one more column beside *columns*: *name* if none has it."""
+    """Return *name*, with underscores appended until it differs from all *columns*."""
     taken = {column.lower() for column in columns}
     while name in taken:
         name += "_"
@@ -315,12 +308,12 @@ def apart_from(name: str, columns: Iterable[str]) -> str:
 
 
 def ordered(columns: Sequence[str], first: FirstRows) -> str:
-    """Return the order of first rows in SQL."""
+    """Return the ORDER BY list of *first* in SQL."""
     return ", ".join(f"{quote(columns[position])} {direction}" for position, direction in first.order)
 
 
 def same(alias: str, columns: Iterable[str]) -> str:
-    """Return the condition that a row of the relation *alias* has the values of one of `k` in *columns*."""
+    """Return the join condition between relation *alias* and `k` on *columns*; NULLs are equal."""
     return " AND ".join(f"{alias}.{quote(column)} <=> k.{quote(column)}" for column in columns)
 
 
@@ -329,17 +322,17 @@ def touched(
 ) -> str:
     """Return the rows of *table* with keys in *key_table*.
 
-    `q` meets *bounds* in all of them, which may spare files.
+    *bounds* is a condition on `q` that all these rows satisfy, by which a scan can skip files.
     """
-    given = ", ".join(map(quote, columns))
+    fields = ", ".join(map(quote, columns))
     return (
-        f"SELECT {given} FROM {table} AS q LEFT SEMI "
+        f"SELECT {fields} FROM {table} AS q LEFT SEMI "
         f"JOIN {key_table} AS k ON {same('q', keys)} WHERE {bounds}"
     )
 
 
 def kept_apart(table: str, columns: Sequence[str], keys: Sequence[str], gone: str) -> str:
-    """Return the rows of *table*, with *columns*, that have no values in *keys* that rows of *gone* have."""
+    """Return the rows of *table*, with *columns*, whose *keys* are not in *gone*."""
     return (
         f"SELECT {', '.join(map(quote, columns))} FROM {table} AS q LEFT ANTI "
         f"JOIN {gone} AS k ON {same('q', keys)}"
@@ -347,13 +340,11 @@ def kept_apart(table: str, columns: Sequence[str], keys: Sequence[str], gone: st
 
 
 def counted_again(table: str, columns: Sequence[str], images: Images, bounds: str = "true") -> str:
-    """Return the rows of *table* that `images.removed` has values of, with those of the images taken out
-    and put in.
-    """
-    given = ", ".join(map(quote, columns))
+    """Return the rows of *table* that equal a row of `images.removed`, after applying both images to them."""
+    fields = ", ".join(map(quote, columns))
     return (
         f"({touched(table, columns, columns, images.removed, bounds)} "
-        f"UNION ALL SELECT {given} FROM {images.added}) EXCEPT ALL SELECT {given} FROM {images.removed}"
+        f"UNION ALL SELECT {fields} FROM {images.added}) EXCEPT ALL SELECT {fields} FROM {images.removed}"
     )
 
 

@@ -1,6 +1,4 @@
-"""The first rows of an ordered result: ORDER BY and LIMIT on top of a query, which keep of old rows none
-that they had left out.
-"""
+"""Queries with ORDER BY and LIMIT on top. Appends never bring back a row that the LIMIT once cut off."""
 
 from __future__ import annotations
 
@@ -12,10 +10,10 @@ from mt_core.incremental.plan import Node
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FirstRows:
-    """So many `rows` come first in the `order` of columns, each with its position and its direction in SQL.
+    """The LIMIT `rows` of a query, and its ORDER BY as column positions with SQL directions.
 
-    `reads` are the relations whose appended rows only add rows below; `total`:
-    rows that are equal in the order are equal.
+    `reads` are the relations whose appends only add rows below the LIMIT. `total`: the order includes all
+    columns, so that ties are equal rows.
     """
 
     rows: int
@@ -25,9 +23,7 @@ class FirstRows:
 
 
 def sort_of(root: Node) -> tuple[int, Node] | None:
-    """Return the number of rows to which a query limits what a Sort gives, and that Sort;
-    None for any other query.
-    """
+    """Return the LIMIT of a query and the Sort below it, or None for any other query."""
     node = root
     for kind in ("GlobalLimit", "LocalLimit"):
         while node.kind == "SubqueryAlias":
@@ -39,9 +35,7 @@ def sort_of(root: Node) -> tuple[int, Node] | None:
 
 
 def first_rows(rows: int, sort: Node, columns: Sequence[int], *, reads: frozenset[int]) -> FirstRows | None:
-    """Return what is kept of a Sort whose *columns* have these ids;
-    None if it orders by anything else than they.
-    """
+    """Return the first rows of a Sort with output *columns*, or None if it orders by another expression."""
     order = []
     for each in sort.expressions("order"):
         column = each.children[0].column()

@@ -1,4 +1,4 @@
-"""Merging: how the aggregates of old rows and of appended rows combine to those of all rows."""
+"""Merging: how aggregates of old and of appended rows combine into the aggregates of all rows."""
 
 from __future__ import annotations
 
@@ -17,12 +17,10 @@ AGAIN: Mapping[str, str] = {
     "BitOrAgg": "bit_or",
     "BitXorAgg": "bit_xor",
 }
-"""The aggregates that combine, by their class in Spark, with the aggregate over results of parts that gives
-that of all rows.
-"""
+"""Mergeable aggregates by Spark class, with the aggregate that combines their partial results."""
 
 Merge = tuple[str | None, ...]
-"""For each column of the table its aggregate, one of `AGAIN`; None for a grouping key."""
+"""The aggregate of each column of the table, one of `AGAIN`, or None for a grouping key."""
 
 _SUBTRACTED = frozenset({"Count", "Sum"})
 
@@ -33,8 +31,9 @@ _ORDERED = (*_NUMBERS, *_DOUBLES, "string", "boolean", "date", "timestamp", "tim
 
 
 def merge_of(root: Node) -> Merge | str:
-    """Return how the aggregates of a query combine, or why they do not:
-    only one aggregate on top of rows that no group holds.
+    """Return how the aggregates of a query combine, or why they do not.
+
+    They combine if the query is a single Aggregate over ungrouped rows.
     """
     top = _without_renaming(root)
     if top.kind != "Aggregate":
@@ -61,13 +60,13 @@ def merge_of(root: Node) -> Merge | str:
 
 
 def can_subtract(merge: Merge) -> bool:
-    """Return whether the aggregates of removed rows can be taken out of those of all rows of their groups."""
+    """Return whether aggregates of removed rows can be subtracted from those of their groups."""
     functions = {function for function in merge if function is not None}
     return None in merge and bool(functions) and functions <= _SUBTRACTED
 
 
 def row_count_of(root: Node) -> int | None:
-    """Return the position of a column with the number of rows of each group; None without one."""
+    """Return the position of a column that counts the rows of each group, or None."""
     items = _without_renaming(root).expressions("aggregateExpressions")
     return next((position for position, item in enumerate(items) if _counts_rows(item.value())), None)
 
@@ -83,9 +82,7 @@ def _counts_rows(value: Node) -> bool:
 
 
 def _without_renaming(node: Node) -> Node:
-    """Return the aggregate below projections that give all its columns in its order, under whatever names;
-    else the node itself.
-    """
+    """Return the Aggregate below projections that only rename its columns, or else *node* itself."""
     top = node
     while top.kind in ("Project", "SubqueryAlias"):
         below = top.children[0]
@@ -106,10 +103,9 @@ def _rows_only(node: Node) -> bool:
 
 
 def check_types(merge: Merge, types: Mapping[str, str], *, null_after_overflow: bool) -> Merge | str:
-    """Return *merge*, or why the types of the result's columns, by name and in order, do not allow it.
+    """Return *merge*, or why the *types* of the result's columns rule it out.
 
-    *null_after_overflow*: sums give NULL in place of an error, and what a NULL stands
-    for is not known any more.
+    *null_after_overflow*: a sum that overflows is NULL, which cannot be merged.
     """
     for function, (name, written) in zip(merge, types.items(), strict=True):
         base = written.partition("(")[0].strip().lower()
@@ -126,11 +122,9 @@ def check_types(merge: Merge, types: Mapping[str, str], *, null_after_overflow: 
 
 
 def inexact_sum(merge: Merge, types: Mapping[str, str]) -> str | None:
-    """Return which sum combines only to about what a recomputation gives, by the *types* of the columns;
-    None if all are exact.
+    """Return a reason if a merged sum may differ from a recomputed one, or None if all sums are exact.
 
-    The sum of doubles depends on the order of the additions:
-    combined sums differ in their last bits from recomputed ones.
+    A sum of doubles depends on the order of the additions, so merged sums may differ in their last bits.
     """
     for function, (name, written) in zip(merge, types.items(), strict=True):
         if function == "Sum" and written.strip().lower() in _DOUBLES:

@@ -1,6 +1,4 @@
-"""The analysed plan of a query, read from the JSON that Spark writes of it:
-a tree of nodes with their expressions.
-"""
+"""Analysed plans as a tree of nodes, read from Spark's JSON."""
 
 from __future__ import annotations
 
@@ -10,11 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 OCCURRENCE_PREFIX = "_source_"
-"""The alias of the n-th relation of the text is this prefix with n:
-it says in the plan where a relation stands in the text.
-"""
+"""The n-th relation of the text has the alias with this prefix and n, which identifies it in the plan."""
 
-# What tells uses of one expression apart, not expressions.
+# Fields in which uses of the same expression may differ.
 _NAMES_OF_USES = frozenset({"exprId", "qualifier", "metadata", "nonInheritableMetadataKeys"})
 _INTEGERS = ("byte", "short", "integer", "long")
 
@@ -25,16 +21,16 @@ TRANSPARENT = frozenset(
         *("Repartition", "RepartitionByExpression", "RebalancePartitions"),
     }
 )
-"""Operators that give the rows from below."""
+"""Operators that output the rows of their child unchanged."""
 LEFT_ONLY = frozenset({"LeftSemi", "LeftAnti"})
-"""Joins that give columns of their left side alone."""
+"""Joins that output only columns of their left side."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
     """An operator or an expression.
 
-    `kind` is its class in Spark, without the package; `fields` are its own facts.
+    `kind` is its Spark class without the package; `fields` are its JSON fields.
     """
 
     kind: str
@@ -42,16 +38,14 @@ class Node:
     children: tuple[Node, ...]
 
     def expressions(self, field: str) -> tuple[Node, ...]:
-        """Return the expressions in a field of an operator; none if it has no such field
-        or the field is empty.
-        """
+        """Return the expressions in a field of an operator; empty without such a field."""
         value = self.fields.get(field)
         if not value:
             return ()
         return tuple(map(read_plan, value)) if isinstance(value[0], list) else (read_plan(value),)
 
     def identities(self, field: str) -> tuple[int, ...]:
-        """Return the ids of the columns that the expressions in a field of an operator give."""
+        """Return the column ids of the expressions in a field of an operator."""
         return tuple(each.identity for each in self.expressions(field))
 
     @property
@@ -61,9 +55,7 @@ class Node:
 
     @property
     def data_type(self) -> str | None:
-        """The type of an attribute or a cast in Spark's words; None for a nested one,
-        or where the plan does not say it.
-        """
+        """Spark's name for the type of an attribute or a cast; None for nested or unrecorded types."""
         written = self.fields.get("dataType")
         return written if isinstance(written, str) else None
 
@@ -85,16 +77,14 @@ class Node:
         return self.children[0] if self.kind == "Alias" else self
 
     def column(self) -> Node | None:
-        """Return the attribute that the expression gives as it is, or as a wider integer;
-        None for another one.
-        """
+        """Return the attribute that the expression returns unchanged or as a wider integer, else None."""
         node = self.value()
         while node.kind == "Cast" and _widens(node.children[0].data_type, node.data_type):
             node = node.children[0]
         return node if node.kind == "AttributeReference" else None
 
     def conjuncts(self) -> Iterator[Node]:
-        """Yield the conditions that AND joins."""
+        """Yield the conditions that are combined by AND."""
         if self.kind != "And":
             yield self
             return
@@ -109,7 +99,7 @@ def _widens(source: str | None, target: str | None) -> bool:
 
 
 def read_plan(nodes: Sequence[Mapping[str, Any]]) -> Node:
-    """Return the tree of *nodes*, which Spark's toJSON() lists from the root on, each before its children."""
+    """Return the tree of *nodes*, which Spark's toJSON() lists in pre-order."""
     return _read(iter(nodes))
 
 
@@ -120,12 +110,12 @@ def _read(nodes: Iterator[Mapping[str, Any]]) -> Node:
 
 
 def attributes_of(expressions: Iterable[Node]) -> frozenset[int]:
-    """Return the ids of the attributes that some expressions read."""
+    """Return the ids of the attributes that *expressions* read."""
     return frozenset[int]().union(*(expression.attributes() for expression in expressions))
 
 
 def occurrence_of(node: Node) -> int | None:
-    """Return the number of the relation in the text that an alias marks, None for any other node."""
+    """Return the number of the relation that an alias marks, or None for any other node."""
     if node.kind != "SubqueryAlias":
         return None
     name = str(node.fields["identifier"]["name"])
@@ -134,7 +124,7 @@ def occurrence_of(node: Node) -> int | None:
 
 
 def occurrences_below(node: Node) -> Iterator[int]:
-    """Yield the numbers of the relations in a plan, one as often as the plan reads it."""
+    """Yield the numbers of the relations in a plan, repeated if the plan reads one more than once."""
     number = occurrence_of(node)
     if number is not None:
         yield number
@@ -143,15 +133,14 @@ def occurrences_below(node: Node) -> Iterator[int]:
 
 
 def all_values(plan: Sequence[Mapping[str, Any]]) -> bool:
-    """Return whether each subquery that is left in the expressions of a plan, given as JSON,
-    has one value for the whole query.
-    """
-    found = _subqueries(plan)
-    return all(str(each["class"]).endswith("ScalarSubquery") and not each["outerAttrs"] for each in found)
+    """Return whether all subqueries in the expressions of a plan (JSON) are scalar and uncorrelated."""
+    return all(
+        str(each["class"]).endswith("ScalarSubquery") and not each["outerAttrs"] for each in _subqueries(plan)
+    )
 
 
 def _subqueries(body: Any) -> Iterator[Mapping[str, Any]]:
-    """Yield the expressions with a subquery in the JSON of a plan, also those within subqueries."""
+    """Yield the subquery expressions in the JSON of a plan, including nested ones."""
     if isinstance(body, list):
         for each in body:
             yield from _subqueries(each)
@@ -170,7 +159,7 @@ def join_type(node: Node) -> str:
 
 
 def joined_columns(node: Node, left: tuple[int, ...], right: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the columns of a join by their ids, from those of its two sides."""
+    """Return the column ids of a join from those of its two sides."""
     kind = join_type(node)
     if kind in LEFT_ONLY:
         return left

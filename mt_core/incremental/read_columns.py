@@ -1,4 +1,4 @@
-"""The columns of relations that a query reads, from the JSON of its analysed plan. Pure."""
+"""The relation columns that a query reads, from the JSON of its analysed plan."""
 
 from __future__ import annotations
 
@@ -8,17 +8,16 @@ from typing import Any
 
 from mt_core.incremental.plan import TRANSPARENT, Node, read_plan
 
-# Operators whose columns are those of the operator below, by their ids.
+# Operators that pass the columns of their children through, with the same ids.
 _PASSING = TRANSPARENT | {"Filter", "Join", "GlobalLimit", "LocalLimit", "Window"}
 _RELATION = "DataSourceV2Relation"
 
 
 def read_attributes(plan: Sequence[Mapping[str, Any]]) -> frozenset[int]:
-    """Return the ids of the attributes that the result of a query depends on;
-    *plan* is its analysed plan as JSON.
+    """Return the ids of the attributes on which a query's result depends, from its analysed plan (JSON).
 
-    A column that only a star names, and that nothing above it reads, is left out;
-    where that is not certain it is counted.
+    A column that is only part of a star, and that nothing above reads, is left out. In doubt a column
+    is included.
     """
     walk = _Walk()
     walk.visit(read_plan(plan), whole=True)
@@ -27,15 +26,16 @@ def read_attributes(plan: Sequence[Mapping[str, Any]]) -> frozenset[int]:
 
 @dataclass(slots=True)
 class _Walk:
-    """Collects attributes that are read, and those that a projection's column reads only
-    if it is read itself.
+    """Collects the attributes that a plan reads.
+
+    `behind` maps a projected column to the attributes that are read only if the column itself is.
     """
 
     read: set[int] = field(default_factory=set)
     behind: dict[int, set[int]] = field(default_factory=dict)
 
     def visit(self, node: Node, *, whole: bool) -> None:
-        """Take up what *node* reads; *whole*: all its columns are read."""
+        """Add the attributes that *node* reads; *whole*: all its columns are read."""
         if node.kind == _RELATION:
             if whole:
                 self.read |= {attribute for attribute, _ in _attributes(node.fields["output"])}
@@ -68,19 +68,17 @@ class _Walk:
                 self.visit(read_plan(plan), whole=True)
 
     def all_read(self) -> frozenset[int]:
-        """Return what is read, also through the columns of projections that are."""
-        left = list(self.read)
-        while left:
-            more = self.behind.pop(left.pop(), set()) - self.read
+        """Return all attributes read, directly or through a projected column."""
+        pending = list(self.read)
+        while pending:
+            more = self.behind.pop(pending.pop(), set()) - self.read
             self.read |= more
-            left += more
+            pending += more
         return frozenset(self.read)
 
 
 def _attributes(body: Any) -> Iterator[tuple[int, Sequence[Mapping[str, Any]] | None]]:
-    """Yield the ids of the attributes in the expressions of an operator,
-    and the plans of subqueries there.
-    """
+    """Yield the attribute ids in an operator's expressions, and the plans of its subqueries (with id 0)."""
     if isinstance(body, list):
         for each in body:
             yield from _attributes(each)

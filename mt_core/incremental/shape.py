@@ -1,9 +1,12 @@
-"""The shape of a query: what a change of each relation in its text does to the result,
-and which columns divide it.
+"""The shape of a query: how its result depends on each relation, and which columns divide it.
 
-A column *divides* a result by a relation if the rows with one of its values depend only on
-those rows of the relation that have the same value in the column that the lineage names. Rules:
-docs/decisions/0030-incremental-maintenance.md.
+The problem is to recompute only the part of a result that a change affects. Two properties allow that. A
+relation is LINEAR if the result's change is the query over the changed rows. A column *divides* the result
+by a relation if the rows with one value of the column depend only on rows of the relation with the same
+value in the column that the lineage names; then rows of changed values can be replaced. Both are computed
+bottom-up over the analysed plan, by one rule for each operator; a rule may lose a property but never
+invents one, and an operator without a rule loses all of them. This keeps a new Spark operator correct, at
+the cost of recomputations. Rules: docs/decisions/0030-incremental-maintenance.md.
 """
 
 from __future__ import annotations
@@ -30,38 +33,38 @@ from mt_core.incremental.plan import (
 )
 
 Lineage = Mapping[int, str]
-"""For a column of the result: a relation's number, and the column of it that has the same values."""
+"""For a result column: the relation columns with the same values, by relation number."""
 
-# The number of a relation until the alias around it is reached.
+# The number of a relation below its numbering alias.
 _UNNUMBERED = -1
 _RELATION = "DataSourceV2Relation"
 _CONSTANT = frozenset({"OneRowRelation", "LocalRelation", "Range"})
-# The joins after which each row of a side is there or not by itself, however the other side's rows are.
+# Joins that are linear in one side: each of its rows contributes independently of its other rows.
 _KEEPS_LEFT = frozenset({"Inner", "Cross", "LeftOuter", "LeftSemi", "LeftAnti", "ExistenceJoin"})
 _KEEPS_RIGHT = frozenset({"Inner", "Cross", "RightOuter"})
-# What users write for operators without a rule.
+# SQL keywords of operators without a rule, for reasons.
 _IN_SQL = {"LocalLimit": "LIMIT", "GlobalLimit": "LIMIT", "Offset": "OFFSET", "LateralJoin": "LATERAL"}
-# A collation makes different strings equal; nested values have no order.
+# Types without usable equality: a collation makes different strings equal, and nested values are excluded.
 _NO_KEY = ("collate", "map", "struct", "array", "variant")
 
 
 class Reach(IntEnum):
-    """How the result follows from the rows of a relation."""
+    """How the result depends on the rows of a relation."""
 
     LINEAR = 0
     """The result's change is the query's own result over the changed rows."""
     GROUPED = 1
-    """Groups or windows are above: the query over the changed rows gives the keys of what changes."""
+    """Groups or windows are above: the query over the changed rows returns the keys of affected rows."""
     NONE = 2
-    """Neither: only a column that divides the result helps."""
+    """Neither: the change can only be applied by a column that divides the result."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Occurrence:
-    """What the plan does with one relation of the text.
+    """How the result depends on one relation of the text.
 
-    `reason` is what makes it less than LINEAR, in words. `siblings` are the relations of the other branches
-    of its UNIONs: they have to be empty while the query runs over its changed rows.
+    `reason` says why it is not LINEAR. `siblings` are the relations in other branches of its UNIONs, which
+    must be empty while the query runs over its changed rows.
     """
 
     reach: Reach = Reach.LINEAR
@@ -69,19 +72,18 @@ class Occurrence:
     siblings: frozenset[int] = frozenset()
 
     def at_least(self, reach: Reach, reason: str) -> Occurrence:
-        """Return this occurrence with *reach*, unless it has that or a worse one already."""
+        """Return this occurrence with *reach*, unless its reach is already the same or worse."""
         return self if self.reach >= reach else replace(self, reach=reach, reason=reason)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryShape:
-    """The shape of a query with columns by position and relations by their number in the text.
+    """The shape of a query, with columns by position and relations by their number in the text.
 
-    `lineage` is each column's; `keys` are the positions of the columns that are grouping keys at every level
-    (all of them in a query without groups); `merge` combines the aggregates of old and new rows, or says
-    why they do not combine; `row_count` is the position of a column with the number of rows of each group,
-    None without one. Changes of the relations `values` do not matter while the scalar subqueries that read
-    them give the same values. `first` is what ORDER BY and LIMIT on top keep, if any.
+    `keys` are the columns that are grouping keys at every level (all columns of a query without groups).
+    `merge` has the aggregate of each column, or why aggregates do not combine. `row_count` is a column that
+    counts the rows of each group. `values` are relations that only scalar subqueries read: their changes do
+    not matter while the subqueries' values are the same. `first` describes ORDER BY and LIMIT on top.
     """
 
     occurrences: Mapping[int, Occurrence]
@@ -95,9 +97,10 @@ class QueryShape:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Part:
-    """What holds above one operator.
+    """Facts about the output of one operator.
 
-    `groups` are the attributes that are grouping keys at every level below, None without a group.
+    `groups` are the attributes that are grouping keys at every level below, None without groups.
+    `coalesced` has the lineage of COALESCE over both keys of a full join.
     """
 
     columns: tuple[int, ...] = ()
@@ -107,21 +110,19 @@ class _Part:
     coalesced: Mapping[frozenset[int], Lineage] = field(default_factory=dict)
 
     def worsened(self, reach: Reach, reason: str, *, above: Reach = Reach.LINEAR) -> dict[int, Occurrence]:
-        """Return the occurrences, those that are *above* or worse with *reach* at least."""
+        """Return the occurrences, with *reach* or worse for those whose reach is *above* or worse."""
         return {
             number: each.at_least(reach, reason) if each.reach >= above else each
             for number, each in self.occurrences.items()
         }
 
     def hides(self, expressions: Iterable[Node]) -> bool:
-        """Return whether expressions read values of groups other than their keys."""
+        """Return whether *expressions* read aggregated values, not only grouping keys."""
         read = attributes_of(expressions) & frozenset(self.columns)
         return self.groups is not None and not read <= self.groups
 
     def lineage_of(self, expression: Node) -> Lineage:
-        """Return the lineage of an expression: that of a column, or of COALESCE over the two
-        keys of a full join.
-        """
+        """Return the lineage of a column or of COALESCE over both keys of a full join, else empty."""
         column, value = expression.column(), expression.value()
         if column is not None:
             return self.lineage.get(column.identity, {})
@@ -133,13 +134,10 @@ class _Part:
 def read_shape(
     plan: Sequence[Mapping[str, Any]], subqueries: Iterable[Sequence[Mapping[str, Any]]]
 ) -> QueryShape:
-    """Return the shape of a query from the JSON of its analysed plan and of the subqueries
-    that are left in its expressions.
-    """
+    """Return the shape of a query from the JSON of its analysed plan and remaining subqueries."""
     root = read_plan(plan)
     part, below = _part(root), Counter(occurrences_below(root))
-    # A relation of the text that stands in several places of the plan has no lineage:
-    # its places may have different ones.
+    # A relation that the plan reads more than once has no lineage: it may differ between the places.
     unclear = dict.fromkeys(
         (number for number, times in below.items() if times > 1),
         Occurrence(reach=Reach.NONE, reason="a view or a WITH query reads it in several places"),
@@ -163,11 +161,11 @@ def read_shape(
 
 
 def _first_rows(root: Node, unclear: Iterable[int]) -> FirstRows | None:
-    if (found := sort_of(root)) is None:
+    if (limit_and_sort := sort_of(root)) is None:
         return None
-    part = _part(found[1].children[0])
+    part = _part(limit_and_sort[1].children[0])
     linear = frozenset(number for number, each in part.occurrences.items() if each.reach is Reach.LINEAR)
-    return first_rows(*found, part.columns, reads=linear.difference(unclear))
+    return first_rows(*limit_and_sort, part.columns, reads=linear.difference(unclear))
 
 
 def _part(node: Node) -> _Part:
@@ -179,7 +177,7 @@ def _part(node: Node) -> _Part:
         return rule(node, below)
     if not below and node.kind in _CONSTANT:
         return _Part(columns=node.identities("output"))
-    # An operator without a rule: nothing is certain above it.
+    # An operator without a rule loses all properties.
     return _Part(
         columns=tuple(column for part in below for column in part.columns),
         groups=frozenset(),
@@ -190,7 +188,7 @@ def _part(node: Node) -> _Part:
 
 
 def _numbered(node: Node, part: _Part) -> _Part:
-    """Give a relation the number that the alias around it has."""
+    """Return *part* with its relation numbered if *node* is the numbering alias."""
     number = occurrence_of(node)
     if number is None or _UNNUMBERED not in part.occurrences:
         return part
@@ -244,8 +242,7 @@ def _window(node: Node, below: Sequence[_Part]) -> _Part:
     partition = [
         column.identity for each in node.expressions("partitionSpec") if (column := each.column()) is not None
     ]
-    # A column with the lineage of another has its values:
-    # an alias below the window is an attribute of its own.
+    # Columns with equal lineage have equal values: an alias below the window is a separate attribute.
     lineages = [part.lineage[column] for column in partition if part.lineage.get(column)]
     partition += [
         column for column in part.columns if part.lineage.get(column) in lineages and column not in partition
@@ -315,9 +312,7 @@ def _side(part: _Part, keeps: bool, kind: str, conditions: Sequence[Node]) -> di
 def _joined_groups(
     kind: str, left: _Part, right: _Part, equal: Sequence[tuple[int, int]]
 ) -> frozenset[int] | None:
-    """Return the grouping keys above a join: those of the side that has groups,
-    and what the condition makes equal to them.
-    """
+    """Return the grouping keys above a join: those of a grouped side, and columns joined to them."""
     if kind in LEFT_ONLY or kind == "ExistenceJoin":
         return left.groups
     match [part.groups for part in (left, right) if part.groups is not None]:
@@ -338,7 +333,7 @@ def _union(node: Node, below: Sequence[_Part]) -> _Part:
         stays = any(_gives_rows_from_nothing(child) for child, _ in others)
         for number, each in part.occurrences.items():
             sibling = replace(each, siblings=each.siblings | emptied)
-            reason = "another branch of a UNION gives rows without its tables"
+            reason = "another branch of a UNION returns rows without its tables"
             occurrences[number] = sibling.at_least(Reach.NONE, reason) if stays else sibling
     lineages: dict[int, Lineage] = {}
     for position, column in enumerate(columns):
@@ -357,7 +352,7 @@ def _union(node: Node, below: Sequence[_Part]) -> _Part:
 
 
 def _gives_rows_from_nothing(node: Node) -> bool:
-    """Return whether an operator gives rows even if all tables below it are empty."""
+    """Return whether an operator outputs rows even if all its tables are empty."""
     if node.kind == "Aggregate" and not node.fields.get("groupingExpressions"):
         return True
     if not node.children:
@@ -417,7 +412,7 @@ def _together(parts: Iterable[Mapping[int, Occurrence]]) -> dict[int, Occurrence
 
 
 def _equal_columns(conditions: Iterable[Node]) -> list[tuple[int, int]]:
-    """Return the pairs of columns that a conjunction makes equal."""
+    """Return the pairs of columns that *conditions* equate."""
     pairs = []
     for condition in (each for whole in conditions for each in whole.conjuncts()):
         if condition.kind in ("EqualTo", "EqualNullSafe"):

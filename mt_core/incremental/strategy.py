@@ -1,4 +1,12 @@
-"""Strategy: what a refresh does, from the shape of its query and from what happened to each source."""
+"""Strategy: how a refresh applies the changes of its sources.
+
+The choice combines two facts: the shape of the query, which says how the result depends on each relation
+(`Reach`), and the kind of each source's change. It prefers ways in this order: do nothing, append or
+subtract the query over the changed rows, merge aggregates, replace all rows of the changed keys, recompute.
+A way is only chosen if its result equals a recomputation. Therefore every step falls back to a more
+expensive way, and finally to RECOMPUTE with a reason for the user. Whether a way is also cheaper is decided
+afterwards (`cost`), and some preconditions show only while a run reads rows: these raise `NotApplied`.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +21,7 @@ from mt_core.incremental.shape import Occurrence, QueryShape, Reach
 
 
 class Way(StrEnum):
-    """How a refresh brings the table to its sources' versions."""
+    """How a refresh brings the table up to the new source versions."""
 
     NOTHING = "nothing"
     APPEND = "append"
@@ -28,13 +36,12 @@ class Way(StrEnum):
 class Strategy:
     """A way with its reason, in words for users.
 
-    `keys` are the positions of the columns whose values name what to replace (KEYS, PARTITIONS);
-    `key_columns` has, for each changed relation by its number, the columns of it that hold them, or None
-    where the query over the changed rows gives them. `merge` has the aggregate of each column (MERGE).
-    `most_keys`: up to how many keys are replaced (KEYS; None: any number), since what is known before they
-    are read says little of their number. `values`: the changed relations that only scalar subqueries read,
-    each of which has to give the value that it gave. `first` is what is kept of the table's rows and of
-    appended ones in place of aggregates (MERGE).
+    `keys` are the positions of the columns that identify the rows to replace (KEYS, PARTITIONS).
+    `key_columns` maps each changed relation to its own columns with these values, or to None if the query
+    over the changed rows must compute them. `merge` has the aggregate of each column (MERGE), or `first`
+    the LIMIT of a query without aggregates. `most_keys` limits the keys to replace (KEYS; None: no limit),
+    because metadata says little about their number. `values` are changed relations that only scalar
+    subqueries read; the strategy holds only if these subqueries still have the same values.
     """
 
     way: Way
@@ -51,35 +58,33 @@ class Strategy:
 
 
 class NotApplied(Exception):
-    """A change is not applied, since of its rows `what` was read; nothing was written."""
+    """The changed rows show that a change cannot be applied. Nothing was written; `what` names the cause."""
 
     what = ""
 
 
 class TooManyKeys(NotApplied):
-    """More keys changed than a run shall replace."""
+    """More keys changed than a run replaces."""
 
     what = "keys"
 
 
 class ValueChanged(NotApplied):
-    """A scalar subquery gives another value than before, and so any row may be another."""
+    """A scalar subquery has another value than before, so any row may have changed."""
 
     what = "values"
 
 
 class Ties(NotApplied):
-    """Rows beside a LIMIT are equal in its order, which does not say which of them comes first."""
+    """Rows on both sides of a LIMIT are equal in its order, so the order does not decide between them."""
 
     what = "ties"
 
 
 def check_keys(strategy: Strategy, number: int) -> None:
-    """Raise TooManyKeys if so many keys are more than *strategy* replaces."""
+    """Raise TooManyKeys if *number* keys exceed the limit of *strategy*."""
     if strategy.most_keys is not None and number > strategy.most_keys:
-        raise TooManyKeys(
-            f"{number:,} keys changed, more than the {strategy.most_keys:,} up to which that pays"
-        )
+        raise TooManyKeys(f"{number:,} keys changed, more than the limit of {strategy.most_keys:,}")
 
 
 def choose(
@@ -89,9 +94,9 @@ def choose(
     columns: Sequence[str],
     relations: Sequence[str],
 ) -> Strategy:
-    """Return the cheapest exact way to apply *changes*, which are by relation.
+    """Return the cheapest exact way to apply *changes*, which are by relation number.
 
-    *columns* are the names of the result's columns, *relations* those of the relations, both by position.
+    *columns* and *relations* are names, for reasons.
     """
     changed = {number: change for number, change in changes.items() if change.kind.changes_rows}
     for number, change in changed.items():
@@ -106,7 +111,7 @@ def choose(
         return choice
     reason = choice.reason if others else "only scalar subqueries read what changed"
     return replace(
-        choice, reason=f"{reason}, as long as scalar subqueries give the same values", values=values
+        choice, reason=f"{reason}, as long as scalar subqueries return the same values", values=values
     )
 
 
@@ -127,8 +132,7 @@ def _chosen(
             return Strategy(
                 way=Way.MERGE, reason="only appends below one aggregate that combines", merge=shape.merge
             )
-        # Where several relations changed, a row of an added image may be one that a removed one
-        # takes out again.
+        # With several changed relations, a row of one added image may cancel a row of another removed one.
         if len(changed) == 1 and can_subtract(shape.merge):
             return Strategy(
                 way=Way.MERGE, reason="rows changed below one aggregate of counts and sums", merge=shape.merge
@@ -152,10 +156,9 @@ def choose_partitions(
     columns: Sequence[str],
     relations: Sequence[str],
 ) -> Strategy:
-    """Return how the partitions are found that have other rows after *changes*:
-    those of the columns at the positions *partition*.
+    """Return how to determine the partitions that *changes* affect; *partition* are column positions.
 
-    RECOMPUTE with the reason where the changed rows of a relation do not tell them.
+    The way is RECOMPUTE, with a reason, if a relation's changed rows do not determine their partitions.
     """
     changed = {number: change for number, change in changes.items() if change.kind.changes_rows}
     settled = _settled(changed, relations)
@@ -170,8 +173,8 @@ def choose_partitions(
             key_columns[number] = None
         else:
             reason = (
-                f"no changed row of {relations[number]} tells the {_listed(columns, partition)} of the "
-                "rows that it changes"
+                f"changed rows of {relations[number]} do not show the {_listed(columns, partition)} of the "
+                "rows that they change"
             )
             because = f" ({occurrence.reason})" if occurrence.reason else ""
             return Strategy(way=Way.RECOMPUTE, reason=reason + because)
@@ -184,14 +187,11 @@ def choose_partitions(
 
 
 def _settled(changed: Mapping[int, SourceChange], relations: Sequence[str]) -> Strategy | None:
-    """Return the strategy that follows from what happened to the sources alone;
-    None if the query's shape decides.
-    """
+    """Return the strategy that follows from the changes only, or None if the query's shape decides."""
     if not changed:
         return Strategy(way=Way.NOTHING, reason="no rows of any source changed")
     for number, change in changed.items():
-        # Where several relations changed, one is read at its old version while the query runs over
-        # the change of another.
+        # With several changed relations, the query over one change reads the others at their old versions.
         if change.kind is ChangeKind.UNKNOWN or (len(changed) > 1 and not change.base_live):
             reason = change.reason or "its old version has expired"
             return Strategy(
@@ -206,9 +206,7 @@ _UNREAD = Occurrence(reach=Reach.NONE, reason="the plan does not show where it i
 def _by_keys(
     shape: QueryShape, occurrences: Mapping[int, Occurrence], columns: Sequence[str]
 ) -> Strategy | None:
-    """Return the strategy that replaces the rows of the changed keys;
-    None if no column divides the result.
-    """
+    """Return the strategy that replaces the rows of changed keys, or None if no column divides the result."""
     direct = tuple(
         position
         for position, lineage in enumerate(shape.lineage)
@@ -227,7 +225,7 @@ def _by_keys(
     if shape.keys and all(each.reach is not Reach.NONE for each in occurrences.values()):
         return Strategy(
             way=Way.KEYS,
-            reason=f"the query over the changed rows gives the keys {_listed(columns, shape.keys)}",
+            reason=f"the query over the changed rows returns the keys {_listed(columns, shape.keys)}",
             keys=shape.keys,
             key_columns=dict.fromkeys(occurrences),
         )

@@ -30,7 +30,7 @@ FORMATS = (
     f"'format-version' = '3', {MERGE_ON_READ}",
 )
 """How sources keep changed rows: in files written again, with delete files, with deletion vectors."""
-OTHER_VALUE = "a scalar subquery gives another value"
+OTHER_VALUE = "a scalar subquery has another value"
 KINDS = ("update", "delete", "merge", "overwrite", "truncate", "rollback", "compaction")
 RESHAPES = (
     "ADD COLUMN more INT",

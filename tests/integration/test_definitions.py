@@ -104,7 +104,7 @@ def test_a_pipe_over_a_version_of_a_source_names_what_to_write_in_its_place(orde
         DefinitionInvalid,
     )
 
-    assert refusal.startswith("orders of the query cannot be written out as columns")
+    assert refusal.startswith("orders of the query cannot be expanded to columns")
 
 
 NAMELESS = [

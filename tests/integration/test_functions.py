@@ -463,7 +463,7 @@ def test_a_stream_whose_function_has_lost_its_file_waits_for_it(
     assert missing is not None
     assert missing.startswith("Function f cannot be called: there is no file ")
     assert missing.endswith(
-        " The job goes on once it is back; STOP JOB ends the job, and leaves the rows that it has written."
+        " The job continues once it is back; STOP JOB ends the job and keeps the rows that it has written."
     )
     assert back is None
 

@@ -385,7 +385,9 @@ def test_a_materialized_table_over_a_topic_has_each_record_once_and_another_one_
         GatewayError, match=f"more_{port.lake} cannot be maintained by a streaming job: .*no aggregate"
     ):
         port.run(CREATE.format(f"more_{port.lake}") + f"SELECT sum(number) AS number FROM {lasting}")
-    with pytest.raises(GatewayError, match="let a streaming INSERT keep the rows in a table, and read that"):
+    with pytest.raises(
+        GatewayError, match="write its rows into a table with a streaming INSERT, and read that"
+    ):
         port.run(port.table(), CREATE.format(f"more_{port.lake}") + "SELECT number FROM ships")
     port.sail(3, 100)
     port.wait_landed([1, 2, 3])

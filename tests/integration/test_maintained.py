@@ -123,7 +123,7 @@ def test_a_change_that_only_scalar_subqueries_read_is_applied_while_they_give_th
         assert (world.rows("mt"), run.error) == (world.plain(query), None)
         return f"{run.strategy}: {run.reason}"
 
-    told = "as long as scalar subqueries give the same values"
+    told = "as long as scalar subqueries return the same values"
     assert refreshed("INSERT INTO c VALUES (TIMESTAMP '2025-01-01 00:00:00'), (NULL)").startswith("nothing")
     assert refreshed("DELETE FROM o WHERE id = 2").startswith("signed")
     assert refreshed("INSERT INTO c VALUES (TIMESTAMP '2026-01-01 00:00:00.000002')") == (
@@ -265,7 +265,7 @@ def test_the_first_rows_are_kept_while_appended_rows_are_no_ties_of_those_beside
     world.spark("INSERT INTO o VALUES (4, 'x'), (4, 'y')")
     run = world.tick("mt")
     assert run.strategy == "recompute"
-    assert str(run.reason).endswith("recomputed: rows beside the LIMIT are equal in the ORDER BY")
+    assert str(run.reason).endswith("recomputed: rows on both sides of the LIMIT are equal in the ORDER BY")
     assert refreshed("INSERT INTO o VALUES (7, 'g'), (6, 'f')").startswith("merge")
 
 

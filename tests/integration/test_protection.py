@@ -471,16 +471,16 @@ def test_what_materialized_tables_read_is_dropped_or_changed_with_a_warning_that
 
     column = warnings("ALTER TABLE lake.guarded.source DROP COLUMN b")
 
-    way_out = "until it is there again, or until ALTER MATERIALIZED TABLE … AS gives the table another query."
+    way_out = "until it exists again, or until ALTER MATERIALIZED TABLE … AS changes their query."
     assert column == (
         f"lake.guarded.source is read by {reader.identifier}; "
-        f"refreshes of those whose queries read a column that is gone fail {way_out}",
+        f"refreshes that read a removed column fail {way_out}",
     )
     assert warnings("ALTER TABLE lake.guarded.source ADD COLUMN c INT") == ()
     assert warnings("DROP TABLE lake.guarded.unread") == ()
     assert warnings("DROP VIEW lake.guarded.looks") == (
-        f"lake.guarded.looks is read by {reader.identifier}; refreshes of those fail {way_out}",
+        f"lake.guarded.looks is read by {reader.identifier}; refreshes of them fail {way_out}",
     )
     assert warnings("DROP TABLE lake.guarded.source") == (
-        f"lake.guarded.source is read by {reader.identifier}; refreshes of those fail {way_out}",
+        f"lake.guarded.source is read by {reader.identifier}; refreshes of them fail {way_out}",
     )

@@ -175,7 +175,7 @@ def test_a_star_that_cannot_be_written_out_is_refused_with_the_way_out(people: R
         DefinitionInvalid,
     )
 
-    assert "* EXCEPT (s.a) of the query cannot be written out" in text
+    assert "* EXCEPT (s.a) of the query cannot be expanded" in text
     assert "name the columns" in text
 
 

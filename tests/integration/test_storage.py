@@ -107,7 +107,7 @@ def test_a_folder_without_the_id_is_never_removed(
     with caplog.at_level("WARNING"):
         engine.storage.drop_storage(spec.identifier, spec.table_id, str(tmp_path))
 
-    assert "does not carry the table's id" in caplog.text
+    assert "does not contain the table's id" in caplog.text
     assert (tmp_path / "precious").exists()
 
 

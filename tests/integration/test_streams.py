@@ -188,8 +188,8 @@ def test_a_stream_whose_table_is_altered_names_the_lost_column_and_goes_on_once_
     world.wait_rows(["a"])
     assert (failed.final, failed.error) == (
         False,
-        f"`lake`.`{world.namespace}`.`arrivals` has no column `row` any more, which the job writes; "
-        "add or rename it again, or STOP the job and run its INSERT again.",
+        f"Column `row` of `lake`.`{world.namespace}`.`arrivals`, which the job writes, was dropped or "
+        "renamed; add or rename it again, or STOP the job and run its INSERT again.",
     )
 
 

@@ -286,8 +286,8 @@ def test_explain_says_what_readers_see(world: World) -> None:
     ]
 
     assert "level 3, atomic: readers see the whole table" in plans[0]
-    assert "level 2, cleaned up: the table appears when it is whole" in plans[1]
-    assert "level 2, cleaned up: the table is there at once and grows" in plans[2]
+    assert "level 2, cleaned up: the table appears when it is complete" in plans[1]
+    assert "level 2, cleaned up: the table appears at once and grows" in plans[2]
     assert "level 1, none: rows are visible as they are written" in plans[3]
     assert not world.exists("lake.made.t")
 

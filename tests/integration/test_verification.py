@@ -76,7 +76,7 @@ def test_what_depends_on_order_or_ties_is_named_and_left_out_and_what_changes_by
         "Column f was not compared: first() depends on the order of rows or on ties.",
         "Column l was not compared: collect_list() depends on the order of rows or on ties.",
     )
-    assert "which may give other rows each time: rand()" in world.refused(
+    assert "which may return other rows each time: rand()" in world.refused(
         "VERIFY MATERIALIZED TABLE random", Incomparable
     )
 
@@ -93,5 +93,5 @@ def test_a_source_whose_version_expired_is_named_with_the_way_out(world: Refresh
 
     message = world.refused("VERIFY MATERIALIZED TABLE mt", Incomparable)
 
-    assert f"the version of lake.{table} that its last refresh has read expired" in message
+    assert f"the version of lake.{table} that its last refresh read has expired" in message
     assert "REFRESH computes all rows" in message

@@ -28,8 +28,8 @@ def table() -> TopicTable:
 def test_records_that_are_gone_are_named_with_their_offsets_and_the_way_out(table: TopicTable) -> None:
     assert loss_of([table], ["a task failed", GONE]) == (
         "Records of k (topic a) that the stream has not read are gone: Partition a-0 offset "
-        "was changed from 3 to 1. Run the INSERT again to begin with those that are there; "
-        "'failOnDataLoss' = 'false' in WITH (…) of the table lets a job go on without them."
+        "was changed from 3 to 1. Run the INSERT again to begin with the existing records; "
+        "'failOnDataLoss' = 'false' in WITH (…) of the table lets a job continue without them."
     )
 
 

@@ -1,3 +1,1 @@
-"""Connectors: what reads and writes Kafka, databases, files and generated rows;
-`sink` is what all that write have in common.
-"""
+"""Connectors for Kafka, JDBC databases, files and generated rows; `sink` is the interface of all sinks."""

@@ -1,4 +1,4 @@
-"""Changelogs: streams whose rows may take back what earlier rows have said."""
+"""Changelogs: streams whose rows may update or delete earlier rows."""
 
 from __future__ import annotations
 
@@ -15,10 +15,9 @@ Unique = frozenset[frozenset[int]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Changelog:
-    """An analysed *plan* of a stream, with our operators in it, whose rows make the `changes`.
+    """The analysed plan of a stream with Freshtable's operators; its rows have the kinds in `changes`.
 
-    `unique` are the sets of columns, by the numbers of their expression ids,
-    of which each identifies a row of the result.
+    `unique` are the unique keys of the result, as sets of expression ids.
     """
 
     plan: Any = field(repr=False)
@@ -31,15 +30,15 @@ class Changelog:
 
     @property
     def updates(self) -> bool:
-        """Whether rows are not only added; the last column is their kind then."""
+        """Whether the stream is not insert-only. Its last column is then the row kind."""
         return self.changes != ADDS
 
     @property
     def kind(self) -> Any:
-        """The attribute with the kind of each row; None if rows are only added."""
+        """The row kind attribute; None for an insert-only stream."""
         return self.plan.output().last() if self.updates else None
 
 
 def is_changelog(rows: DataFrame) -> bool:
-    """Return whether the rows of a stream, or of one of its batches, have a kind each."""
+    """Return whether the rows of a stream or batch have a row kind column."""
     return rows.columns[-1:] == [ROW_KIND]

@@ -1,4 +1,4 @@
-"""The jars of the connector `kafka`, loaded into a Spark that runs."""
+"""Loading of the Kafka connector's jars into a running Spark."""
 
 from __future__ import annotations
 
@@ -12,9 +12,7 @@ KAFKA = "kafka"
 
 
 def load_kafka(driver: SparkDriver, session: SparkSession) -> None:
-    """Load the classes of Spark's Kafka connector; raises ConfigError where its jars are not in the folder
-    of the jars.
-    """
+    """Load the classes of Spark's Kafka connector. Raises ConfigError if its jars are not installed."""
     packages = CONNECTOR_PACKAGES[KAFKA]
     jars = local_jars(driver.settings.jars_dir, packages)
     if jars is None:

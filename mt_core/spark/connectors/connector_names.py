@@ -1,4 +1,4 @@
-"""Names of tables with a connector in the statements of one session, and the plans that write such tables."""
+"""Name resolution of connector tables in a session's statements, and rewriting of plans that use them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mt_core.spark.driver.jvm_objects import scala_items, scala_sequence, state_
 from mt_core.spark.queries.views import Names
 
 _WRITES = frozenset({"UpdateTable", "DeleteFromTable", "MergeIntoTable"})
-# Their first child is the name of a table, and they act on files, partitions or what is known of them.
+# Commands on the files, partitions or statistics of the table that their first child names.
 _ON_STORED = frozenset(
     {
         *("TruncateTable", "AnalyzeTable", "AnalyzeColumn", "ShowPartitions", "RefreshTable"),
@@ -25,19 +25,20 @@ _ON_STORED = frozenset(
 
 
 class ConnectorNames:
-    """Finds the tables with a connector that names in one session mean; the session is the active one."""
+    """Resolves names of connector tables in a session, which must be active."""
 
     def __init__(self, session: SparkSession, source: ConnectorSource) -> None:
         self._session, self._source = session, source
         self._names = Names(session)
 
     def find(self, parts: tuple[str, ...]) -> ConnectorTable | None:
-        """Return the table of a name as it is written, None for anything else."""
+        """Return the connector table with that name as written, or None."""
         return self.named(self._names.qualify(parts, *self._names.current())) if self._source() else None
 
     def named(self, full: tuple[str, ...]) -> ConnectorTable | None:
-        """Return the table of a full name, None for anything else, also for what took the name of a table
-        that is gone.
+        """Return the connector table with that full name, or None.
+
+        None also if the table is gone and its name is used by something else.
         """
         table = table_named(self._source(), full)
         if table is None or full[0] == SPARK_CATALOG:
@@ -45,25 +46,22 @@ class ConnectorNames:
         return table if self._names.view(full) is not None else None
 
     def topic(self, parts: tuple[str, ...]) -> TopicTable | None:
-        """Return the table over a topic of Kafka that a name means as it is written,
-        None for anything else.
-        """
+        """Return the Kafka table with that name as written, or None."""
         if self._is_temporary(parts):
             return topic_table(self._session, parts[0])
         return topic_of(self.find(parts))
 
     def public_name(self, full: tuple[str, ...]) -> tuple[str, ...]:
-        """Return the name that users know of a table that Spark's own catalog has under *full*."""
+        """Return the user-visible name of the table *full* in Spark's own catalog."""
         if full[:2] != (SPARK_CATALOG, STORED_IN):
             return full
         stored = sql_name(full)
         return next((table.parts for table in self._source().values() if table.spark_name == stored), full)
 
     def adapted(self, plan: Any) -> Any:
-        """Return the parsed *plan* of a statement with the names of Spark's own catalog for the tables
-        that it writes or keeps.
+        """Return the parsed *plan* with target tables renamed to their names in Spark's own catalog.
 
-        Raises Unsupported for a change of rows that no connector can do.
+        Raises Unsupported for a change of rows that connectors do not support.
         """
         if not self._source():
             return plan
@@ -107,9 +105,7 @@ class ConnectorNames:
         return plan.withNewChildren(scala_sequence(self._session, [table, *others]))
 
     def _stored(self, node: Any) -> Any:
-        """Return the name of a stored table as Scala's Seq, None if *node* is not the name of one
-        in another catalog.
-        """
+        """Return the name, a Scala Seq, under which Spark's own catalog has the table of *node*, or None."""
         if str(node.productPrefix()) not in {
             "UnresolvedRelation",
             "UnresolvedTable",
@@ -123,13 +119,13 @@ class ConnectorNames:
         if table.query:
             raise Unsupported(
                 f"Table {display_name(table.parts)}: the connector '{table.connector}' "
-                "has no rows of its own, and takes those of a stream, if any; "
+                "stores no rows and cannot be the target of this statement, except of a stream; "
                 "SET 'execution.runtime-mode' = 'streaming' and read a table as a stream."
             )
         if table.topic is not None:
             raise Unsupported(
-                f"Table {display_name(table.parts)}: Kafka keeps its records, and an "
-                "INSERT INTO of its own adds to them; EXPLAIN its query alone."
+                f"Table {display_name(table.parts)}: its records are in Kafka, where only a separate "
+                "INSERT INTO adds to them; EXPLAIN only the query."
             )
         if not table.spark_name:
             return None
@@ -147,7 +143,7 @@ class ConnectorNames:
             verb = kind.removesuffix("Table").removesuffix("From").removesuffix("Into").upper()
             raise Unsupported(
                 f"{verb} of {display_name(table.parts)}: the connector '{table.connector}' only adds rows; "
-                "INSERT INTO it, or keep the rows in a table of Iceberg."
+                "INSERT INTO it, or store the rows in an Iceberg table."
             )
 
     def _is_temporary(self, parts: tuple[str, ...]) -> bool:
@@ -157,7 +153,7 @@ class ConnectorNames:
 
 
 def topic_of(table: ConnectorTable | None) -> TopicTable | None:
-    """Return the topic of *table*, None for any other table."""
+    """Return *table* as a Kafka table, or None if it is not one."""
     if table is None or table.topic is None:
         return None
     return TopicTable(parts=table.parts, topic=table.topic, watermark=table.watermark)

@@ -1,4 +1,4 @@
-"""Creation of the tables with a connector in a new JVM, whose own catalog has none."""
+"""Creation of connector tables in a new JVM, whose in-memory catalog is empty."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from mt_core.spark.driver.spark_driver import SparkDriver
 
 log = logging.getLogger(__name__)
 ConnectorSource = Callable[[], Mapping[str, ConnectorTable]]
-"""Returns the tables by their quoted names. Safe from any thread; raises RegistryError."""
+"""Returns the tables by quoted name. Thread-safe. Raises RegistryError."""
 
 
 def no_connectors() -> Mapping[str, ConnectorTable]:
-    """Return no tables."""
+    """Return an empty mapping."""
     return {}
 
 
 def restore_tables(driver: SparkDriver, session: SparkSession, tables: Iterable[ConnectorTable]) -> None:
-    """Give a new Spark *tables* and the classes that they need; what it cannot have is logged."""
+    """Create *tables* in a new Spark, and load the classes that they need. Failures are logged."""
     tables = tuple(tables)
     if any(table.topic is not None for table in tables):
         try:
@@ -39,9 +39,7 @@ def restore_tables(driver: SparkDriver, session: SparkSession, tables: Iterable[
 
 
 def create_tables(session: SparkSession, tables: Iterable[ConnectorTable]) -> None:
-    """Create *tables* over the files that are there; one that Spark refuses is logged,
-    and does not keep the others away.
-    """
+    """Create *tables* over their existing files. A table that Spark refuses is logged and skipped."""
     tables = tuple(tables)
     if any(table.spark_name for table in tables):
         session.sql(f"CREATE DATABASE IF NOT EXISTS {sql_name((SPARK_CATALOG, STORED_IN))}")
@@ -55,7 +53,7 @@ def create_tables(session: SparkSession, tables: Iterable[ConnectorTable]) -> No
 
 def _create(session: SparkSession, table: ConnectorTable) -> None:
     if table.query:
-        # In another catalog its view is stored.
+        # Other catalogs store the view themselves.
         if table.parts[0] == SPARK_CATALOG:
             session.sql(table.statement)
         return
@@ -63,15 +61,16 @@ def _create(session: SparkSession, table: ConnectorTable) -> None:
         state = state_of(session)
         skip = static_member(session, "org.apache.spark.sql.execution.CommandExecutionMode.SKIP")
         command = state.executePlan(state.sqlParser().parsePlan(table.statement), skip()).analyzed()
-        # Not the command itself: it refuses a folder that has files, and would know no partition of one.
+        # Do not run the command: it refuses a folder with files, and would not detect its partitions.
         state.catalog().createTable(command.table(), True, False)
         if table.has_view and table.parts[0] == SPARK_CATALOG:
             session.sql(table.create_view(replacing=True))
 
 
 def stored_table(session: SparkSession, stored_name: str) -> Any:
-    """Return what Spark's own catalog has of a table with that quoted name, None if there is none;
-    *session* is the active one.
+    """Return the metadata of a table in Spark's own catalog by its quoted name, or None.
+
+    *session* must be active.
     """
     *_, database, table = namespace_of(stored_name)
     of = static_member(session, "org.apache.spark.sql.catalyst.TableIdentifier")

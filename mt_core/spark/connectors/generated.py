@@ -1,6 +1,4 @@
-"""Generated rows: those of `datagen` and `rate` as a stream, and the temporary tables of a session
-whose rows end.
-"""
+"""Generated rows of `datagen` and `rate`: unbounded and bounded streams, and bounded temporary tables."""
 
 from __future__ import annotations
 
@@ -17,15 +15,15 @@ from mt_core.model.connector_table import GeneratedRows, Watermark
 from mt_core.spark.driver.jvm_objects import class_name, scala_items, state_of
 
 LAST_OFFSET = "freshtable.last-offset"
-"""The option of a source whose rows end: the offset at which it has given them all."""
+"""Option of a bounded source: the offset at which it has returned all rows."""
 ENDING_AS_STREAMS = "freshtable.generated-rows.streams"
-"""The setting of a session that is `false` where generated rows that end are read as they stand."""
+"""Session setting; `false`: bounded generated rows are read as a batch, not as a stream."""
 _RATE = "rate"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GeneratedTable:
-    """A temporary table of generated rows that end, by its name as it is written."""
+    """A bounded temporary table of generated rows, with its name as written."""
 
     name: str
     rows: GeneratedRows
@@ -33,20 +31,20 @@ class GeneratedTable:
 
     @property
     def stream_name(self) -> str:
-        """The name that its stream has while a query is analysed."""
-        # No name that a user gives has that many digits.
+        """The name of the view over its stream while a query is analysed."""
+        # The hexadecimal name does not collide with users' names.
         return f"rows_of_{self.name.encode().hex()}"
 
 
-# Spark keeps of a temporary view what it reads as a batch alone.
+# Spark only stores the batch plan of a temporary view.
 _tables: WeakKeyDictionary[SparkSession, dict[str, GeneratedTable]] = WeakKeyDictionary()
 
 
 def generated_stream(session: SparkSession, rows: GeneratedRows, watermark: Watermark | None) -> DataFrame:
-    """Return generated rows as a stream, at their pace."""
+    """Return generated rows as a stream at their rate."""
     reader: Any = session.readStream.format(_RATE).option("rowsPerSecond", rows.rows_per_second)
     if rows.number_of_rows is not None:
-        # The offset of the source is the number of its seconds.
+        # The offset of the rate source counts seconds.
         reader = reader.option(LAST_OFFSET, -(-rows.number_of_rows // rows.rows_per_second))
     counted: DataFrame = reader.load()
     if rows.number_of_rows is not None:
@@ -56,25 +54,23 @@ def generated_stream(session: SparkSession, rows: GeneratedRows, watermark: Wate
 
 
 def note_generated(session: SparkSession, table: GeneratedTable) -> None:
-    """Note that *session* has created *table*."""
+    """Record that *session* has created *table*."""
     _tables.setdefault(session, {})[table.name.lower()] = table
 
 
 def forget_generated(session: SparkSession, name: str) -> None:
-    """Note that the temporary view *name* is something else now."""
+    """Record that the temporary view *name* has been replaced."""
     _tables.get(session, {}).pop(name.lower(), None)
 
 
 def generated_table(session: SparkSession, name: str) -> GeneratedTable | None:
-    """Return the table of generated rows that the temporary view *name* is;
-    None for any other, and where it is no stream.
-    """
+    """Return the temporary table *name* if it has generated rows and is read as a stream, or None."""
     table = _tables.get(session, {}).get(name.lower())
     if table is None or not reads_ending_rows(session):
         return None
     view = state_of(session).catalog().getRawTempView(name)
     plan = view.get().plan() if view.isDefined() else None
-    # It may have been dropped, and another one created by a statement of Spark.
+    # A Spark statement may have dropped the view and created another with its name.
     counts = (
         plan is not None
         and plan.isDefined()
@@ -84,15 +80,13 @@ def generated_table(session: SparkSession, name: str) -> GeneratedTable | None:
 
 
 def reads_ending_rows(session: SparkSession) -> bool:
-    """Return whether generated rows that end are read as a stream."""
+    """Return whether bounded generated rows are read as a stream."""
     return session.conf.get(ENDING_AS_STREAMS, "true") != "false"
 
 
 @contextmanager
 def streamed_rows(session: SparkSession, tables: Iterable[GeneratedTable]) -> Iterator[None]:
-    """Give *session* temporary views over the streams of *tables* for as long as the block
-    analyses a query.
-    """
+    """Create temporary views over the streams of *tables* for the duration of the block."""
     names = []
     try:
         for table in tables:

@@ -1,4 +1,4 @@
-"""Key changes: what a batch makes of a table with a key, one row for each key whose row it changes."""
+"""Key changes: the net change of a batch to a table with a key, one row for each changed key."""
 
 from __future__ import annotations
 
@@ -22,9 +22,7 @@ _ARRIVAL, _COPIES, _LAST, _ROW = "__arrival", "__copies", "__last", "__row"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyChanges:
-    """The rows that keys have after a batch, and the keys that have none any more,
-    with their kind in ROW_KIND: +I or -D.
-    """
+    """The current rows of changed keys after a batch, and the deleted keys; ROW_KIND is +I or -D."""
 
     keys: tuple[str, ...]
     changes: Computed
@@ -34,36 +32,36 @@ class KeyChanges:
         return self.changes.count()
 
     def rows(self) -> Computed:
-        """Return the rows that keys have."""
+        """Return the rows to upsert."""
         return self._of(RowKind.INSERT, [name for name in self.changes.columns if name != ROW_KIND])
 
     def deleted(self) -> Computed:
-        """Return the keys that have no row."""
+        """Return the deleted keys."""
         return self._of(RowKind.DELETE, self.keys)
 
     def all_keys(self) -> Computed:
-        """Return the keys that change."""
+        """Return all changed keys."""
         return self.changes.select(self.keys)
 
     def _of(self, kind: RowKind, columns: Sequence[str]) -> Computed:
         rows = self.changes.rows
         if rows is None:
-            chosen = Computed.many(self.changes.frame.where(col(ROW_KIND) == kind.code))
+            of_kind = Computed.many(self.changes.frame.where(col(ROW_KIND) == kind.code))
         else:
-            chosen = self.changes.others(rows.filter(compute.equal(rows[ROW_KIND], kind.code)))
-        return chosen.select(columns)
+            of_kind = self.changes.others(rows.filter(compute.equal(rows[ROW_KIND], kind.code)))
+        return of_kind.select(columns)
 
 
 @contextmanager
 def computed_changes(rows: DataFrame, keys: Sequence[str], table: str) -> Iterator[KeyChanges | None]:
-    """Give `key_changes` of a batch, with its rows computed once; None if it has no rows."""
+    """Yield the computed `key_changes` of a batch, or None if it is empty."""
     rows = rows.persist()
     try:
         count = rows.count()
         if not count:
             yield None
             return
-        # In one part, rows need not be exchanged to be grouped.
+        # A single partition can be grouped without an exchange.
         changes = kept(key_changes(rows.coalesce(1) if count <= MOST_LOCAL else rows, keys, table))
         yield KeyChanges(keys=tuple(keys), changes=changes)
     finally:
@@ -71,11 +69,10 @@ def computed_changes(rows: DataFrame, keys: Sequence[str], table: str) -> Iterat
 
 
 def key_changes(rows: DataFrame, keys: Sequence[str], table: str) -> DataFrame:
-    """Return for each of the keys that *rows* change the row that it has after them, with its kind:
-    +I, or -D if it has none.
+    """Return one row for each key that *rows* change: its last row with kind +I, or -D if it is deleted.
 
-    Rows that come and go as often as each other change nothing. Of several that a key gets,
-    the one that was read last stays. A NULL in a key is an error that names *table*.
+    Rows that are inserted and deleted equally often cancel out. If a key has several rows, the one that was
+    read last wins. A NULL in a key raises an error that names *table*.
     """
     columns = [name for name in rows.columns if name != ROW_KIND]
     checked = [_not_null(name, table) if name in keys else col(quote(name)) for name in columns]
@@ -91,12 +88,12 @@ def key_changes(rows: DataFrame, keys: Sequence[str], table: str) -> DataFrame:
     else:
         numbered = numbered.withColumnRenamed(_ARRIVAL, _LAST)
     last = max_by(struct(*map(quote, columns)), when(col(_COPIES) > 0, col(_LAST))).alias(_ROW)
-    found = numbered.groupBy(*map(quote, keys)).agg(last)
+    last_rows = numbered.groupBy(*map(quote, keys)).agg(last)
     kind = when(col(_ROW).isNull(), RowKind.DELETE.code).otherwise(RowKind.INSERT.code).cast("tinyint")
     values = (
         col(quote(name)) if name in keys else col(f"{_ROW}.{quote(name)}").alias(name) for name in columns
     )
-    return found.select(*values, kind.alias(ROW_KIND))
+    return last_rows.select(*values, kind.alias(ROW_KIND))
 
 
 def _not_null(key: str, table: str) -> Column:

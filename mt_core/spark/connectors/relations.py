@@ -1,4 +1,4 @@
-"""Tables with a connector as sources of a stream: the relation that reads each as one."""
+"""SQL relations that read connector tables as streams."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ _GLOBAL = "global_temp"
 
 
 def stream_of(session: SparkSession, table: ConnectorTable) -> str | None:
-    """Return a relation in brackets that reads *table* as a stream, with its watermark;
-    None if it is read as it stands.
+    """Return a parenthesized relation that reads *table* as a stream with its watermark.
+
+    None if the table is read as a batch.
     """
     rows = table.unbounded or (table.bounded if reads_ending_rows(session) else None)
     if rows is not None:
@@ -32,9 +33,7 @@ def stream_of(session: SparkSession, table: ConnectorTable) -> str | None:
 
 
 def _generated(session: SparkSession, table: ConnectorTable, rows: GeneratedRows) -> str:
-    """Create the view with the rows, for all sessions of this Spark:
-    a stream in each of them has rows of its own.
-    """
+    """Create a global temporary view of generated rows; each stream over it generates its own."""
     view = f"rows_of_{'_'.join(part.encode().hex() for part in table.parts)}"
     generated_stream(session, rows, table.watermark).createOrReplaceGlobalTempView(view)
     return f"(SELECT * FROM {_GLOBAL}.{view})"

@@ -1,4 +1,4 @@
-"""Sinks that know nothing of batches, and get each at least once: one that is repeated is written again."""
+"""Base of sinks that do not record batches: a repeated batch is written again (at least once)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mt_core.spark.connectors.sink import PUBLISHED, Check, Sink, SinkAttempt
 
 
 class RepeatingSink(Sink):
-    """One attempt of one job on a table of a connector that stores no batch with its rows."""
+    """The sink of one attempt of a job whose table does not record batches."""
 
     keeps_batch = False
 
@@ -20,19 +20,19 @@ class RepeatingSink(Sink):
 
     @abstractmethod
     def write(self, rows: DataFrame, batch: int) -> int:
-        """Write *rows*, and return how many."""
+        """Write *rows*, and return the row count."""
 
     def open(self) -> None:
-        """Nothing has to be taken over."""
+        """Do nothing: there is no state to take over."""
 
     def close(self) -> None:
-        """Nothing is kept from being written."""
+        """Do nothing: the table cannot fence writers."""
 
     def forget(self) -> None:
-        """Nothing is stored."""
+        """Do nothing: the table has no state of the job."""
 
     def last_batch(self) -> int | None:
-        """Return None: the table does not say what it has."""
+        """Return None: the table does not record batches."""
         return None
 
     def publish(self, rows: DataFrame, batch: int, check: Check) -> int:

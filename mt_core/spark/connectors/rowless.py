@@ -1,6 +1,4 @@
-"""Tables that store no rows as sinks of a stream: those of print, whose rows are in the gateway's log,
-and of blackhole.
-"""
+"""The sinks `print`, which writes rows to the gateway's log, and `blackhole`, which discards them."""
 
 from __future__ import annotations
 
@@ -20,14 +18,14 @@ log = logging.getLogger(__name__)
 
 
 class PrintSink(RepeatingSink):
-    """One attempt of one job on a table of print."""
+    """The sink of one attempt of a job that writes a `print` table."""
 
     guarantee = "at least once: a batch that fails in the middle is printed again"
     in_spark = False
     takes_changes = True
 
     def write(self, rows: DataFrame, batch: int) -> int:
-        """Write the first rows of a batch to the gateway's log; return how many rows it has."""
+        """Log the first rows of a batch, and return its row count."""
         rows = shaped(rows, sql_name(self._target.table))
         name, facts = display_name(self._target.table), {"action": "printed", "job_id": self._attempt.job_id}
         printed = rows.limit(MOST_PRINTED).collect()
@@ -44,7 +42,7 @@ class PrintSink(RepeatingSink):
 
 
 class BlackholeSink(RepeatingSink):
-    """One attempt of one job on a table of blackhole."""
+    """The sink of one attempt of a job that writes a `blackhole` table."""
 
     guarantee = "nowhere: rows are counted, and dropped"
     in_spark = False

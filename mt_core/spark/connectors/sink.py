@@ -1,4 +1,4 @@
-"""Sinks of a stream: what an attempt needs of a table that it writes, of whatever kind."""
+"""The interface of stream sinks."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from mt_core.spark.connectors.connector_tables import ConnectorSource
 
 PUBLISHED = "published"
 Check = Callable[[str], object]
-"""Receives the step of a batch that is next, and raises what is to prevent it: write, publish; published."""
+"""Called before the steps `write` and `publish` of a batch, which it may prevent by raising, and after it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinkAttempt:
-    """The attempt of a job that writes; the one with the greatest `number` is the last."""
+    """An attempt of a job. The attempt with the highest `number` is the current one."""
 
     job_id: str
     number: int
@@ -34,51 +34,48 @@ class SinkAttempt:
 
 
 class Sink(ABC):
-    """One table in one attempt of a job."""
+    """The target table of one attempt of a job."""
 
     guarantee: ClassVar[str]
-    """How the rows of a stream arrive, as EXPLAIN says it."""
+    """The delivery guarantee, as shown by EXPLAIN."""
     keeps_batch: ClassVar[bool] = True
-    """Whether the table itself says which batch of a job it has."""
+    """Whether the table records the last batch of a job."""
     takes_changes: ClassVar[bool] = False
-    """Whether rows may have a kind; a table of Iceberg takes them if it has a key."""
+    """Whether the sink accepts changelog rows. Iceberg tables do if they have a key."""
     in_spark: ClassVar[bool] = True
-    """Whether Spark can INSERT INTO the table itself, and checks the columns for it."""
+    """Whether Spark itself can INSERT INTO the table and checks the columns."""
 
     batch: int | None = None
-    """The last batch of the job that the table has, as this attempt knows it since it opened the table;
-    None before the first.
-    """
+    """The last published batch, as known to this attempt; None before the first."""
 
     @abstractmethod
     def open(self) -> None:
         """Take the table over from earlier attempts.
 
-        Raises CommitConflict if a later one has, StreamBroken if it is gone.
+        Raises CommitConflict if a later attempt has taken it over, and StreamBroken if it was dropped.
         """
 
     @abstractmethod
     def close(self) -> None:
-        """Let no attempt publish any more, as far as the table can prevent it; harmless if it is gone."""
+        """Prevent further publishes by any attempt, if the table can. Does nothing if it was dropped."""
 
     @abstractmethod
     def forget(self) -> None:
-        """Remove all that the table says of the job; harmless if it says nothing, or is gone."""
+        """Delete the job's state from the table, if there is any. Does nothing if it was dropped."""
 
     @abstractmethod
     def last_batch(self) -> int | None:
-        """Return the last batch of the job that the table says it has, None before the first."""
+        """Return the last batch of the job that the table has recorded, or None."""
 
     @abstractmethod
     def publish(self, rows: DataFrame, batch: int, check: Check) -> int:
-        """Write a batch, as the guarantee says, and return how many rows that were."""
+        """Write a batch with the sink's guarantee, and return the row count."""
 
 
 def shaped(rows: DataFrame, table: str) -> DataFrame:
-    """Return *rows* with NULL in the columns of *table* that they do not have;
-    raises EngineError for one that it has not.
+    """Return *rows* with NULL for the columns of *table* that they lack, and with their row kind.
 
-    The kind of each row is no column of the table, and stays.
+    Raises EngineError for a column that the table lacks.
     """
     present = {name.lower() for name in rows.columns}
     fields = rows.sparkSession.table(table).schema.fields
@@ -86,7 +83,7 @@ def shaped(rows: DataFrame, table: str) -> DataFrame:
     gone = [name for name in rows.columns if name.lower() not in known]
     if gone:
         raise EngineError(
-            f"{table} has no column {', '.join(map(quote, gone))} any more, which the job writes; "
+            f"Column {', '.join(map(quote, gone))} of {table}, which the job writes, was dropped or renamed; "
             "add or rename it again, or STOP the job and run its INSERT again."
         )
     missing = [field for field in fields if field.name.lower() not in present]
@@ -94,9 +91,7 @@ def shaped(rows: DataFrame, table: str) -> DataFrame:
 
 
 def stored(rows: DataFrame, table: str) -> DataFrame:
-    """Return *rows* with the columns of *table*, in its order and of its types,
-    and their kind if they have one, the last.
-    """
+    """Return *rows* with the columns of *table*, in its order and types, followed by any row kind."""
     rows = shaped(rows, table)
     columns = [
         col(quote(field.name)).cast(field.dataType).alias(field.name)

@@ -1,4 +1,4 @@
-"""Streams that no restart can continue: their error, and the way out of it."""
+"""Errors of streams that a restart cannot fix, with the way out."""
 
 from __future__ import annotations
 
@@ -9,24 +9,22 @@ NEW_JOB = "Run the INSERT again: its new job begins with the rows that the table
 
 
 class StreamBroken(EngineError):
-    """A stream that no restart can continue."""
+    """A restart cannot continue the stream."""
 
     internal = True
 
 
 class StreamFilesMissing(EngineError):
-    """A stream that goes on once a file that it needs is back: nothing is wrong with it,
-    and it discards nothing.
-    """
+    """A file that the stream needs is missing. The stream continues, without loss, once it is restored."""
 
     internal = True
 
     @classmethod
     def of(cls, definition: StreamDefinition, missing: str) -> StreamFilesMissing:
-        """Return the error of a job that waits for what the sentence *missing* names, with the way out."""
+        """Return the error with the sentence *missing* and the way out."""
         if definition.keeps is not None:
             return cls(f"{missing} Put it back, and RESUME the table.")
         return cls(
-            f"{missing} The job goes on once it is back; STOP JOB ends the job, "
-            "and leaves the rows that it has written."
+            f"{missing} The job continues once it is back; STOP JOB ends the job "
+            "and keeps the rows that it has written."
         )

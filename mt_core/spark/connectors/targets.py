@@ -1,4 +1,4 @@
-"""Targets of a stream that have a connector: the temporary ones that the statements of its session create."""
+"""Temporary connector tables as targets of streams."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ from mt_core.sql.parser import ReadStatement
 
 
 def temporary_tables(temporary: Iterable[str]) -> dict[str, CreateConnectorTable]:
-    """Return the tables with a connector that the statements *temporary* create,
-    by their names in lower case.
-    """
+    """Return the connector tables that the statements *temporary* create, by lower-case name."""
     facts = (ReadStatement(text).fact for text in temporary)
     return {fact.name[-1].lower(): fact for fact in facts if isinstance(fact, CreateConnectorTable)}

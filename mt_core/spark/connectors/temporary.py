@@ -1,4 +1,4 @@
-"""Temporary tables and views of one Spark session, also those whose rows are without end."""
+"""Creation of temporary tables, views and functions in a Spark session, including unbounded tables."""
 
 from __future__ import annotations
 
@@ -24,8 +24,9 @@ from mt_core.sql.parser import ReadStatement
 
 
 def create_temporary(driver: SparkDriver, session: SparkSession, text: str) -> None:
-    """Create what *text*, a statement as its user wrote it, creates in *session*;
-    raises Spark's own errors, and MtError.
+    """Run the CREATE statement *text*, as written by a user, in *session*.
+
+    Raises MtError and Spark's own errors.
     """
     read = ReadStatement(text)
     match read.fact:
@@ -42,9 +43,7 @@ def create_temporary(driver: SparkDriver, session: SparkSession, text: str) -> N
 
 
 def create_unbounded(driver: SparkDriver, session: SparkSession, table: CreateConnectorTable) -> None:
-    """Create a temporary view that a stream reads, over Kafka or of generated rows;
-    raises Spark's own errors.
-    """
+    """Create a temporary table over Kafka or of generated rows. Raises Spark's own errors."""
     if table.kafka is not None:
         load_kafka(driver, session)
         create_topic(session, table, table.kafka)
@@ -57,7 +56,7 @@ def create_unbounded(driver: SparkDriver, session: SparkSession, table: CreateCo
     elif table.bounded is not None:
         frame = session.sql(table.rows)
     else:
-        raise Unsupported(f"Table {name} has rows of its own.")
+        raise Unsupported(f"Table {name} stores rows and cannot be created as a stream.")
     if table.or_replace:
         frame.createOrReplaceTempView(quote(name))
     else:

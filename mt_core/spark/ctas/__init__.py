@@ -1,1 +1,1 @@
-"""Tables that a query creates."""
+"""CREATE TABLE … AS and REPLACE TABLE … AS."""

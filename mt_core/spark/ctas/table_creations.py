@@ -1,5 +1,13 @@
-"""Tables of queries: CREATE and REPLACE TABLE … AS, which readers see as a whole,
-and of which a failure leaves nothing.
+"""CREATE and REPLACE TABLE … AS, which publish a complete table or leave nothing behind.
+
+A killed statement leaves files that no table references. To remove exactly these, the statement is reserved
+before it runs: the reservation, which the caller stores, has the folder that the table will use. Where the
+catalog allows it (`_FREE_FOLDERS`), the folder has the job's id in its name, so no other statement can share
+it. After a failure any process can settle the reservation: if a table has the folder, now or in its history
+or under a new name, the job has published and its files stay; otherwise they are deleted. Folders that
+contain other files are never reserved. How much of this a catalog permits differs, and is described by the
+levels of FLIP-218 (`Atomicity`): Iceberg tables are atomic, file tables are only cleaned up, and other tables
+have no guarantee.
 """
 
 from __future__ import annotations
@@ -31,44 +39,43 @@ from mt_core.spark.queries.views import Names
 
 _CREATES, _REPLACES = "CreateTableAsSelect", "ReplaceTableAsSelect"
 _ICEBERG_PLUGIN = "org.apache.iceberg.spark.SparkCatalog"
-# The catalogs of Iceberg that let a table have a folder of any name; a folder is the table itself to hadoop.
+# Iceberg catalogs that allow any folder for a table. In a hadoop catalog the folder determines the table.
 _FREE_FOLDERS = frozenset({"jdbc", "hive", "glue", "nessie"})
-# The server of such a catalog chooses the folders of tables, and what reads them:
-# `warehouse` may be a name that only it knows.
+# The server of a REST catalog chooses the folders and FileIO of tables; `warehouse` may be a logical name.
 _REST, _REST_CATALOG = "rest", "org.apache.iceberg.rest.RESTCatalog"
 _FILES = frozenset({"parquet", "orc", "csv", "json", "text", "avro"})
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.-]")
-# The levels are those of FLIP-218.
+# Levels as in FLIP-218.
 _SEEN = {
     Atomicity.ATOMIC: (
         "level 3, atomic: readers see the whole table, and until the last step what was there before; "
         "a failure leaves nothing"
     ),
     Atomicity.CLEANED_UP: (
-        "level 2, cleaned up: the table appears when it is whole, and its files are deleted after a "
-        "failure; who reads its folder can see some of them before"
+        "level 2, cleaned up: the table appears when it is complete, and its files are deleted after a "
+        "failure; readers of its folder can see some files before"
     ),
     Atomicity.NONE: "level 1, none: rows are visible as they are written, and stay after a failure",
 }
 _SEEN_IN_DATABASE = (
-    "level 2, cleaned up: the table is there at once and grows; "
+    "level 2, cleaned up: the table appears at once and grows; "
     "Spark drops it after a failure, unless Spark itself was lost"
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """What a table says from its first commit on: its properties, and the summary of its snapshot."""
+    """Properties of a new table and the summary of its first snapshot, set by its first commit."""
 
     properties: Mapping[str, str]
     summary: Mapping[str, str]
 
 
 def reserve(session: SparkSession, shared: SparkSession, text: str, job_id: str) -> Reservation | None:
-    """Return what *text* may leave behind; None for another statement, and one that finds its table there.
+    """Return the reservation for *text*, or None if it creates no table or the table already exists.
 
-    *shared* has the catalogs of all sessions: any process can remove what is in them.
-    Raises TableNotFound for the REPLACE of a table that does not exist.
+    *shared* is a session with the catalogs of all sessions; only tables in them can be settled by any
+    process. Raises TableNotFound for the REPLACE of a table that does not exist.
     """
     creation = creation_of(session, text)
     if creation is None or not Names(shared).is_catalog(creation.parts[0]):
@@ -88,26 +95,23 @@ def reserve(session: SparkSession, shared: SparkSession, text: str, job_id: str)
     if folder is None:
         return reservation
     if creation.has_file_io:
-        # A store without folders does not tell whose files begin with a path.
+        # In a store without folders, files under a shared path may belong to others.
         return replace(reservation, folder=folder if folder.endswith(job_id) else None)
     if files.names(folder):
-        # Files of others: Spark refuses such a folder, or writes beside them.
+        # Never clean up other files: Spark refuses such a folder or writes next to them.
         return reservation
     return replace(reservation, folder=folder, made=files.missing_above(folder), emptied=files.exists(folder))
 
 
 def settle(session: SparkSession, reservation: Reservation) -> bool:
-    """Return whether the job has published its table; remove all that it left if it has not.
-
-    May be repeated.
-    """
+    """Return whether the job has published its table; if not, delete its files. Idempotent."""
     folder, catalog = reservation.folder, reservation.table[0]
     if folder is None:
         return False
     catalog_files, files = CatalogFiles(session, catalog), Files(session)
     if any(catalog_files.is_same(each, folder) for each in _folders(session, reservation.table)):
         return True
-    # Iceberg's metadata is the last file that a job writes.
+    # Iceberg writes the metadata file last, so without it the table was not published.
     if catalog_files.has_files(f"{folder}/metadata") and _is_renamed(session, catalog, catalog_files, folder):
         return True
     if reservation.emptied:
@@ -122,7 +126,7 @@ def settle(session: SparkSession, reservation: Reservation) -> bool:
 
 
 def placed(session: SparkSession, plan: Any, reservation: Reservation) -> Any:
-    """Return *plan* with the job's own folder as the place of the table."""
+    """Return *plan* with the job's own folder as the table's location, if one is reserved."""
     folder = reservation.folder
     if folder is None or not folder.endswith(reservation.job_id):
         return plan
@@ -130,10 +134,9 @@ def placed(session: SparkSession, plan: Any, reservation: Reservation) -> Any:
 
 
 def filled(session: SparkSession, text: str, reservation: Reservation, rows: DataFrame, facts: Facts) -> None:
-    """Create the table that *text* creates of *rows*, in one commit with *facts*,
-    in place of those of its query.
+    """Create the table of *text*, with *rows* instead of those of its query, in one commit with *facts*.
 
-    *session* is that of the rows, whose current namespace does not count.
+    *session* is that of *rows*. Its current namespace does not matter.
     """
     state = state_of(session)
     plan = state.sqlParser().parsePlan(text)
@@ -161,7 +164,7 @@ def _fields(product: Any) -> list[Any]:
 
 
 def _changed(plan: Any, *, name: Any = None, query: Any = None, spec: Any = None, options: Any = None) -> Any:
-    """Return the plan of a table of a query with other parts in place of its own."""
+    """Return a copy of a CREATE or REPLACE TABLE … AS plan with some parts replaced."""
     replaces = str(plan.productPrefix()) == _REPLACES
     return plan.copy(
         plan.name() if name is None else name,
@@ -175,15 +178,13 @@ def _changed(plan: Any, *, name: Any = None, query: Any = None, spec: Any = None
 
 
 def explained(session: SparkSession, text: str) -> str:
-    """Return a section for EXPLAIN about what readers see of the table that *text* creates;
-    empty for another statement.
-    """
+    """Return the EXPLAIN section about the atomicity of *text*, or "" if it does not create a table."""
     creation = creation_of(session, text)
     return "" if creation is None else f"\n== Table of a Query ==\n{creation.seen}\n"
 
 
 def creation_of(session: SparkSession, text: str) -> Creation | None:
-    """Return the table of a query that *text* creates, None for another statement; nothing runs."""
+    """Return the table creation in *text*, or None for another statement. Does not run it."""
     plan = state_of(session).sqlParser().parsePlan(text)
     if str(plan.productPrefix()) not in (_CREATES, _REPLACES):
         return None
@@ -198,7 +199,7 @@ def creation_of(session: SparkSession, text: str) -> Creation | None:
 
 @dataclass(frozen=True)
 class Creation:
-    """A table of a query: the parsed statement and the table's full name."""
+    """A parsed CREATE or REPLACE TABLE … AS, with the table's full name."""
 
     session: SparkSession
     plan: Any
@@ -225,12 +226,12 @@ class Creation:
 
     @property
     def seen(self) -> str:
-        """What readers see of the table, with its level of FLIP-218, in words."""
+        """A description of what readers see, with the FLIP-218 level."""
         in_database = not (self._is_iceberg or self._is_files) and self.atomicity is Atomicity.CLEANED_UP
         return _SEEN_IN_DATABASE if in_database else _SEEN[self.atomicity]
 
     def folder(self, job_id: str) -> str | None:
-        """Return the folder of the table; None where a catalog chooses it when the table is published."""
+        """Return the folder of the table, or None if the catalog chooses it."""
         written = self._written_location
         if self._is_iceberg and self._is_served:
             return None
@@ -284,13 +285,13 @@ class Creation:
 
     @property
     def _written_location(self) -> str | None:
-        """The folder that the statement names."""
+        """The LOCATION in the statement."""
         location = self.plan.tableSpec().location()
         return str(location.get()) if location.isDefined() else None
 
 
 def _folders(session: SparkSession, table: tuple[str, ...]) -> Iterator[str]:
-    """Yield the folder of a table, and those that it had before; nothing if there is no such table."""
+    """Yield the current and previous folders of a table, or nothing if it does not exist."""
     plugin, identifier = _plugin(session, table[0]), spark_identifier(session, table[1:])
     plugin.invalidateTable(identifier)
     if not plugin.tableExists(identifier):
@@ -300,15 +301,13 @@ def _folders(session: SparkSession, table: tuple[str, ...]) -> Iterator[str]:
     if location is not None:
         yield str(location)
     if str(plugin.getClass().getName()) == _ICEBERG_PLUGIN:
-        # Another job may have replaced the table since, which keeps its snapshots, and so their files.
+        # Another job may have replaced the table since; its earlier snapshots still reference the files.
         for file in java_items(loaded.table().operations().current().previousFiles()):
             yield str(file.file()).rpartition("/metadata/")[0]
 
 
 def _is_renamed(session: SparkSession, catalog: str, files: CatalogFiles, folder: str) -> bool:
-    """Return whether any table of the catalog has *folder*:
-    it may have been renamed since its job published it.
-    """
+    """Return whether any table of the catalog has *folder*, because the published table was renamed."""
     plugin = _plugin(session, catalog)
     namespaces = [*plugin.listNamespaces()]
     for namespace in namespaces:

@@ -1,3 +1,1 @@
-"""Incremental maintenance on Spark: shapes of queries, changes of their sources,
-and the rows that apply them.
-"""
+"""Incremental maintenance on Spark: query shapes, source changes, and the rows that apply them."""

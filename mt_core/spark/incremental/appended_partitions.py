@@ -1,6 +1,4 @@
-"""Appended partitions: the values that the manifests of a source name for the files appended to it,
-without a job.
-"""
+"""Partition values of appended files, read from the source's manifests without a Spark job."""
 
 from __future__ import annotations
 
@@ -14,7 +12,7 @@ from mt_core.spark.driver.jvm_objects import java_class, java_items
 from mt_core.spark.iceberg.scan_tasks import planned_tasks
 from mt_core.spark.incremental.file_difference import MOST_FILES
 
-# Types whose values Spark writes as Python does.
+# Types that Spark and Python convert to the same text.
 _TYPES = frozenset({"string", "int", "long", "date"})
 _EPOCH = date(1970, 1, 1)
 
@@ -22,9 +20,9 @@ _EPOCH = date(1970, 1, 1)
 def appended_values(
     session: SparkSession, table: Any, old: str, new: str, columns: Sequence[str]
 ) -> frozenset[tuple[str | None, ...]] | None:
-    """Return the values, as texts, that rows appended after snapshot *old* up to *new* have in *columns*.
+    """Return the distinct values of *columns*, as text, in rows appended after snapshot *old* up to *new*.
 
-    None unless every appended file is in an identity partition by each of them.
+    None unless every appended file is identity-partitioned by all *columns*.
     """
     schema = table.schema()
     fields = [
@@ -37,7 +35,7 @@ def appended_values(
     if len(files) > MOST_FILES:
         return None
     whole, places = java_class(session, "java.lang.Object"), dict[int, list[int | None]]()
-    found = set()
+    distinct = set()
     for file in files:
         number = int(file.specId())
         if number not in places:
@@ -46,12 +44,14 @@ def appended_values(
         if None in places[number]:
             return None
         values = [file.partition().get(place, whole) for place in places[number]]
-        found.add(tuple(_text(value, str(field.type())) for value, field in zip(values, fields, strict=True)))
-    return frozenset(found)
+        distinct.add(
+            tuple(_text(value, str(field.type())) for value, field in zip(values, fields, strict=True))
+        )
+    return frozenset(distinct)
 
 
 def _place(spec: Sequence[Any], column: int) -> int | None:
-    """Return where a partition has the values of a column, None if it has none of them, or others."""
+    """Return the column's position in the partition tuple, or None without an identity partition field."""
     for place, field in enumerate(spec):
         if int(field.sourceId()) == column and field.transform().isIdentity():
             return place

@@ -1,6 +1,4 @@
-"""Changed groups: the groups of a query that a change of its sources touches,
-with the change of their aggregates.
-"""
+"""Changed groups: the groups of a query that a source change affects, with their aggregate deltas."""
 
 from __future__ import annotations
 
@@ -19,10 +17,11 @@ from mt_core.tables.engine import Maintenance
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangedGroups:
-    """Groups with the change of their aggregates, in `columns`:
-    `every` one, and those whose aggregates are in doubt.
+    """Changed groups with their aggregate deltas, in `columns`.
 
-    `doubt` is the column of `every` that says so; None, as is `doubtful`, where none can be.
+    A group is doubtful if its aggregates must be recomputed from the sources. `every` has all changed
+    groups; its boolean column `doubt` marks the doubtful ones, which `doubtful` repeats. Both are None if
+    only rows were added.
     """
 
     columns: Sequence[str]
@@ -34,7 +33,7 @@ class ChangedGroups:
     def of(
         cls, session: SparkSession, texts: DeltaTexts, maintenance: Maintenance, small: SmallChange | None
     ) -> ChangedGroups:
-        """Return the groups of the query; raises TooManyKeys if more are in doubt than are computed."""
+        """Return the changed groups; raises TooManyKeys if too many of them are doubtful."""
         strategy, names = maintenance.strategy, [column.name for column in maintenance.changes.columns]
         if not texts.images:
             given = ", ".join(map(quote, names))
@@ -55,8 +54,9 @@ class ChangedGroups:
         return cls(columns=names, every=every, doubt=doubt, doubtful=doubtful)
 
     def certain(self, every: str) -> str:
-        """Return those that are not in doubt, in brackets, of *every*, a relation in SQL
-        with the rows of `every`.
+        """Return a parenthesized subquery for the groups without doubt.
+
+        *every* is a SQL relation with the rows of `every`.
         """
         given = ", ".join(map(quote, self.columns))
         where = "" if self.doubt is None else f" WHERE NOT {quote(self.doubt)}"

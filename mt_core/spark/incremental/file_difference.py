@@ -1,4 +1,4 @@
-"""The difference of two snapshots of a table by their files: what a change of rows touched, without a job."""
+"""File-level difference between two snapshots of a table, computed without a Spark job."""
 
 from __future__ import annotations
 
@@ -15,14 +15,12 @@ from mt_core.spark.incremental.known_changes import Known
 from mt_core.spark.queries.lineage import Shape, shape_of
 
 MOST_FILES = 1000
-"""Files of a snapshot up to which two of them are compared."""
+"""Snapshots with more files are not compared."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScannedDelete:
-    """A delete file, or the part of one at `offset`, with the number of rows that it has;
-    it may be by `equality`.
-    """
+    """A position or `equality` delete file, or the deletion vector at `offset` in a file."""
 
     location: str
     offset: int | None
@@ -32,9 +30,7 @@ class ScannedDelete:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScannedFile:
-    """A data file of a snapshot with the delete files that apply to it, and the place of the task
-    that reads both.
-    """
+    """A data file of a snapshot with its delete files; `place` is the index of its scan task."""
 
     place: int
     size: int
@@ -44,7 +40,7 @@ class ScannedFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScannedFiles:
-    """The files of a snapshot by their location, and Iceberg's tasks that read them, a list of the JVM."""
+    """The data files of a snapshot by location, and Iceberg's scan tasks for them (a JVM list)."""
 
     tasks: Any
     files: Mapping[str, ScannedFile]
@@ -52,10 +48,10 @@ class ScannedFiles:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileDifference:
-    """The files that one snapshot has and another has not, or has with other deletes.
+    """The files that only one of two snapshots has, or that have different deletes in each.
 
-    `old` and `new` are the tasks that read them, lists of the JVM; `extent` is that of both. `rows` is the
-    number of rows that can differ; None if files were rewritten, which also have rows that stay.
+    `old` and `new` are JVM lists of the scan tasks for these files; `extent` covers both. `rows` is the
+    maximum number of rows that differ, or None after a rewrite, which also copies unchanged rows.
     """
 
     old: Any
@@ -64,19 +60,19 @@ class FileDifference:
     rows: int | None
 
 
-# A run asks for a difference when it decides, and again when it writes;
-# then runs of other tables that read the same source do.
+# A run needs a difference twice, to choose its strategy and to write;
+# runs of other tables over the same source need it too.
 _differences: Known[FileDifference] = Known(16)
-# The next change of a source begins at the version at which the last one ended.
+# The new version of one change is the old version of the next.
 _listings: Known[ScannedFiles] = Known(8)
 
 
 def files_between(session: SparkSession, table: Any, old: str, new: str) -> FileDifference | str:
-    """Return the difference of two live snapshots of *table*, or why there is none."""
+    """Return the difference between two live snapshots of *table*, or the reason why it is not computed."""
     shape = shape_of(table)
-    found = _differences.of(session, shape, old, new)
-    if found is not None:
-        return found
+    cached = _differences.of(session, shape, old, new)
+    if cached is not None:
+        return cached
     before, after = (_files_of(session, table, shape, snapshot) for snapshot in (old, new))
     if before is None or after is None:
         return f"it has more than {MOST_FILES} files"
@@ -99,7 +95,7 @@ def _between(session: SparkSession, before: ScannedFiles, after: ScannedFiles) -
 
 
 def _others(files: Mapping[str, ScannedFile], than: Mapping[str, ScannedFile]) -> dict[str, ScannedFile]:
-    """Return those of *files* that are not the same in others."""
+    """Return the files that *than* lacks or has with different deletes."""
     return {
         name: each for name, each in files.items() if name not in than or than[name].deletes != each.deletes
     }
@@ -111,7 +107,7 @@ def _tasks(session: SparkSession, listing: ScannedFiles, files: Mapping[str, Sca
 
 
 def _files_of(session: SparkSession, table: Any, shape: Shape, snapshot: str) -> ScannedFiles | None:
-    """Return the files of a snapshot; None if there are too many."""
+    """Return the files of a snapshot, or None if it has more than `MOST_FILES`."""
     files = _listings.of(session, shape, snapshot)
     if files is None:
         files = _listed(session, table, snapshot)
@@ -143,7 +139,7 @@ def _listed(session: SparkSession, table: Any, snapshot: str) -> ScannedFiles | 
 
 
 def _rows(gone: Mapping[str, ScannedFile], come: Mapping[str, ScannedFile]) -> int | None:
-    """Return how many rows two sets of files can differ by; None if that cannot be said."""
+    """Return the maximum number of rows that differ, or None if the file counts do not bound it."""
     rewritten = gone.keys() - come.keys(), come.keys() - gone.keys()
     if all(rewritten):
         return None

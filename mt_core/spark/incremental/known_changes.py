@@ -1,6 +1,4 @@
-"""Known changes: what was found of versions of tables, for the next query that reads the same ones;
-a version never changes.
-"""
+"""A cache of facts about table snapshots, which are immutable: an entry never becomes invalid."""
 
 from __future__ import annotations
 
@@ -16,31 +14,28 @@ T = TypeVar("T")
 
 
 class Known(Generic[T]):
-    """What was found of tables at some snapshots, of the last *most* ones that were asked for.
-
-    Thread-safe.
-    """
+    """LRU cache of up to *most* facts about table snapshots. Thread-safe."""
 
     def __init__(self, most: int) -> None:
         self._most, self._lock = most, Lock()
-        # Beside each, the JVM in which its objects are.
-        self._found: OrderedDict[tuple[Shape, tuple[str, ...]], tuple[Any, T]] = OrderedDict()
+        # Each entry records its JVM: its Java objects are invalid in any other.
+        self._facts: OrderedDict[tuple[Shape, tuple[str, ...]], tuple[Any, T]] = OrderedDict()
 
     def of(self, session: SparkSession, table: Shape, *snapshots: str) -> T | None:
-        """Return what was kept of *table*, with the columns that it has, at *snapshots*."""
+        """Return the fact cached for *snapshots* of *table*, or None."""
         key = table, snapshots
         with self._lock:
-            jvm, found = self._found.get(key, (None, None))
-            if found is None or jvm is not session._jvm:
+            jvm, fact = self._facts.get(key, (None, None))
+            if fact is None or jvm is not session._jvm:
                 return None
-            self._found.move_to_end(key)
-            return found
+            self._facts.move_to_end(key)
+            return fact
 
-    def keep(self, found: T, session: SparkSession, table: Shape, *snapshots: str) -> None:
-        """Keep what was found of *table* at *snapshots*."""
+    def keep(self, fact: T, session: SparkSession, table: Shape, *snapshots: str) -> None:
+        """Cache *fact* for *snapshots* of *table*."""
         key = table, snapshots
         with self._lock:
-            self._found[key] = session._jvm, found
-            self._found.move_to_end(key)
-            while len(self._found) > self._most:
-                self._found.popitem(last=False)
+            self._facts[key] = session._jvm, fact
+            self._facts.move_to_end(key)
+            while len(self._facts) > self._most:
+                self._facts.popitem(last=False)

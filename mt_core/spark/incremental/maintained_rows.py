@@ -1,5 +1,13 @@
-"""Maintained rows: what a run writes that applies a change, and whether it adds to the table
-or stands in for its rows.
+"""Maintained rows: the rows that an incremental run adds to a table, and the rows that it deletes.
+
+The strategy (`mt_core.incremental.strategy`) names the way, and this module turns it into one of three
+changes: rows to append, a complete new content, or a replacement of some rows. Every way computes with
+SQL texts over the changed rows (`DeltaTexts`), at the source versions pinned for the run, against the
+table at the snapshot that the last run published; the invariant is that the table then equals a
+recomputation at the new versions, up to the order of additions of doubles. Small inputs are computed in
+the driver by inline plans: a Spark job costs more than such a change. Larger ones use the same texts in
+Spark jobs. Nothing is written here; a precondition that turns out not to hold (a changed scalar subquery,
+ties at a LIMIT, too many keys) raises NotApplied before anything is staged.
 """
 
 from __future__ import annotations
@@ -58,8 +66,9 @@ def maintained_rows(
     stored: Any,
     modes: DeleteModes | None,
 ) -> Iterator[Change]:
-    """Give what a change replaces of the *stored* table, Iceberg's, of which rows go in *modes*; None:
-    it is written again.
+    """Yield the change that brings the *stored* Iceberg table to the new source versions.
+
+    *modes* says how rows may be deleted; None: the table is rewritten.
     """
     _check_unchanged(lineage, write.vector)
     changes, strategy = maintenance.changes, maintenance.strategy
@@ -67,7 +76,7 @@ def maintained_rows(
     names = [column.name for column in changes.columns]
     table = f"{write.table.sql} VERSION AS OF {maintenance.base}"
     with ExitStack() as stack:
-        # Raises ValueChanged, also where no row changes.
+        # Raises ValueChanged, even if the strategy writes no row.
         texts, images = _texts(session, lineage, write.vector, maintenance, stack)
         small = SmallChange.of(session, lineage, write.vector, maintenance, images)
         match strategy.way:
@@ -87,7 +96,7 @@ def maintained_rows(
             ):
                 yield AllRows(rows=_stored(session, texts.merged(table, names, strategy.merge), names, write))
             case Way.MERGE | Way.KEYS | Way.SIGNED:
-                yield _Replaced(
+                yield _RowReplacement(
                     session=session,
                     lineage=lineage,
                     small=small,
@@ -103,8 +112,9 @@ def maintained_rows(
 
 
 def _first(session: SparkSession, candidates: str, names: Sequence[str], first: FirstRows) -> str:
-    """Return the text for the first rows of a relation that has one more;
-    raises Ties if that one could be among them as well.
+    """Return the query for the first rows of *candidates*, which has one row more than the LIMIT.
+
+    Raises Ties if the extra row ties with the last one.
     """
     order = ordered(names, first)
     places = (
@@ -113,14 +123,14 @@ def _first(session: SparkSession, candidates: str, names: Sequence[str], first: 
     )
     tie = f"SELECT 1 FROM ({places}) WHERE place = {first.rows + 1} AND rank < place"
     if not first.total and not session.sql(tie).isEmpty():
-        raise Ties("rows beside the LIMIT are equal in the ORDER BY")
+        raise Ties("rows on both sides of the LIMIT are equal in the ORDER BY")
     return f"SELECT * FROM {candidates} ORDER BY {order} LIMIT {first.rows}"
 
 
 def touched_values(
     session: SparkSession, lineage: Lineage, vector: SourceVector, maintenance: Maintenance
 ) -> frozenset[tuple[str | None, ...]]:
-    """Return the values, as texts, that changed rows have in the key columns of *maintenance*."""
+    """Return the distinct values, as text, of the key columns in the changed rows."""
     _check_unchanged(lineage, vector)
     names, strategy = [column.name for column in maintenance.changes.columns], maintenance.strategy
     known = _values_in_manifests(session, lineage, vector, maintenance)
@@ -136,13 +146,14 @@ def touched_values(
 def _values_in_manifests(
     session: SparkSession, lineage: Lineage, vector: SourceVector, maintenance: Maintenance
 ) -> frozenset[tuple[str | None, ...]] | None:
-    """Return what `touched_values` does if sources were only appended to, in partitions by the columns
-    that tell; else None.
+    """Return the values of `touched_values` from manifests, or None if they do not show them.
 
-    Rows that were changed are in files with others, which may be in more partitions than they.
+    They do if all sources only had appends and are partitioned by the key columns. Files with updated rows
+    also contain unchanged rows, which may be in other partitions.
     """
     changes, old, new = maintenance.changes, pins(maintenance.since), pins(vector)
-    tables, found = {source.name: source.table for source in lineage.sources}, set[tuple[str | None, ...]]()
+    tables = {source.name: source.table for source in lineage.sources}
+    distinct = set[tuple[str | None, ...]]()
     for number, columns in maintenance.strategy.key_columns.items():
         source = changes.readings[number]
         change = changes.changes[source]
@@ -152,8 +163,8 @@ def _values_in_manifests(
             values = appended_values(session, tables[source], old[source], new[source], columns)
         if values is None:
             return None
-        found |= values
-    return frozenset(found)
+        distinct |= values
+    return frozenset(distinct)
 
 
 def _check_unchanged(lineage: Lineage, vector: SourceVector) -> None:
@@ -164,10 +175,8 @@ def _check_unchanged(lineage: Lineage, vector: SourceVector) -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Replaced:
-    """What a change that does not only add rows takes out of the table and puts in;
-    its views stay until `stack` closes.
-    """
+class _RowReplacement:
+    """Rows to delete and rows to insert. Its temporary views exist until `stack` closes."""
 
     session: SparkSession
     lineage: Lineage
@@ -189,26 +198,26 @@ class _Replaced:
                 return self.rows()
 
     def keys(self) -> Change:
-        """Replace the rows of all keys that changed rows have by what the query gives for them."""
+        """Replace the rows of all changed keys by the query's current result for those keys."""
         strategy, names = self.maintenance.strategy, self._names
         small = self.small and self.small.compute(
             lambda rows: over(self.texts, rows).keys(names, strategy.key_columns, strategy.keys)
         )
-        found = small or kept(self.session.sql(self.texts.keys(names, strategy.key_columns, strategy.keys)))
-        check_keys(strategy, found.count())
-        keys, gone = tuple(found.columns), self._view(found.frame)
-        rows = self._stored(self.texts.renewed(names, strategy.keys, gone, self._named(found, keys)))
-        return Replacement(keys=keys, values=found, gone=gone, rows=rows)
+        values = small or kept(self.session.sql(self.texts.keys(names, strategy.key_columns, strategy.keys)))
+        check_keys(strategy, values.count())
+        keys, gone = tuple(values.columns), self._view(values.frame)
+        rows = self._stored(self.texts.renewed(names, strategy.keys, gone, self._named(values, keys)))
+        return Replacement(keys=keys, values=values, gone=gone, rows=rows)
 
     def groups(self) -> Change:
-        """Add the aggregates of changed rows to those of their groups."""
+        """Add the aggregates of the changed rows to the stored aggregates of their groups."""
         strategy, names = self.maintenance.strategy, self._names
         keys = tuple(position for position, function in enumerate(strategy.merge) if function is None)
         grouping = tuple(names[position] for position in keys)
-        found = ChangedGroups.of(self.session, self.texts, self.maintenance, self.small)
-        delta, doubtful = found.every, found.doubtful
+        groups = ChangedGroups.of(self.session, self.texts, self.maintenance, self.small)
+        delta, doubtful = groups.every, groups.doubtful
         if self.modes is None and doubtful is None:
-            return AllRows(rows=self._merged_anew(found))
+            return AllRows(rows=self._all_merged(groups))
         by_place = self._looks_up
         bounds, old, gone = self._bounds(delta, grouping), self._table, delta
         if by_place:
@@ -216,14 +225,14 @@ class _Replaced:
             if doubtful is None:
 
                 def merged(at: Mapping[str, str]) -> str:
-                    text = self.texts.merged(at["gone"], names, strategy.merge, found.certain(at["changed"]))
+                    text = self.texts.merged(at["gone"], names, strategy.merge, groups.certain(at["changed"]))
                     return _stored_text(text, names, self.write)
 
                 come = PLANS.sql(self.session, self.lineage, merged, {"gone": gone, "changed": delta})
                 if come is not None:
                     return RowDelta(gone=gone, come=come)
             bounds, old = EVERYWHERE, self._view(gone.frame)
-        certain = found.certain(self._view(delta.frame))
+        certain = groups.certain(self._view(delta.frame))
         if not by_place or doubtful is not None:
             old = f"({touched(old, names, grouping, certain, bounds)})"
         text = self.texts.merged(old, names, strategy.merge, certain)
@@ -240,25 +249,22 @@ class _Replaced:
             keys=grouping, values=delta, gone=self._view(delta.frame), rows=rows, bounds=bounds
         )
 
-    def _merged_anew(self, found: ChangedGroups) -> DataFrame | Computed:
-        """Return all rows of the table with the aggregates of the changed groups added."""
-        merge, names, delta = self.maintenance.strategy.merge, self._names, found.every
+    def _all_merged(self, groups: ChangedGroups) -> DataFrame | Computed:
+        """Return all rows of the table with the aggregate deltas added to the changed groups."""
+        merge, names, delta = self.maintenance.strategy.merge, self._names, groups.every
 
         def all_merged(at: Mapping[str, str]) -> str:
-            return self.texts.merged(at["table"], names, merge, found.certain(at["changed"]))
+            return self.texts.merged(at["table"], names, merge, groups.certain(at["changed"]))
 
         whole = self._whole(all_merged, {"changed": delta})
         if whole is not None:
             return whole
-        few, certain = self.maintenance.small and delta.few, found.certain(self._view(delta.frame))
+        few, certain = self.maintenance.small and delta.few, groups.certain(self._view(delta.frame))
         return self._stored(self.texts.merged(self._table, names, merge, certain, few=few))
 
     def rows(self) -> Change:
-        """Take the rows out that removed rows of the sources had given,
-        and put those in that added ones give.
-        """
-        # In the table's own types: a value that they do not hold exactly is found again only
-        # as it was stored.
+        """Delete the result rows of removed source rows, and insert those of added source rows."""
+        # Cast to the table's types: a value that was rounded when it was stored matches only its stored form.
         stored = tuple(column.name for column in self.write.columns)
         copies = apart_from("_copies", stored)
 
@@ -270,7 +276,7 @@ class _Replaced:
 
         def net_of(texts: DeltaTexts) -> DataFrame:
             removed, added = map(self.session.sql, both(texts))
-            # By the equality of SQL, by which the table's rows are found.
+            # Use SQL equality, as the lookup in the table does.
             return netted(signed(removed, added, copies), copies, signed_zeros=False)
 
         small = self.small and self.small.compute(
@@ -302,7 +308,7 @@ class _Replaced:
 
     @property
     def _looks_up(self) -> bool:
-        """Whether the rows that go are looked up, to be deleted by their places."""
+        """Whether rows to delete are looked up and deleted by position."""
         return self.modes is not None and self.modes.looks_up
 
     @property
@@ -314,18 +320,16 @@ class _Replaced:
         return f"{self.write.table.sql} VERSION AS OF {self.maintenance.base}"
 
     def _of(self, rows: Computed, text: Callable[[str], str]) -> Computed:
-        """Return what a query over *rows*, whose *text* follows from their name in SQL, gives."""
-        here = PLANS.sql(self.session, self.lineage, lambda at: text(at["rows"]), {"rows": rows})
-        return here or Computed.many(self.session.sql(text(self._view(rows.frame))))
+        """Return the result of a query over *rows*; *text* builds it from their relation name."""
+        local = PLANS.sql(self.session, self.lineage, lambda at: text(at["rows"]), {"rows": rows})
+        return local or Computed.many(self.session.sql(text(self._view(rows.frame))))
 
     def _whole(
         self, text: Callable[[Mapping[str, str]], str], given: Mapping[str, Computed]
     ) -> Computed | None:
-        """Return all rows of a small table after the change, by a query over those that it has;
-        None if a job computes them.
-        """
-        anew = self.modes is None and self.maintenance.small
-        rows = all_rows(self.session, self.at) if anew else None
+        """Return the complete new content of a small table, or None if a Spark job must compute it."""
+        rewrites = self.modes is None and self.maintenance.small
+        rows = all_rows(self.session, self.at) if rewrites else None
         if rows is None:
             return None
 
@@ -341,8 +345,9 @@ class _Replaced:
         return EVERYWHERE if self.modes is None else condition_of(bounds_of(values, columns))
 
     def _named(self, values: Computed, columns: Sequence[str]) -> str:
-        """Return a condition on rows of the query that have *values*; none for small sources,
-        as it is compiled anew each time.
+        """Return a condition that restricts the query's rows to *values*, which lets sources skip files.
+
+        Small sources get no condition: Spark would compile each one, which costs more than it saves.
         """
         return (
             EVERYWHERE if is_small(self.maintenance.changes.source_bytes) else named_values(values, columns)
@@ -355,9 +360,7 @@ class _Replaced:
 def _texts(
     session: SparkSession, lineage: Lineage, vector: SourceVector, maintenance: Maintenance, stack: ExitStack
 ) -> tuple[DeltaTexts, Mapping[str, ImageViews]]:
-    """Return the texts of a refresh, and the images of the sources of which rows were changed,
-    until *stack* closes.
-    """
+    """Return the delta texts of a refresh and the row images of updated sources (until *stack* closes)."""
     changes, old, new = maintenance.changes, pins(maintenance.since), pins(vector)
     changed = {
         n: source for n, source in enumerate(changes.readings) if changes.changes[source].kind.changes_rows
@@ -388,9 +391,7 @@ def _texts(
 def _relations(
     session: SparkSession, lineage: Lineage, old: Mapping[str, str], new: Mapping[str, str]
 ) -> dict[tuple[str, str], str]:
-    """Return what is read of each source at its two versions, for those whose columns are other ones now,
-    or that have no rows.
-    """
+    """Return subqueries for source versions that `VERSION AS OF` does not read with the current columns."""
     relations: dict[tuple[str, str], str] = {}
     with lineage.lock:
         for source in lineage.sources:
@@ -398,7 +399,7 @@ def _relations(
                 relation = relation_at(session, lineage, source, str(version))
                 if relation is None:
                     raise SourcesChanged(
-                        f"The columns of {source.name} cannot be told in snapshot {version}; run it again."
+                        f"The columns of {source.name} in snapshot {version} are not known; run it again."
                     )
                 if is_query(relation):
                     relations[source.name, str(version)] = relation
@@ -406,17 +407,17 @@ def _relations(
 
 
 def _check_values(session: SparkSession, texts: DeltaTexts, values: Collection[int]) -> None:
-    """Raise ValueChanged unless scalar subqueries give the same whichever version they read
-    of the relations *values*.
+    """Raise ValueChanged if a scalar subquery over the relations *values* has a new result.
 
-    Each version in a statement of its own: Spark takes two versions of a table in one for the same relation.
+    The old and new versions are read in separate statements: within one, Spark would treat two versions of
+    a table as the same relation.
     """
     old, new = (values_of(session, text) for text in (texts.full(older=values), texts.full()))
     same = " AND ".join(f"o.{name} <=> n.{name}" for name in old.columns)
     with temporary_view(old) as before, temporary_view(new) as after:
-        found = session.sql(f"SELECT {same} FROM {before} AS o CROSS JOIN {after} AS n").first()
-    if found is None or not found[0]:
-        raise ValueChanged("a scalar subquery gives another value")
+        row = session.sql(f"SELECT {same} FROM {before} AS o CROSS JOIN {after} AS n").first()
+    if row is None or not row[0]:
+        raise ValueChanged("a scalar subquery has another value")
 
 
 def _stored(session: SparkSession, text: str, names: list[str], write: Write) -> DataFrame:
@@ -424,11 +425,9 @@ def _stored(session: SparkSession, text: str, names: list[str], write: Write) ->
 
 
 def _stored_text(text: str, names: list[str], write: Write) -> str:
-    """Return the rows of *text*, whose columns have *names* by position, in the columns of the table in order
-    and type.
+    """Return the query *text*, with columns *names*, projected and cast to the table's columns.
 
-    In one text: the analysis of each frame between them, and each call for a column,
-    would cost a small change its time.
+    This is one SQL text, because analysing intermediate DataFrames and columns dominates a small change.
     """
     items = (f"CAST(d.{quote(each.name)} AS {each.type}) AS {quote(each.name)}" for each in write.columns)
     return f"SELECT {', '.join(items)} FROM ({text}\n) AS d({', '.join(map(quote, names))})"

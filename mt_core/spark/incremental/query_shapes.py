@@ -1,6 +1,4 @@
-"""Query shapes: the analysed plan of a query in the normal form that the rules of `mt_core.incremental`
-read.
-"""
+"""Query shapes: analysed plans in the normal form that the rules of `mt_core.incremental` expect."""
 
 from __future__ import annotations
 
@@ -25,7 +23,7 @@ from mt_core.spark.queries.lineage import Reading as SourceReading
 from mt_core.spark.queries.plan_json import json_of
 
 _OPTIMIZER = "org.apache.spark.sql.catalyst.optimizer"
-# Spark's own rules that make joins and aggregates of subqueries, DISTINCT and set operators.
+# Spark's own rules that rewrite subqueries, DISTINCT and set operators to joins and aggregates.
 _RULES = (
     "PullupCorrelatedPredicates",
     "RewritePredicateSubquery",
@@ -39,9 +37,7 @@ _RULES = (
 
 
 def plan_of(frame: DataFrame) -> tuple[str, tuple[str, ...]]:
-    """Return the JSON of a query's plan in normal form, and of the subqueries that are left
-    in its expressions.
-    """
+    """Return the JSON of a query's normal form and of the subqueries that remain in its expressions."""
     session, plan = frame.sparkSession, _normal_form(frame)
     return json_of(session, plan), tuple(json_of(session, each) for each in scala_items(plan.subqueriesAll()))
 
@@ -55,8 +51,9 @@ def _normal_form(frame: DataFrame) -> Any:
 
 
 def values_of(session: SparkSession, text: str) -> DataFrame:
-    """Return a row with the value of each subquery that is left in the expressions of a query,
-    which is scalar; it is read once.
+    """Return one row with the values of the scalar subqueries that remain in a query's normal form.
+
+    The subqueries are evaluated here, once.
     """
     with ExitStack() as stack:
         views = [
@@ -68,9 +65,9 @@ def values_of(session: SparkSession, text: str) -> DataFrame:
 
 
 def shape_of_query(session: SparkSession, text: str) -> tuple[QueryShape, tuple[Column, ...]] | str:
-    """Return the shape of a query and its columns, or why it has none.
+    """Return the shape of a query and its columns, or why it has no shape.
 
-    The readings of *text* carry their numbers (`maintenance.delta.numbered`).
+    *text* must have numbered readings (`mt_core.incremental.delta.numbered`).
     """
     frame = session.sql(text)
     plan, subqueries = plan_of(frame)
@@ -79,7 +76,7 @@ def shape_of_query(session: SparkSession, text: str) -> tuple[QueryShape, tuple[
     columns = columns_of(frame._jdf.schema())
     shape = read_shape(json.loads(plan), [json.loads(each) for each in subqueries])
     if not isinstance(shape.merge, str):
-        # The JSON of a plan does not tell TRY_SUM from SUM.
+        # The JSON of a plan does not distinguish TRY_SUM from SUM.
         null_after_overflow = (
             "try_sum" in text.lower() or session.conf.get("spark.sql.ansi.enabled") != "true"
         )
@@ -89,8 +86,9 @@ def shape_of_query(session: SparkSession, text: str) -> tuple[QueryShape, tuple[
 
 
 def pieces_of(lineage: Lineage) -> tuple[Piece, ...]:
-    """Return the text of a query cut at its readings; a source at a version that the text names
-    is a part of the text.
+    """Return the text of a query, split at its readings.
+
+    A source with an explicit version (time travel) never changes and stays part of the text.
     """
     return tuple(map(_piece, lineage.pieces))
 

@@ -1,5 +1,12 @@
-"""Row images: the rows that one version of a source has and another has not,
-read from the files that differ.
+"""Row images: the rows that were removed from and added to a source between two versions.
+
+An update, delete or merge commit does not record its rows. They are recovered from the files that only
+one of the two versions has (`file_difference`): rows of old files count -1, rows of new files +1, and the
+sum per distinct row is the net change; rows that a rewrite only copied cancel out. The invariant is that
+removing and adding rows as often as their net count turns one version into the other, duplicates
+included. Two values are the same here if no query could distinguish them: zeros of both signs differ, and
+maps are equal if their entries are, in order. Small differences are computed in the driver; larger ones
+in a Spark job, up to `SMALL` bytes in one task.
 """
 
 from __future__ import annotations
@@ -29,21 +36,21 @@ from mt_core.spark.incremental.known_changes import Known
 from mt_core.spark.queries.lineage import Lineage, Source, shape_of
 
 SMALL = 16 * 1024 * 1024
-"""Bytes of files that differ up to which one task reads them."""
+"""One task reads the differing files up to this many bytes."""
 MOST_COMPARED = 1_000_000
-"""Rows of such files up to which the driver compares them."""
-MOST_KEPT = 16 * 1024 * 1024
-"""Bytes of a difference up to which it is kept for the other tables that read the source."""
+"""The driver compares the differing files up to this many rows."""
+MOST_CACHED = 16 * 1024 * 1024
+"""A difference up to this many bytes is cached for other tables that read the same source."""
 COPIES = "_freshtable_copies"
-"""The column with how many more copies of a row the later version has."""
+"""The column with a row's net count: copies in the later version minus copies in the earlier one."""
 _nets: Known[Computed] = Known(4)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ImageViews:
-    """Images of a source in `net`, the rows of which two versions have not as many.
+    """Row images of a source as relations over `net`, the net change between two versions.
 
-    A view of them is made when it is asked for, and goes when `stack` closes.
+    Their temporary view is created at first use and dropped when `stack` closes.
     """
 
     net: Computed
@@ -54,7 +61,7 @@ class ImageViews:
         return self.of(self.stack.enter_context(temporary_view(self.net.frame)))
 
     def of(self, relation: str) -> NamedImages:
-        """Return the images in SQL, of the rows of `net` in *relation*."""
+        """Return the images as SQL over *relation*, which has the rows of `net`."""
         return images_of(
             relation, [name for name in self.net.columns if name != COPIES], COPIES, few=self.few
         )
@@ -77,8 +84,9 @@ class ImageViews:
 
 
 def changed_rows(session: SparkSession, lineage: Lineage, source: Source, old: str, new: str) -> Computed:
-    """Return the rows of which two snapshots of a source have not as many;
-    column COPIES has how many more the later one has.
+    """Return the net change between two snapshots of a source, with each row's count in column COPIES.
+
+    Raises SourcesChanged if the columns changed or the snapshots cannot be compared.
     """
     with ExitStack() as stack:
         with lineage.lock:
@@ -92,23 +100,23 @@ def changed_rows(session: SparkSession, lineage: Lineage, source: Source, old: s
                 raise SourcesChanged(
                     f"{display_name(source.parts)} cannot be compared: {files}; run it again."
                 )
-            known = _nets.of(session, shape, old, new)
-            net = _compared(session, source.table, files) if known is None else known.within(session)
+            cached = _nets.of(session, shape, old, new)
+            net = _compared(session, source.table, files) if cached is None else cached.within(session)
             if net is None:
                 before, after = (
                     stack.enter_context(_rows_of(session, source, each)) for each in (files.old, files.new)
                 )
-        # Spark cannot plan a view over staged files: what reads them is computed here.
+        # Spark cannot plan a view over staged files, so compute the result while they are staged.
         if net is None:
             rows = signed(before, after)
             net = kept(netted(rows.coalesce(1) if is_small(files.extent.size) else rows))
-    if net.few and net.size <= MOST_KEPT:
+    if net.few and net.size <= MOST_CACHED:
         _nets.keep(net, session, shape, old, new)
     return net
 
 
 def _compared(session: SparkSession, table: Any, files: FileDifference) -> Computed | None:
-    """Return the rows of which files have not as many; None if a job is to read them."""
+    """Return the net change, computed in the driver, or None if a Spark job must read the files."""
     changed = _by_place(session, table, files)
     if changed is not None:
         return PLANS.run(
@@ -130,8 +138,9 @@ def _compared(session: SparkSession, table: Any, files: FileDifference) -> Compu
 
 
 def _by_place(session: SparkSession, table: Any, files: FileDifference) -> Computed | None:
-    """Return rows by which files differ whose writer has kept the order of rows;
-    None if a file is not read so.
+    """Return the net change by comparing files row by row, or None if a file cannot be read in order.
+
+    This works for writers that preserve the order of rows in a rewritten file.
     """
     if not are_few(files.extent.size, files.extent.rows):
         return None
@@ -149,31 +158,25 @@ def _rows_of(session: SparkSession, source: Source, tasks: Any) -> Iterator[Data
 
 
 def is_small(size: int | None) -> bool:
-    """Return whether files of so many bytes, None if that is not known, are read by one task."""
+    """Return whether one task reads files of *size* bytes; false for None (unknown)."""
     return size is not None and size <= SMALL
 
 
 def are_few(size: int | None, rows: int) -> bool:
-    """Return whether files of so many bytes have so few *rows* that this process holds them:
-    many may be small.
-    """
+    """Return whether the driver can buffer the rows: even a small file may have very many rows."""
     return is_small(size) and rows <= MOST_COMPARED
 
 
 def signed(before: DataFrame, after: DataFrame, copies: str = COPIES) -> DataFrame:
-    """Return the rows of both frames, which have the same columns, with -1 in column *copies* in those
-    of the first, else 1.
-    """
+    """Return the union of two frames with the same columns; *copies* is -1 in rows of *before*, else 1."""
     return before.withColumn(copies, lit(-1)).unionAll(after.withColumn(copies, lit(1)))
 
 
 def netted(rows: DataFrame, copies: str = COPIES, *, signed_zeros: bool = True) -> DataFrame:
-    """Return the sums of column *copies* by the other columns, where they are not 0.
+    """Return the distinct rows with the sum of column *copies*, without rows whose sum is 0.
 
-    A map counts by its entries in their order.
-
-    *signed_zeros*: zeros of both signs are different values, as a query may give others for them;
-    in SQL they are equal.
+    Maps are compared by their entries in order. *signed_zeros*: 0.0 and -0.0 are different values, because
+    a query can distinguish them; SQL equality cannot.
     """
     keys, values, taken = list[Column](), list[Column](), list(rows.columns)
     for field in rows.schema.fields:
@@ -191,7 +194,7 @@ def netted(rows: DataFrame, copies: str = COPIES, *, signed_zeros: bool = True) 
 
 
 def _key_parts(type_: DataType, value: Column, signed_zeros: bool) -> list[Column]:
-    """Return what two values of a type are compared by."""
+    """Return the expressions by which values of a type are grouped."""
     parts = [map_entries(value)] if isinstance(type_, MapType) else [value]
     if not signed_zeros or not _has_zeros(type_):
         return parts
@@ -200,5 +203,5 @@ def _key_parts(type_: DataType, value: Column, signed_zeros: bool) -> list[Colum
 
 
 def _has_zeros(type_: DataType) -> bool:
-    """Return whether values of a type may hold zeros of both signs."""
+    """Return whether values of a type can contain signed zeros."""
     return any(f'"{name}"' in type_.json() for name in ("double", "float"))

@@ -1,6 +1,4 @@
-"""Small changes: the rows that changed of the only relation that a query reads,
-where they are few enough to need no job.
-"""
+"""Small changes: a change of a query's only relation that is computed without a Spark job."""
 
 from __future__ import annotations
 
@@ -27,15 +25,13 @@ from mt_core.spark.queries.source_versions import pins
 from mt_core.tables.engine import Maintenance, SourceVector
 
 Query = Callable[[Images], str]
-"""Gives the text of a query over the rows that changed."""
+"""Builds the text of a query over the changed rows."""
 _ROWS = "rows"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SmallChange:
-    """The rows that changed of the only relation which the query of a table reads, and their images,
-    by the name that they have.
-    """
+    """The changed rows of a query's only relation; `images` maps their relation name to row images."""
 
     session: SparkSession
     lineage: Lineage
@@ -51,10 +47,9 @@ class SmallChange:
         maintenance: Maintenance,
         images: Mapping[str, ImageViews],
     ) -> SmallChange | None:
-        """Return the change between the versions of *maintenance* and *vector*;
-        None if it is not small, by what metadata says.
+        """Return the change between the versions of *maintenance* and *vector*, or None if it is not small.
 
-        *images* are those of the sources of which rows were changed.
+        *images* are the row images of updated sources.
         """
         changes = maintenance.changes
         if len(changes.readings) != 1 or len(changes.changes) != 1:
@@ -72,8 +67,9 @@ class SmallChange:
         return None if rows is None else cls(session=session, lineage=lineage, rows=rows, images=_added)
 
     def compute(self, text: Query, make: Callable[[Images], DataFrame] | None = None) -> Computed | None:
-        """Return the rows of the query that *text* gives, or that *make* makes of the same;
-        None if a job is to compute them.
+        """Return the rows of the query *text*, or None if a Spark job must compute them.
+
+        *make* builds the query as a DataFrame instead; *text* then only identifies the cached plan.
         """
         query = make or (lambda images: self.session.sql(text(images)))
         purpose = text(self.images(_ROWS))
@@ -87,8 +83,9 @@ def _added(relation: str) -> Images:
 
 
 def _is_small(change: SourceChange) -> bool:
-    """Return whether metadata says that few rows were appended;
-    no scan is planned to find that they are many.
+    """Return whether only appends happened and their size in metadata is below the driver's limits.
+
+    The check avoids planning a scan over a large change.
     """
     if change.kind is not ChangeKind.APPENDS or change.rows is None or change.size is None:
         return False
@@ -98,9 +95,7 @@ def _is_small(change: SourceChange) -> bool:
 def _appended(
     session: SparkSession, lineage: Lineage, source: Source, old: str, new: str
 ) -> SourceRows | None:
-    """Return the rows that were appended to a source between two snapshots;
-    None if they are in many files.
-    """
+    """Return the rows appended between two snapshots, or None if the driver should not read their files."""
     with lineage.lock:
         if shape_of(source.table) != lineage.shapes[source.name]:
             return None

@@ -1,1 +1,1 @@
-"""Queries: what they read, what they mean, and at which versions."""
+"""Queries on Spark: analysis, lineage, and the versions of their sources."""

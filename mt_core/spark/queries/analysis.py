@@ -1,4 +1,4 @@
-"""Analysis of a query: its columns, its text with every relation qualified, and the relations it reads."""
+"""Analysis of a query: its columns, its fully qualified text, and the relations that it reads."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from mt_core.tables.engine import AnalysedQuery
 
 OWN_SESSION = (
     "Refreshes run in a session of their own and do not see temporary views, functions or variables; "
-    "create permanent ones. Of a temporary table that is a stream, let a streaming "
-    "INSERT keep the rows in a table, and read that."
+    "create permanent ones. To read a temporary table that is a stream, write its rows into a table "
+    "with a streaming INSERT, and read that table."
 )
 _GLOBAL_TEMPORARY = "global_temp"
 
@@ -39,7 +39,7 @@ def analysis_of(session: SparkSession, text: str) -> AnalysedQuery:
     for column in columns:
         if column.name.lower() in names_before:
             raise DefinitionInvalid(
-                f"The query gives two columns named {column.name}; give one of them another name with AS."
+                f"The query has two columns named {column.name}; give one of them another name with AS."
             )
         names_before.add(column.name.lower())
     sources = frozenset(base.parts for base in base_relations(session, analysed) if base.parts is not None)
@@ -58,15 +58,13 @@ def analysis_of(session: SparkSession, text: str) -> AnalysedQuery:
 
 
 def _without_stars(session: SparkSession, text: str, columns: tuple[Column, ...]) -> str:
-    """Return *text* with its stars written out: it keeps its meaning when a source gets,
-    loses or moves columns.
-    """
+    """Return *text* with its stars expanded, so that later changes of source columns do not affect it."""
     starless = StarWriter(session, text).written_out()
     if starless == text:
         return text
     refusal = DefinitionInvalid(
-        "The stars of the query cannot be written out as columns, and would mean others once a source "
-        "changes its columns; name the columns in the place of each *."
+        "The stars of the query cannot be expanded to columns, and would mean other columns after a source "
+        "changes its columns; name the columns in place of each *."
     )
     try:
         starless_columns = columns_of(session.sql(starless)._jdf.queryExecution().analyzed().schema())
@@ -78,7 +76,7 @@ def _without_stars(session: SparkSession, text: str, columns: tuple[Column, ...]
 
 
 def _qualified(parsed: ParsedQuery, names: Names, sources: frozenset[tuple[str, ...]]) -> str:
-    """Return the text with the full name of each table and view."""
+    """Return the text with every table and view name qualified."""
     catalog, namespace = names.current()
     pieces, position = [], 0
     for relation in parsed.relations:

@@ -1,6 +1,4 @@
-"""Commits: the names of Iceberg tables to which this process commits rows,
-as Iceberg tells its listeners of them.
-"""
+"""Notifications of commits to Iceberg tables by this process, from an Iceberg listener."""
 
 from __future__ import annotations
 
@@ -10,29 +8,28 @@ from pyspark.sql import SparkSession
 
 from mt_core.spark.driver.jvm_objects import own_class
 
-MOST_UNHEARD = 1000
-"""Commits that wait to be heard of; further ones are found when the tables are looked at."""
+QUEUE_CAPACITY = 1000
+"""Capacity of the listener's queue. Commits beyond it are detected when the tables are polled."""
 _COMMITS = "freshtable.queries.Commits"
 
 
 class Commits:
-    """Hears of the commits of one JVM after the other. For one thread."""
+    """Receives the commits of the current JVM. For one thread."""
 
     def __init__(self) -> None:
-        self._heard: tuple[Any, Any] | None = None
+        self._jvm_listener: tuple[Any, Any] | None = None
 
     def next(self, session: SparkSession, timeout_s: float) -> str | None:
-        """Wait for the next commit and return the name of its table, with the catalog;
-        None if there was none in time.
+        """Return the table name, with its catalog, of the next commit, or None after *timeout_s*.
 
-        The thread of the commit waits for nobody, and this one asks the JVM for nothing while it waits.
+        The committing thread is not blocked, and the wait does not poll the JVM.
         """
         table = self._listener(session).next(round(timeout_s * 1000))
         return None if table is None else str(table)
 
     def _listener(self, session: SparkSession) -> Any:
-        """Return what hears of the commits of the JVM, from the first call on."""
+        """Return the listener of the session's JVM, registered at the first call."""
         jvm = session._jvm
-        if self._heard is None or self._heard[0] is not jvm:
-            self._heard = jvm, own_class(session, _COMMITS).listening(MOST_UNHEARD)
-        return self._heard[1]
+        if self._jvm_listener is None or self._jvm_listener[0] is not jvm:
+            self._jvm_listener = jvm, own_class(session, _COMMITS).listening(QUEUE_CAPACITY)
+        return self._jvm_listener[1]

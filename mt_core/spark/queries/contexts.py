@@ -1,6 +1,4 @@
-"""Query contexts: sessions of the engine's own that analyse and run queries,
-so that no user's session leaks in.
-"""
+"""Query contexts: the engine's own sessions for queries, isolated from the state of user sessions."""
 
 from __future__ import annotations
 
@@ -25,10 +23,10 @@ _Key = tuple[int, str, Namespace, str, tuple[tuple[str, str], ...]]
 
 
 class QueryContexts:
-    """One session for each catalog, namespace, zone and settings, the 32 most recently used ones. Any thread.
+    """LRU cache of sessions by catalog, namespace, time zone and settings. Thread-safe.
 
-    They use the configured catalogs that the driver's own session has opened:
-    to connect takes time, and connections are few.
+    The sessions share the configured catalogs that the driver's session has opened, since connecting is slow
+    and connections are limited.
     """
 
     def __init__(self, driver: SparkDriver, sync: CatalogSync) -> None:
@@ -40,7 +38,7 @@ class QueryContexts:
         """Return the session that analyses and runs *query*."""
         settings = tuple(sorted(query.settings.items()))
         key = (self._driver.generation, query.catalog, query.namespace, query.zone, settings)
-        # A table of an earlier release has catalogs of its own among its frozen settings.
+        # The frozen settings of a table of an earlier release may configure catalogs.
         own_catalogs = configured_catalogs(query.settings)
         with self._lock:
             session = self._sessions.get(key)
@@ -52,7 +50,7 @@ class QueryContexts:
         return self._sync.apply(session, except_for=own_catalogs)
 
     def new_session(self, query: Query) -> SparkSession:
-        """Return a session for *query* that no other query shares."""
+        """Return a new session for *query*, which is not cached."""
         own_catalogs = configured_catalogs(query.settings)
         session = self._driver.new_session()
         self.lend(session, query.settings)
@@ -61,20 +59,19 @@ class QueryContexts:
         return session
 
     def lend(self, session: SparkSession, settings: Mapping[str, str]) -> None:
-        """Let *session*, which has *settings*, use the configured catalogs that the driver's own
-        session has opened.
+        """Share the configured catalogs that the driver's session has opened with *session*.
+
+        A catalog is not shared if *settings* configure it differently.
         """
-        # Not those that statements created: they may change while the session lives.
+        # Not catalogs created by statements: they may change during the session.
         configured = catalog_names(self._driver.settings) - {SESSION_CATALOG}
         share_plugins(
-            self._driver.session, session, [name for name in configured if not _opens_anew(settings, name)]
+            self._driver.session, session, [name for name in configured if not _reconfigures(settings, name)]
         )
 
 
-def _opens_anew(settings: Mapping[str, str], catalog: str) -> bool:
-    """Return whether *settings* are such that *catalog* reads them when it is opened:
-    its own, and those of file systems.
-    """
+def _reconfigures(settings: Mapping[str, str], catalog: str) -> bool:
+    """Return whether *settings* include options of *catalog* or of file systems."""
     own = f"{PREFIX}{catalog}"
     return any(key == own or key.startswith((f"{own}.", _HADOOP)) for key in settings)
 
@@ -88,5 +85,5 @@ def _configure(session: SparkSession, query: Query) -> None:
         with active_session(session):
             session.catalog.setCurrentCatalog(query.catalog)
     if query.namespace:
-        # With its catalog in front: the first level may have the name of another catalog.
+        # Qualify it with the catalog: its first level may be the name of another catalog.
         session.sql(f"USE {sql_name([*([query.catalog] if query.catalog else []), *query.namespace])}")

@@ -1,6 +1,11 @@
-"""Determinism of a query: whether equal sources always give equal rows.
+"""Determinism of a query: whether it always returns the same rows for the same source versions.
 
-Pure: it reads the JSON of an analysed plan.
+A refresh is skipped if no source changed, and a change is applied instead of recomputing; both are only
+correct for a deterministic query. The check walks the JSON of the analysed plan and needs no Spark. It looks
+for functions of time, randomness, session and file layout, for user code that is not declared deterministic,
+for results that depend on the order of rows, and for Iceberg metadata columns, which a compaction changes.
+Time literals such as DATE 'today' are constants in the plan and must be recognized in the text. The check is
+conservative for user code and for times computed from text.
 """
 
 from __future__ import annotations
@@ -57,14 +62,13 @@ _FOREIGN_CODE = frozenset(
         "TypedColumn",
     }
 )
-# The fields that have the name of a user's function in a query.
+# JSON fields that may have the name of a user-defined function.
 _NAMES = ("name", "udfName", "udafName", "aggregatorName")
 _ICEBERG_RELATION = "DataSourceV2Relation"
 _LIMITS = frozenset({"GlobalLimit", "Offset", "Tail"})
 _BELOW_LIMIT = frozenset({"GlobalLimit", "LocalLimit", "Offset", "Project", "SubqueryAlias", "Tail"})
 
-# Words that Spark reads as a moment, with or without a time zone after them;
-# 'epoch' is always the same moment.
+# Words that Spark converts to the current time, optionally followed by a time zone; 'epoch' is constant.
 _MOMENT = re.compile(r"\s*(now|today|tomorrow|yesterday)\b", re.IGNORECASE)
 _TIME_KEYWORDS = frozenset({"DATE", "TIMESTAMP", "TIMESTAMP_LTZ", "TIMESTAMP_NTZ"})
 _TIME_TYPES = frozenset({"date", "timestamp", "timestamp_ntz"})
@@ -76,10 +80,10 @@ _Node = dict[str, Any]
 def unstable_reason(
     plan_json: str, *, of_order: bool = True, deterministic: frozenset[str] = frozenset()
 ) -> str | None:
-    """Return what in the plan can give other rows from the same sources, None without such.
+    """Return which part of the plan makes the query nondeterministic, or None.
 
-    Unless *of_order*, what depends on nothing but the order of rows does not count.
-    *deterministic* are the functions of users' code that are declared to be so.
+    *of_order*: include dependence on the order of rows. *deterministic* are the user-defined functions that
+    are declared deterministic.
     """
     body = json.loads(plan_json)
     for tree in _trees(body):
@@ -93,8 +97,9 @@ def unstable_reason(
 
 
 def unstable_literal(text: str) -> str | None:
-    """Return a literal such as DATE 'today' in the text of a query, None without one:
-    the plan has its day only.
+    """Return a literal such as DATE 'today' in a query's text, or None.
+
+    The plan only has the day for which it stands.
     """
     for word, literal in pairwise(significant(text)):
         if (
@@ -107,9 +112,7 @@ def unstable_literal(text: str) -> str | None:
 
 
 def _trees(body: Any) -> Iterator[list[_Node]]:
-    """Yield every list of nodes, in pre-order, anywhere in *body*: plans, expressions,
-    and plans within expressions.
-    """
+    """Yield every tree in *body* as a list of nodes in pre-order: plans, expressions and nested plans."""
     if isinstance(body, list):
         if body and all(isinstance(item, dict) and "class" in item for item in body):
             yield body
@@ -121,32 +124,32 @@ def _trees(body: Any) -> Iterator[list[_Node]]:
 
 
 def _metadata_reason(body: Any) -> str | None:
-    """Return a metadata column of an Iceberg table that the plan reads, None without one.
+    """Return an Iceberg metadata column that the plan reads, or None.
 
-    A compaction, which counts as no change of rows, gives it other values.
-    A relation has all of them if the query reads any.
+    A compaction changes its values, but counts as no change of rows. A relation outputs all metadata columns
+    if the query reads any of them.
     """
     relations = {
         id(node["output"]): node["output"] for node in _nodes(body) if _class_name(node) == _ICEBERG_RELATION
     }
-    given = {
+    outputs = {
         attribute["exprId"]["id"]: str(attribute["name"])
         for output in relations.values()
         for [attribute, *_] in output
         if attribute["name"] in METADATA_COLUMNS
     }
-    if not given:
+    if not outputs:
         return None
     read = {
-        given[node["exprId"]["id"]]
+        outputs[node["exprId"]["id"]]
         for node in _nodes(body, besides=relations.keys())
-        if _class_name(node) == "AttributeReference" and node["exprId"]["id"] in given
+        if _class_name(node) == "AttributeReference" and node["exprId"]["id"] in outputs
     }
-    return f"the metadata column {min(read or given.values())}"
+    return f"the metadata column {min(read or outputs.values())}"
 
 
 def _nodes(body: Any, besides: Collection[int] = ()) -> Iterator[_Node]:
-    """Yield every node anywhere in *body*, but those in the lists of the identities *besides*."""
+    """Yield every node in *body*, except in lists whose id() is in *besides*."""
     if isinstance(body, dict):
         if "class" in body:
             yield body
@@ -182,8 +185,9 @@ def _node_reason(tree: list[_Node], index: int, deterministic: frozenset[str]) -
 
 
 def _moment_reason(argument: list[_Node], *, is_cast: bool) -> str | None:
-    """Return why a text read as a time may mean the current one: a word such as 'now',
-    or constants that may make one up.
+    """Return why a text converted to a time may depend on the current time, or None.
+
+    The text may be a word such as 'now', or be computed from constants that could form one.
     """
     texts = [
         str(node.get("value")) for node in argument if node.get("dataType") == "string" and "value" in node

@@ -1,6 +1,4 @@
-"""Glances: the current snapshots of many Iceberg tables, all read with one call of the JVM,
-and apart from each other there.
-"""
+"""Current snapshots of many Iceberg tables, read in parallel with one call to the JVM."""
 
 from __future__ import annotations
 
@@ -17,24 +15,25 @@ from mt_core.tables.engine import UnreadSources
 
 CAPACITY = 32
 WAIT_MS, LIMIT_MS = 250, 10_000
-"""How long the tables that answer wait for the others; how long one may take until it counts as failed."""
+"""How long a call waits for slow tables, and when an unanswered read of a table counts as failed."""
 NO_ANSWER = "it has not answered for"
-"""What TableReads says of a table that does not answer."""
+"""Part of TableReads' message for a table that does not answer."""
 READS = "freshtable.queries.TableReads"
 
 
 class Glances:
-    """Remembers which tables it looked at together, and what it saw. For one thread."""
+    """Current snapshot ids of many tables in one JVM call. For one thread."""
 
     def __init__(self) -> None:
-        # By the identities of the tables: the tables, and a list of them in the JVM.
+        # By id() of the tables: the tables, which keeps the ids valid, and their list in the JVM.
         self._groups: OrderedDict[tuple[int, ...], tuple[list[Any], Any]] = OrderedDict()
-        # By name: the location of a table's metadata, and its snapshot there.
+        # By table name: the metadata location, and the snapshot id that it has.
         self._seen: dict[str, tuple[str, str]] = {}
 
     def snapshots(self, session: SparkSession, tables: Mapping[str, Any]) -> dict[str, str | UnreadSources]:
-        """Return the current snapshot of each table, by name, "" of one without any;
-        raises Spark's errors.
+        """Return the current snapshot id of each table, by name, or "" for an empty table.
+
+        Raises Spark's errors.
         """
         if not tables:
             return {}
@@ -49,9 +48,9 @@ class Glances:
         }
 
     def _listed(self, session: SparkSession, tables: list[Any]) -> Any:
-        """Return *tables* as a Java list, from a cache: to make it takes a call for each table."""
+        """Return *tables* as a Java list, from a cache: building it takes a call for each table."""
         if len(tables) == 1:
-            # A table that is looked at for its own commits must not push the lists of many tables out.
+            # Single tables, which are polled after each commit, must not evict lists of many tables.
             return _list(session, tables)
         key = tuple(map(id, tables))
         if key not in self._groups:
@@ -63,20 +62,20 @@ class Glances:
 
 
 def refreshed(session: SparkSession, tables: Sequence[Any], wait_ms: int) -> Sequence[UnreadSources | None]:
-    """Bring tables to their current metadata; return for each why it could not be read, None if it was.
+    """Refresh the metadata of *tables*; return for each one why it could not be read, or None on success.
 
-    None of them waits longer than *wait_ms* for another one. Raises Spark's errors, but not those of a table.
+    The call waits at most *wait_ms* for slow tables. Raises Spark's errors, except those of single tables.
     """
-    found = outcomes(own_class(session, READS).refreshed(_list(session, tables), wait_ms, LIMIT_MS))
-    return [outcome if isinstance(outcome, UnreadSources) else None for outcome in found]
+    answers = outcomes(own_class(session, READS).refreshed(_list(session, tables), wait_ms, LIMIT_MS))
+    return [outcome if isinstance(outcome, UnreadSources) else None for outcome in answers]
 
 
 def current_versions(
     session: SparkSession, tables: Sequence[Any], wait_ms: int
 ) -> Sequence[str | UnreadSources]:
-    """Bring tables to their current metadata; return for each its version there, read after the call began.
+    """Refresh the metadata of *tables*; return the version of each, read after the call began.
 
-    Otherwise as `refreshed`.
+    Limits and errors are those of `refreshed`.
     """
     return outcomes(own_class(session, READS).versions(_list(session, tables), wait_ms, LIMIT_MS))
 
@@ -89,12 +88,12 @@ def _list(session: SparkSession, items: Sequence[Any]) -> Any:
 
 
 def snapshot_of(session: SparkSession, table: Any) -> str:
-    """Return the current snapshot of a table as of its last refresh, "" without any."""
+    """Return the current snapshot id in a table's loaded metadata, or "" if it is empty."""
     return str(own_class(session, READS).snapshot(table))
 
 
 def outcomes(answer: str) -> Sequence[str | UnreadSources]:
-    """Return the text that TableReads has read of each of some objects, or why it has none."""
+    """Return the results in TableReads' JSON *answer*: for each object a text, or why it was not read."""
     return [
         UnreadSources(reason=plain_message(failure) if failure else "") if text is None else str(text)
         for text, failure in json.loads(answer)

@@ -1,5 +1,13 @@
-"""Lineage of a query: what it reads, the text that pins versions of it,
-and what keeps a refresh from being skipped.
+"""Lineage of a query: its sources, its text prepared for pinning, and why a refresh cannot be skipped.
+
+A refresh must read all sources at pinned versions, but the user's text names tables and views whose
+definitions may change. `LineageReader` therefore parses the text, expands its views into subqueries with the
+columns and types of their creation, and cuts it into `pieces` at each table, where `VERSION AS OF` can be
+inserted. The rewritten text is then analysed and compared with the original: if relations or columns
+differ, or if anything is hidden from the text (IDENTIFIER(), unknown relations, views with other settings),
+the query is `unpinnable`; the refresh then runs the user's text, which is correct but not repeatable. A
+lineage depends on definitions and schemas only, not on data, so it is cached until one of them changes; the
+recorded shapes and hashes detect that.
 """
 
 from __future__ import annotations
@@ -32,13 +40,14 @@ from mt_core.tables.engine import Query
 MAX_VIEW_DEPTH = 50
 _PLAIN_TABLE = "org.apache.iceberg.BaseTable"
 ViewPath = tuple[tuple[str, ...], ...]
-"""The names of the views around a part of the query, outermost first."""
+"""The names of the views that enclose a part of the query, outermost first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """A table that the query reads, at its current version or at the one in the text (`travel`),
-    the first time in `views`.
+    """A table that the query reads, at its current version or at that of its time `travel`.
+
+    `views` are the views that enclose its first use.
     """
 
     parts: tuple[str, ...]
@@ -55,13 +64,13 @@ class Source:
 
     @property
     def path(self) -> tuple[str, ...]:
-        """The full names of the views around the table, outermost first, and of the table."""
+        """The full names of the enclosing views, outermost first, and of the table."""
         return tuple(map(display_name, (*self.views, self.parts)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """A place in the text that reads a source. `aliased`: an alias follows in the text."""
+    """A place in the text that reads a source. `aliased`: the text has an alias there."""
 
     source: Source
     aliased: bool
@@ -73,15 +82,13 @@ Shape = tuple[str, int]
 
 
 def shape_of(table: Any) -> Shape:
-    """Return the shape of an Iceberg table as of its last refresh."""
+    """Return the shape in an Iceberg table's loaded metadata."""
     return str(table.uuid().toString()), int(table.schema().schemaId())
 
 
 def is_plain(source: Source) -> bool:
-    """Return whether a source is a table whose versions a text can name:
-    no metadata table, branch, tag or time.
-    """
-    # The name may also be that of a metadata table, or have a branch as its last part.
+    """Return whether a source can be pinned: not a metadata table, branch, tag or time travel."""
+    # The name may be that of a metadata table, or end with a branch.
     is_table = str(source.table.getClass().getName()) == _PLAIN_TABLE
     return (
         source.travel is None and is_table and str(source.table.name()).endswith(".".join(source.parts[1:]))
@@ -90,15 +97,14 @@ def is_plain(source: Source) -> bool:
 
 @dataclass(frozen=True, slots=True, weakref_slot=True, kw_only=True, eq=False)
 class Lineage:
-    """The facts about a query that hold until a source's shape or a view changes.
+    """Facts about a query that hold until a source's shape or a view changes.
 
-    `pieces` is the query's text, with its views and with WITH queries that are read several times in place
-    of their names, cut where versions can be inserted; `unnamed` are sources without versions or catalog;
-    `shapes` are those of the tables, and `functions` the hashes of the functions, when the query was
-    analysed; `columns` are hashes of what the query reads of each table: ids, names and types of columns;
-    `moving` are the names of the tables that are not plain. `unstable` and `unpinnable` are reasons,
-    None without one. `lock` guards the sources' tables, and `plain`: snapshots of them, by the names of the
-    tables, that are known to have the columns of now.
+    `pieces` is the query's text with expanded views and repeated WITH queries, split where versions can be
+    inserted. `unnamed` are sources without versions or catalog. `shapes` and `functions` (hashes) are those
+    at the time of analysis. `columns` are hashes of the columns that the query reads of each table: ids,
+    names and types. `moving` are the names of tables that are not plain. `unstable` and `unpinnable` are
+    reasons or None. `lock` guards the sources' tables and `plain`, a set of table names and snapshots whose
+    columns are known to be the current ones.
     """
 
     sources: tuple[Source, ...]
@@ -116,7 +122,7 @@ class Lineage:
 
 
 def text_of(pieces: Iterable[Piece], relations: Mapping[str, str]) -> str:
-    """Return the text of *pieces* with the relation, in SQL, that *relations* has in place of a source."""
+    """Return the text of *pieces*; *relations* maps source names to SQL relations that replace them."""
     texts = []
     for piece in pieces:
         if isinstance(piece, str):
@@ -148,7 +154,7 @@ class LineageReader:
         self._unpinnable: str | None = None
 
     def read(self, query: Query) -> Lineage:
-        """Return the lineage; raises Spark's own errors of parsing and analysis."""
+        """Return the lineage. Raises Spark's own parsing and analysis errors."""
         parsed, analysed = parse(self._session, query.text), self._analysed(query.text)
         once = inlined(parsed)
         if once is not None and self._gives(once, columns_of(analysed.schema())):
@@ -183,7 +189,7 @@ class LineageReader:
         )
 
     def _columns(self, sources: Iterable[Source], bases: Iterable[BaseRelation], plan: str) -> dict[str, str]:
-        """Return the hash of what the query reads of each table, by the table's name."""
+        """Return a hash of the columns that the query reads of each table, by table name."""
         read, names = read_attributes(json.loads(plan)), defaultdict[tuple[str, ...], set[str]](set)
         for base in bases:
             if base.parts is not None:
@@ -204,7 +210,7 @@ class LineageReader:
             return False
 
     def _refuse_pins(self, reason: str) -> None:
-        """Note why the versions of the sources cannot be pinned; the first reason counts."""
+        """Record why the sources cannot be pinned. The first reason wins."""
         self._unpinnable = self._unpinnable or reason
 
     # ------------------------------------------------------------------------------------------------- pieces
@@ -212,9 +218,7 @@ class LineageReader:
     def _pieces(
         self, parsed: ParsedQuery, catalog: str, namespace: tuple[str, ...], path: ViewPath
     ) -> Iterator[Piece]:
-        """Yield the text of the query, or of the view at the end of *path*, with its sources
-        and expanded views.
-        """
+        """Yield the text of the query, or of the last view in *path*, with readings and expanded views."""
         self._collect_functions(parsed, path)
         position = 0
         for relation in parsed.relations:
@@ -245,12 +249,12 @@ class LineageReader:
             function = self._names.function(parts)
             if function is not None:
                 self._collect_function(function)
-                # One of all sessions is the same in a view and where the view is read.
+                # A function of all sessions has one part, and means the same inside a view and outside.
                 if path and len(function) > 1:
                     self._refuse_pins(f"view {display_name(path[-1])} uses function {display_name(function)}")
 
     def _collect_function(self, function: tuple[str, ...]) -> None:
-        """Note a function, and those of all sessions that its body calls."""
+        """Record a function, and the functions of all sessions that its body calls."""
         self._functions[function] = None
         functions = functions_of(self._session)
         created = functions.get(function[0]) if len(function) == 1 else None
@@ -261,7 +265,7 @@ class LineageReader:
                 self._collect_function((name,))
 
     def _expanded(self, view: View, relation: RelationName, path: ViewPath) -> Iterator[Piece]:
-        """Yield a subquery in place of a view, with the columns and types of the view's creation."""
+        """Yield a subquery that replaces a view, with the columns and types of the view's creation."""
         self._views[view.parts] = view
         if view.parts in path or len(path) >= MAX_VIEW_DEPTH:
             self._refuse_pins(f"view {display_name(view.parts)} reads itself")
@@ -274,8 +278,7 @@ class LineageReader:
         )
         names = [column.name.lower() for column in columns_of(self._analysed(text_of(body, {})).schema())]
         aliases = [f"_{index}" for index in range(len(names))]
-        # A view finds its columns in those of its query by name if it keeps their names,
-        # otherwise by position.
+        # Spark resolves a view's columns in its query by the stored names if there are any, else by position.
         by_name = [aliases[names.index(name.lower())] for name in view.query_columns]
         columns = ", ".join(
             f"CAST({quote(alias)} AS {column.type}) AS {quote(column.name)}"
@@ -284,7 +287,7 @@ class LineageReader:
         yield "SELECT * FROM " if relation.table_word is not None else ""
         yield f"(SELECT {columns} FROM ("
         yield from body
-        # On a line of its own: the view's text may end with a comment.
+        # Start a new line: the view's text may end with a comment.
         yield f"\n) AS `_v`({', '.join(map(quote, aliases))}))"
         if not relation.aliased:
             yield f" AS {quote(view.parts[-1])}"
@@ -298,9 +301,7 @@ class LineageReader:
     # ------------------------------------------------------------------------------------------------ reasons
 
     def _unstable_text(self, query: Query, parsed: ParsedQuery) -> str | None:
-        """Return what in the texts of query and views can give other rows from the same sources,
-        None without such.
-        """
+        """Return what in the texts of the query, its views and functions is nondeterministic, or None."""
         functions = functions_of(self._session)
         for parts in self._functions:
             created = functions.get(parts[0]) if len(parts) == 1 else None
@@ -320,8 +321,9 @@ class LineageReader:
         return next(filter(None, map(unstable_literal, texts)), None)
 
     def _rewriting_fault(self, text: str, analysed: Any) -> str | None:
-        """Return why *text*, which a refresh would run, differs from the user's query in relations
-        or columns; None if not.
+        """Return why *text*, which a refresh would run, is not equivalent to the user's query, or None.
+
+        The relations and columns of both are compared.
         """
         try:
             rewritten = self._analysed(text)
@@ -329,14 +331,12 @@ class LineageReader:
             return "its relations cannot be replaced in the text"
         relations = {base.parts for base in base_relations(self._session, rewritten)} - {None}
         if columns_of(rewritten.schema()) != columns_of(analysed.schema()) or relations != set(self._bases):
-            return "with its views expanded the query gives other columns"
+            return "with its views expanded the query has other columns"
         return None
 
 
 def _is_unstable(function: CreatedFunction) -> bool:
-    """Whether a function may give other values for equal arguments;
-    of one in SQL the plan of its body says more.
-    """
+    """Return whether a function may be nondeterministic. The plan decides about SQL functions."""
     if function.language is FunctionLanguage.SQL:
         return function.deterministic is False
     return function.deterministic is not True

@@ -1,6 +1,4 @@
-"""Expressions of a parsed plan: the stars and subqueries among them, found without calls
-for each of the others.
-"""
+"""Stars and subqueries in the expressions of a parsed plan, found with few calls to the JVM."""
 
 from __future__ import annotations
 
@@ -18,10 +16,10 @@ _WITH_PLAN = "org.apache.spark.sql.catalyst.trees.TreePattern.PLAN_EXPRESSION"
 
 
 class ParsedExpressions:
-    """Finds them in the plans that the parser of *session*, the active one, gives.
+    """Finds stars and subqueries in plans from the parser of *session*, which must be active.
 
-    A list may have many thousands of literals: Spark is asked about all of a list at once,
-    and about its parts where that says yes.
+    A list may have thousands of literals. Spark therefore checks a whole list in one call, and its halves
+    only after a positive answer.
     """
 
     def __init__(self, session: SparkSession) -> None:
@@ -37,10 +35,9 @@ class ParsedExpressions:
         return bool(self._subquery.isInstance(expression))
 
     def found(self, node: Any, *, whole: bool = True) -> Iterator[Any]:
-        """Yield the stars and subqueries in the expressions of a *node* of a plan,
-        outermost and first ones first.
+        """Yield the stars and subqueries in the expressions of a plan *node*, in pre-order.
 
-        Unless *whole*, an expression of the node that is a star itself is left out.
+        *whole*: include expressions that are themselves stars.
         """
         for expression in self._parts(node, node.expressions()):
             if whole or not self.is_star(expression):
@@ -53,7 +50,7 @@ class ParsedExpressions:
             yield from self._within(child)
 
     def _parts(self, node: Any, expressions: Any) -> Iterator[Any]:
-        """Yield those *expressions* of a node, a Scala Seq, in which there may be any."""
+        """Yield the *expressions* (a Scala Seq) of a node that may contain a star or subquery."""
         return (
             scala_items(expressions)
             if node.containsPattern(self._with_plan)
@@ -61,7 +58,7 @@ class ParsedExpressions:
         )
 
     def _with_stars(self, expressions: Any) -> Iterator[Any]:
-        """Yield the items of a Scala Seq that have a star in them, halving it."""
+        """Yield the items of a Scala Seq that contain a star, by binary search."""
         if not self._rule.containsStar(expressions):
             return
         size = int(expressions.size())

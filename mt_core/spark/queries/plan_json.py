@@ -1,4 +1,4 @@
-"""The JSON of plans, in time that is in proportion to them."""
+"""The JSON of plans, in time linear in their size."""
 
 from __future__ import annotations
 
@@ -12,9 +12,8 @@ _SHORT_LISTS = "freshtable.plans.ShortLists"
 
 
 def json_of(session: SparkSession, plan: Any) -> str:
-    """Return the JSON of a plan, in which several IN with short lists, joined by OR,
-    stand for one with a long list.
+    """Return the JSON of a plan, with long IN lists split into short ones that are combined by OR.
 
-    Spark takes as long for a long list as the square of its length.
+    Spark's time for an IN list is quadratic in its length.
     """
     return str(own_class(session, _SHORT_LISTS).of(plan).toJSON())

@@ -1,4 +1,4 @@
-"""Positions: what a query takes from its sources by the positions of their columns, or as a whole row."""
+"""Positional parts of a query: expressions that depend on the positions or the set of source columns."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mt_core.spark.driver.jvm_objects import class_name, scala_items, state_of
 from mt_core.spark.queries.parsed_expressions import ParsedExpressions
 
 _EXCERPT_LENGTH = 60
-# They give the columns of what is below by name.
+# Operators that pass the columns of their children on by name.
 _BY_NAME = frozenset(
     {
         "Filter",
@@ -28,11 +28,10 @@ _BY_NAME = frozenset(
 
 
 def positional_part(session: SparkSession, text: str) -> str | None:
-    """Return a part of a query that gives other values once a source gets, loses or moves columns,
-    None without one.
+    """Return a part of a query whose result changes if a source gains, loses or moves columns, or None.
 
-    A star or a table in a set operation is one, and a star below DISTINCT or in a function;
-    a star of a nested query is not, if the query around names its columns. *session* is the active one.
+    Such parts are stars and tables in a set operation, and stars below DISTINCT or in a function. A star in
+    a subquery is not one if the outer query names its columns. *session* must be active.
     """
     walk = _Walk(session, text)
     return next(walk.parts(state_of(session).sqlParser().parsePlan(text), positional=False), None)
@@ -41,7 +40,7 @@ def positional_part(session: SparkSession, text: str) -> str | None:
 class _Walk:
     """Yields the positional parts of a plan.
 
-    `positional`: what is around takes the columns of the plan by position.
+    *positional*: the enclosing operator uses the plan's columns by position.
     """
 
     def __init__(self, session: SparkSession, text: str) -> None:
@@ -56,14 +55,14 @@ class _Walk:
             return
         if kind == "UnresolvedRelation" and positional:
             yield self._excerpt(plan)
-        # A star that is a column itself gives its columns by name, unless what is around counts them.
+        # A top-level star in a SELECT list passes columns on by name, unless the enclosing operator counts.
         yield from self._in_expressions(plan, whole=kind != "Project" or positional)
         below = _takes_positions(plan, kind, positional)
         for child in scala_items(plan.children()):
             yield from self.parts(child, positional=below)
 
     def _in_expressions(self, plan: Any, *, whole: bool) -> Iterator[str]:
-        """Yield the parts in the expressions of a node, and those that are stars themselves if *whole*."""
+        """Yield the positional parts in a node's expressions; *whole*: including top-level stars."""
         for expression in self._expressions.found(plan, whole=whole):
             if self._expressions.is_subquery(expression):
                 # Whether EXISTS finds a row does not depend on the columns of its rows.
@@ -79,7 +78,7 @@ class _Walk:
 
 
 def _takes_positions(plan: Any, kind: str, positional: bool) -> bool:
-    """Return whether a node takes the columns below it by position."""
+    """Return whether a node uses the columns of its children by position."""
     match kind:
         case "Project" | "Aggregate":
             return False

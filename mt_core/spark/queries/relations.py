@@ -1,6 +1,4 @@
-"""Relations of a query: the names in its text with their positions, and the relations
-that its analysed plan reads.
-"""
+"""Relations of a query: the names in its text with positions, and the leaves of its analysed plan."""
 
 from __future__ import annotations
 
@@ -25,9 +23,8 @@ TABLE_WORD = re.compile(r"\bTABLE(?:\s|/\*.*?\*/|--[^\n]*\n)*$", re.IGNORECASE |
 class RelationName:
     """A relation in a text: `text[start:stop]` is its name.
 
-    `cte`: the name of a WITH query; `aliased`: an alias follows; `travel`: the version in the text
-    (`timestamp` for TIMESTAMP AS OF), None without one; `table_word`: where the word TABLE before the name
-    begins, None without it.
+    `cte`: the name refers to a WITH query. `aliased`: an alias follows. `travel`: the version in the text
+    (`timestamp` for TIMESTAMP AS OF) or None. `table_word`: the position of a preceding TABLE, or None.
     """
 
     parts: tuple[str, ...]
@@ -40,15 +37,15 @@ class RelationName:
 
     @property
     def begin(self) -> int:
-        """Where the relation begins, with the word TABLE."""
+        """The start of the relation, including a preceding TABLE."""
         return self.start if self.table_word is None else self.table_word
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParsedQuery:
-    """A text with the relations and functions that it names, and how many clauses WITH it has.
+    """A text with the relations and functions that it names, and its number of WITH clauses.
 
-    `identifier_clause`: IDENTIFIER() hides some of the names.
+    `identifier_clause`: IDENTIFIER() hides some names.
     """
 
     text: str
@@ -59,43 +56,42 @@ class ParsedQuery:
 
 
 def parse(session: SparkSession, text: str, plan: Any = None) -> ParsedQuery:
-    """Return the relations of a query with their positions; *plan* is that of a query
-    that is only a part of *text*.
+    """Return the relations and functions of a query, with positions in *text*.
 
-    Raises DefinitionInvalid if the text is a command, Unsupported if it reads a stream.
+    *plan* is the parsed plan of the query if that is only a part of *text*. Raises DefinitionInvalid if the
+    text is a command, and Unsupported if it reads a stream.
     """
     reader = own_class(session, _NAMES)
-    found = json.loads(reader.ofText(session._jsparkSession, text) if plan is None else reader.of(plan))
-    if "command" in found:
+    facts = json.loads(reader.ofText(session._jsparkSession, text) if plan is None else reader.of(plan))
+    if "command" in facts:
         raise DefinitionInvalid("The text is not a query; write a SELECT, VALUES, TABLE or WITH … SELECT.")
-    if "stream" in found:
+    if "stream" in facts:
         raise Unsupported(
-            f"STREAM {display_name(found['stream'])}: a refresh in FULL mode reads tables, "
+            f"STREAM {display_name(facts['stream'])}: a refresh in FULL mode reads tables, "
             "not streams; leave out STREAM."
         )
-    relations = (_relation(text, each) for each in found["relations"])
+    relations = (_relation(text, each) for each in facts["relations"])
     return ParsedQuery(
         text=text,
         relations=tuple(sorted(relations, key=lambda relation: relation.start)),
-        functions=tuple(dict.fromkeys(map(tuple, found["functions"]))),
-        with_clauses=found["with"],
-        identifier_clause=found["identifiers"],
+        functions=tuple(dict.fromkeys(map(tuple, facts["functions"]))),
+        with_clauses=facts["with"],
+        identifier_clause=facts["identifiers"],
     )
 
 
-def _relation(text: str, found: Mapping[str, Any]) -> RelationName:
-    word = TABLE_WORD.search(text[: found["start"]])
+def _relation(text: str, facts: Mapping[str, Any]) -> RelationName:
+    word = TABLE_WORD.search(text[: facts["start"]])
     return RelationName(
-        **{**found, "parts": tuple(found["parts"])}, table_word=None if word is None else word.start()
+        **{**facts, "parts": tuple(facts["parts"])}, table_word=None if word is None else word.start()
     )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BaseRelation:
-    """A leaf of an analysed plan. `parts` is None for one without a name (files by path).
+    """A leaf of an analysed plan. `parts` is None for a leaf without a name (files by path).
 
-    `table` is Iceberg's, if it is one, and `columns` the names of its columns by the ids of their
-    attributes in the plan.
+    `table` is the Iceberg table, if it is one; `columns` maps attribute ids in the plan to column names.
     """
 
     parts: tuple[str, ...] | None
@@ -104,11 +100,11 @@ class BaseRelation:
 
 
 def base_relations(session: SparkSession, analysed: Any) -> tuple[BaseRelation, ...]:
-    """Return what an analysed plan reads, below views, WITH queries and subqueries."""
-    found = own_class(session, _BASES).of(analysed)
-    facts = json.loads(found.facts())
-    # Each table takes a call.
-    tables = found.tables() if any("columns" in each for each in facts) else ()
+    """Return the leaves of an analysed plan, including those in views, WITH queries and subqueries."""
+    bases = own_class(session, _BASES).of(analysed)
+    facts = json.loads(bases.facts())
+    # Access to a Java table costs a call, so only fetch them if there are any.
+    tables = bases.tables() if any("columns" in each for each in facts) else ()
     return tuple(
         BaseRelation(
             parts=tuple(each["name"]) if "name" in each else None,
@@ -120,8 +116,6 @@ def base_relations(session: SparkSession, analysed: Any) -> tuple[BaseRelation, 
 
 
 def identifier_fields(frame: DataFrame) -> tuple[str, ...]:
-    """Return the identifier fields of the Iceberg table that *frame* is, in the order of its columns;
-    none of anything else.
-    """
+    """Return the identifier fields of an Iceberg table, in column order; empty for any other *frame*."""
     keys = json.loads(own_class(frame.sparkSession, _BASES).identifierFields(frame._jdf))
     return tuple(column for column in frame.columns if column in keys)

@@ -1,10 +1,8 @@
-"""Source relations: a table at one of its snapshots as a relation in SQL that has the columns
-of the table now.
+"""Source relations: a table snapshot as a SQL relation with the table's current columns.
 
-`VERSION AS OF` reads a snapshot with the columns that the table had then. Iceberg tells columns by their
-ids, so that each column of now is found in a snapshot whatever it was called, wherever it stood and
-whichever narrower type it had; one that came later is NULL. A table without a snapshot is a version of
-its own: it has no rows.
+`VERSION AS OF` reads a snapshot with its columns of that time. Iceberg identifies columns by id, so each
+current column can be mapped to the snapshot in spite of renames, moves and type promotions; columns that
+were added later are NULL. A table without a snapshot also counts as a version, without rows.
 """
 
 from __future__ import annotations
@@ -20,13 +18,13 @@ from mt_core.spark.catalogs.columns import iceberg_columns, iceberg_fields
 from mt_core.spark.queries.lineage import Lineage, Source
 
 MOST_PLAIN = 1000
-"""Snapshots that a lineage keeps as known."""
+"""Capacity of the set of snapshots with current columns in a lineage."""
 
 
 def relation_at(session: SparkSession, lineage: Lineage, source: Source, snapshot: str) -> str | None:
-    """Return a source of *lineage* at a snapshot with its columns of now, in brackets if it is a query.
+    """Return a source at a snapshot as a SQL relation with its current columns; queries are parenthesized.
 
-    None if they cannot be told there. The caller holds the lock of *lineage*.
+    None if the columns cannot be mapped. The caller must hold the lock of *lineage*.
     """
     name = sql_name(source.parts)
     if snapshot == EMPTY:
@@ -34,9 +32,9 @@ def relation_at(session: SparkSession, lineage: Lineage, source: Source, snapsho
     table, at = source.table, f"{name} VERSION AS OF {snapshot}"
     if (source.name, snapshot) in lineage.plain:
         return at
-    found = table.snapshot(int(snapshot))
-    then = None if found is None else found.schemaId()
-    # One that has expired is refused by Spark when the text is read.
+    live = table.snapshot(int(snapshot))
+    then = None if live is None else live.schemaId()
+    # Spark will refuse an expired snapshot when it analyses the text.
     if then is None or int(then) == int(table.schema().schemaId()):
         if len(lineage.plain) >= MOST_PLAIN:
             lineage.plain.clear()
@@ -47,7 +45,7 @@ def relation_at(session: SparkSession, lineage: Lineage, source: Source, snapsho
 
 
 def is_query(relation: str) -> bool:
-    """Return whether a relation is a query, which needs an alias where a table does not."""
+    """Return whether a relation is a subquery, which needs an alias, unlike a table."""
     return relation.startswith("(")
 
 
@@ -56,8 +54,8 @@ def _with_columns_of_now(session: SparkSession, schema: Any, before: Any, at: st
     if [_facts(each) for each in now] == [_facts(each) for each in then]:
         return at
     types = {each.name: each.type for each in iceberg_columns(session, schema)}
-    known = {each["id"]: each for each in then}
-    items = [_item(each, known.get(each["id"]), types[each["name"]]) for each in now]
+    by_id = {each["id"]: each for each in then}
+    items = [_item(each, by_id.get(each["id"]), types[each["name"]]) for each in now]
     return None if None in items else f"(SELECT {', '.join(map(str, items))} FROM {at})"
 
 
@@ -66,7 +64,7 @@ def _facts(field: Mapping[str, Any]) -> tuple[Any, ...]:
 
 
 def _item(now: Mapping[str, Any], then: Mapping[str, Any] | None, type_: str) -> str | None:
-    """Return a column of now in the terms of a snapshot; None where SQL cannot say it as Iceberg reads it."""
+    """Return a current column as a SELECT item over a snapshot, or None if SQL cannot express the mapping."""
     name = quote(now["name"])
     if then is None:
         return None if now.get("initial-default") is not None else f"CAST(NULL AS {type_}) AS {name}"

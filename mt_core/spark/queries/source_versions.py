@@ -1,4 +1,13 @@
-"""Source versions: what a query would read now, as its tables and views report it without a Spark job."""
+"""Source versions: the versions of tables, views and functions that a query reads, without a Spark job.
+
+Two callers with different needs use this module. A run needs a complete source vector, read after the run
+began, and waits for slow tables (`vector`). The source watcher polls all continuous tables every few
+moments and must not be delayed by one slow catalog: `look` reads all their tables in one parallel call,
+skips tables on which another thread works, and reports the rest as unread. Both rest on the cached lineage of
+a query. A table whose shape differs from its lineage makes that lineage outdated; it is dropped and read
+again, at most `ATTEMPTS` times. A pinned text is only built from a lineage that agrees with the vector, so
+that a run never mixes the versions of one definition with the text of another.
+"""
 
 from __future__ import annotations
 
@@ -53,21 +62,20 @@ class _Outdated(Exception):
 
 
 class SourceVersions:
-    """Reads source vectors; caches the lineage of each query, which versions do not change. Any thread."""
+    """Reads source vectors, and caches the lineages of queries. Thread-safe, except `look`."""
 
     def __init__(self, driver: SparkDriver, contexts: QueryContexts) -> None:
         self._driver = driver
         self._contexts = contexts
         self._lock = threading.Lock()
         self._lineages: OrderedDict[_Key, Lineage] = OrderedDict()
-        # Whether queries can stand in for the tables of a text; two threads may both find it missing,
-        # and write the same.
+        # Whether subqueries can replace the tables of a text. Two threads may compute the same entry.
         self._replaceable: WeakKeyDictionary[Lineage, bool] = WeakKeyDictionary()
-        # For the one thread that looks.
-        self._glances = Glances()
+        # Only for the thread that calls `look`.
+        self._snapshot_cache = Glances()
 
     def vector(self, query: Query) -> SourceVector:
-        """Return what *query* would read now."""
+        """Return the current versions of all sources of *query*."""
         for _ in range(ATTEMPTS):
             lineage = self.lineage(query)
             try:
@@ -76,7 +84,7 @@ class SourceVersions:
             except _Outdated:
                 pass
             except SPARK_ERRORS as cause:
-                # A dropped or re-created table gives an error of its own; the next analysis finds out which.
+                # The table may have been dropped or recreated; a new analysis reports or resolves that.
                 if not java_classes(cause):
                     raise translate(cause) from cause
             with self._lock:
@@ -85,18 +93,17 @@ class SourceVersions:
         raise EngineError("The sources of the query change faster than they can be read; try again later.")
 
     def look(self, queries: Sequence[Query]) -> list[str | UnreadSources | None]:
-        """Return for each query a text that changes when its sources or views do;
-        None if they change without a version.
-        """
-        known = self._glance(queries)
-        # All that other threads work on, taken together, holds the others up for so long.
-        until = time.monotonic() + WAIT_MS / 1000
-        return [self._look(query, known, until) for query in queries]
+        """Return for each query a text that changes with its sources, views and functions.
 
-    def _glance(self, queries: Sequence[Query]) -> dict[str, str | UnreadSources]:
-        """Return the snapshots of the sources of queries that were looked at before,
-        as far as no other thread works on them.
+        None if a source has no version. For one thread.
         """
+        known = self._cached_snapshots(queries)
+        # A common deadline for all locks: other threads delay the result by at most this time in total.
+        until = time.monotonic() + WAIT_MS / 1000
+        return [self._fingerprint(query, known, until) for query in queries]
+
+    def _cached_snapshots(self, queries: Sequence[Query]) -> dict[str, str | UnreadSources]:
+        """Return the current versions of the sources in all cached lineages that can be locked at once."""
         with self._lock:
             lineages = [
                 lineage for query in queries if (lineage := self._lineages.get(self._key(query))) is not None
@@ -120,14 +127,15 @@ class SourceVersions:
                         source.name: source.table for source in new if source.name not in lineage.moving
                     }
             try:
-                return self._glances.snapshots(self._driver.session, tables) | self._moving_versions(moving)
+                return self._snapshot_cache.snapshots(self._driver.session, tables) | self._moving_versions(
+                    moving
+                )
             except SPARK_ERRORS:
-                # A table is none that commits, or Spark has none of our classes:
-                # to look at each by itself finds out which.
+                # One table may have failed the whole call; reading them one by one finds out which.
                 return {}
 
     def _moving_versions(self, sources: Mapping[str, Source]) -> dict[str, str | UnreadSources]:
-        """Return what changes with the rows of each of the sources, which are not plain."""
+        """Return a version for each of *sources*, which are not plain."""
         tables = [source.table for source in sources.values()]
         outcomes = refreshed(self._driver.session, tables, WAIT_MS) if tables else ()
         return {
@@ -135,10 +143,10 @@ class SourceVersions:
             for (name, source), failed in zip(sources.items(), outcomes, strict=True)
         }
 
-    def _look(
+    def _fingerprint(
         self, query: Query, known: dict[str, str | UnreadSources], until: float
     ) -> str | UnreadSources | None:
-        """Return what one query would read, as far as it is not *known* from another query that reads it."""
+        """Return the fingerprint of one query's sources; reads and adds the versions not in *known*."""
         try:
             lineage = self.lineage(query)
             if lineage.unstable or lineage.unnamed or any(source.table is None for source in lineage.sources):
@@ -149,7 +157,7 @@ class SourceVersions:
                 if isinstance(unread := known[source.name], UnreadSources):
                     return self._unread(query, source.name, unread)
             has_definitions = lineage.views or lineage.functions
-            definitions = self._look_at_definitions(query, lineage, known) if has_definitions else []
+            definitions = self._add_definitions(query, lineage, known) if has_definitions else []
         except EngineUnavailable:
             raise
         except (MtError, *SPARK_ERRORS) as error:
@@ -159,9 +167,7 @@ class SourceVersions:
         return json.dumps({name: known[name] for name in names}, sort_keys=True)
 
     def _snapshot(self, source: Source, lineage: Lineage, until: float) -> str | UnreadSources:
-        """Return the current snapshot of a source, or why it could not be read;
-        another thread may wait for its answer.
-        """
+        """Return the current version of a source, or why it was not read. Wait for its lock to *until*."""
         if not lineage.lock.acquire(timeout=max(0.0, until - time.monotonic())):
             return UnreadSources(reason="")
         try:
@@ -175,8 +181,9 @@ class SourceVersions:
             lineage.lock.release()
 
     def _unread(self, query: Query, source: str, unread: UnreadSources) -> UnreadSources:
-        """Return why *source* was not read; one that failed may have been recreated,
-        which the next analysis finds out.
+        """Return *unread* with the name of *source* in its reason.
+
+        After a failure the lineage is dropped, since the source may have been recreated.
         """
         if not unread.reason:
             return unread
@@ -188,10 +195,10 @@ class SourceVersions:
         with self._lock:
             self._lineages.pop(self._key(query), None)
 
-    def _look_at_definitions(
+    def _add_definitions(
         self, query: Query, lineage: Lineage, known: dict[str, str | UnreadSources]
     ) -> list[str]:
-        """Return the names of the views and functions, whose hashes are *known* afterwards."""
+        """Add the hashes of the query's views and functions to *known*, and return their names."""
         session = self._contexts.session(query)
         with active_session(session):
             names = Names(session)
@@ -206,14 +213,16 @@ class SourceVersions:
         ]
 
     def pinned_text(self, query: Query, vector: SourceVector) -> str:
-        """Return the query at exactly the versions of *vector*; the user's text if it cannot be pinned."""
+        """Return the query pinned to the versions of *vector*, or the user's text if it cannot be pinned.
+
+        Raises SourcesChanged if definitions or columns changed after the vector was read.
+        """
         if vector.unpinnable is not None:
             return query.text
         lineage = self.lineage(query)
         versions = {source.name: source.version or {} for source in vector.sources}
         if not agrees(lineage, versions):
-            # A view, a function or a schema changed after the vector was read:
-            # the text has to be that of the vector.
+            # The text must have the definitions of the vector, which have changed since.
             raise SourcesChanged(
                 "A view, function or table of the query changed while the refresh was starting; run it again."
             )
@@ -241,31 +250,28 @@ class SourceVersions:
         return relation
 
     def _can_replace(self, session: Any, lineage: Lineage) -> bool:
-        """Return whether the query gives the same columns with queries in place of its tables:
-        qualified ones may not be found.
+        """Return whether the query still resolves to the same columns with subqueries as tables.
+
+        Qualified column names may not resolve then.
         """
-        found = self._replaceable.get(lineage)
-        if found is None:
+        replaceable = self._replaceable.get(lineage)
+        if replaceable is None:
             tables = [source for source in lineage.sources if source.travel is None]
             queries = {source.name: f"(SELECT * FROM {sql_name(source.parts)})" for source in tables}
             try:
                 with active_session(session):
-                    given = (session.sql(text_of(lineage.pieces, each)) for each in ({}, queries))
-                    before, after = (columns_of(frame._jdf.schema()) for frame in given)
-                found = before == after
+                    frames = (session.sql(text_of(lineage.pieces, each)) for each in ({}, queries))
+                    before, after = (columns_of(frame._jdf.schema()) for frame in frames)
+                replaceable = before == after
             except SPARK_ERRORS as cause:
                 if not java_classes(cause):
                     raise
-                found = False
-            self._replaceable[lineage] = found
-        return found
+                replaceable = False
+            self._replaceable[lineage] = replaceable
+        return replaceable
 
     def lost(self, query: Query, vector: SourceVector) -> str | None:
-        """Return a source of which the version that *vector* pins cannot be read any more:
-        it was dropped, or the version expired.
-
-        None: there is none.
-        """
+        """Return a source that was dropped or whose pinned version has expired, or None."""
         versions = {source.name: source.version or {} for source in vector.sources}
         lineage = self.lineage(query)
         try:
@@ -284,7 +290,7 @@ class SourceVersions:
         return None
 
     def lineage(self, query: Query) -> Lineage:
-        """Return the lineage of *query*, from the cache if it is there."""
+        """Return the lineage of *query*, cached if possible."""
         key = self._key(query)
         with self._lock:
             lineage = self._lineages.get(key)
@@ -305,16 +311,15 @@ class SourceVersions:
         return (self._driver.generation, query.text, query.catalog, query.namespace, query.zone, settings)
 
     def _refresh(self, lineage: Lineage) -> dict[str, dict[str, Any]]:
-        """Bring the sources to their current metadata, and return their versions there,
-        by the names of the sources.
+        """Refresh the metadata of all sources, and return their current versions by name.
 
-        Raises EngineError if one does not answer, _Outdated if it fails.
+        Raises EngineError if a source does not answer, and _Outdated if it fails.
         """
         sources = [source for source in lineage.sources if source.table is not None]
         tables = [source.table for source in sources]
-        # A run that took what an earlier look had read would miss the commits since.
+        # Versions cached by an earlier poll would miss the commits since.
         outcomes = current_versions(self._driver.session, tables, LIMIT_MS) if tables else ()
-        found = dict[str, dict[str, Any]]()
+        current = dict[str, dict[str, Any]]()
         for source, outcome in zip(sources, outcomes, strict=True):
             if isinstance(outcome, UnreadSources):
                 if outcome.reason and NO_ANSWER not in outcome.reason:
@@ -324,8 +329,8 @@ class SourceVersions:
                     "check the database of its catalog, and the store of its files.",
                     table=source.name,
                 )
-            found[source.name] = json.loads(outcome)
-        return found
+            current[source.name] = json.loads(outcome)
+        return current
 
     def _vector(self, query: Query, lineage: Lineage) -> SourceVector:
         current = self._refresh(lineage)
@@ -344,7 +349,7 @@ class SourceVersions:
     def _table_version(
         self, source: Source, current: dict[str, Any] | None, lineage: Lineage, session: SparkSession
     ) -> tuple[dict[str, Any] | None, str | None]:
-        """Return the version of a source, None without one, and why it cannot be pinned, None if it can."""
+        """Return the version of a source, if it has one, and why it cannot be pinned, if it cannot."""
         if current is None:
             return None, None
         shape = current["uuid"], current["schema"]
@@ -376,14 +381,17 @@ class SourceVersions:
         return version, None
 
     def _moving_version(self, source: Source) -> str:
-        """Return what changes with the rows of a source that is not plain, as of the table's last refresh."""
+        """Return a version that changes with the rows of a source that is not plain, from loaded metadata."""
         if source.travel is not None and source.travel.isdigit():
             return source.travel
         # The location of the metadata changes with every commit to any branch.
         return str(own_class(self._driver.session, READS).moving(source.table, source.travel))
 
     def _definition_versions(self, query: Query, lineage: Lineage) -> list[SourceVersion]:
-        """Return the versions of views and functions, which are hashes of their texts."""
+        """Return the versions of views and functions: hashes of their definitions.
+
+        Raises _Outdated if one differs from the lineage.
+        """
         if not lineage.views and not lineage.functions:
             return []
         session = self._contexts.session(query)
@@ -409,7 +417,7 @@ def not_plain(source: Source) -> str:
 
 
 def agrees(lineage: Lineage, versions: Mapping[str, Mapping[str, Any]]) -> bool:
-    """Return whether *lineage* was read from the same views, functions and shapes of tables as *versions*."""
+    """Return whether *lineage* has the same views, functions and table shapes as *versions*."""
     for view in lineage.views:
         if versions.get(display_name(view.parts), {}).get("hash") != view.digest:
             return False
@@ -424,9 +432,7 @@ def agrees(lineage: Lineage, versions: Mapping[str, Mapping[str, Any]]) -> bool:
 
 
 def _read_of(version: Mapping[str, Any]) -> tuple[Any, Any]:
-    """Return the table of a version and what the query read of it;
-    a release that did not record columns needs all the same.
-    """
+    """Return the table uuid and the hash of the columns read, or the schema id if the hash is missing."""
     return version.get("uuid"), version.get(COLUMNS, version.get(SCHEMA))
 
 
@@ -436,20 +442,16 @@ def _read_of_lineage(lineage: Lineage, name: str, version: Mapping[str, Any]) ->
 
 
 def pin_of(version: Mapping[str, Any]) -> str | None:
-    """Return the snapshot that a version of a source names, EMPTY for a table without one;
-    None if it names none to pin.
-    """
+    """Return the snapshot to pin for a version of a source, EMPTY for an empty table, or None."""
     if PIN in version:
         return str(version[PIN])
     return EMPTY if "uuid" in version and version["snapshot"] is None else None
 
 
 def pins(vector: SourceVector) -> dict[str, str]:
-    """Return the snapshot that a vector names for each of its sources that has versions,
-    EMPTY for a table without one.
-    """
-    found = {each.name: pin_of(each.version or {}) for each in vector.sources}
-    return {name: pin for name, pin in found.items() if pin is not None}
+    """Return the snapshots to pin for a vector by source name, EMPTY for empty tables."""
+    snapshots = {each.name: pin_of(each.version or {}) for each in vector.sources}
+    return {name: pin for name, pin in snapshots.items() if pin is not None}
 
 
 def _is_lost(source: Source, uuid: str, pin: str) -> bool:
@@ -471,10 +473,9 @@ def _keeps_rows(snapshot: Mapping[str, Any]) -> bool:
 
 
 def _last_row_change(session: SparkSession, table: Any, snapshot: dict[str, Any]) -> dict[str, Any]:
-    """Return the snapshot, up to *snapshot*, that last changed rows:
-    compaction and a refresh without rows keep them.
+    """Return the newest snapshot, up to *snapshot*, that changed rows, in Iceberg's JSON form.
 
-    Snapshots are in the form that Iceberg stores them in.
+    Compactions and refreshes without new rows do not change rows.
     """
     while _keeps_rows(snapshot) and "parent-snapshot-id" in snapshot:
         parent = own_class(session, READS).stored(table, snapshot["parent-snapshot-id"])

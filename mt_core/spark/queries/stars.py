@@ -1,9 +1,7 @@
-"""Stars of a query: each `*`, and each `TABLE t`, written out as the columns that it means
-when the query is created.
+"""Star expansion: each `*` and `TABLE t` of a query is replaced by its columns when the query is created.
 
-Pipe syntax has stars that no text shows: `FROM t |> WHERE a > 0` gives all columns of t, and `|> EXTEND`,
-`|> SET` and `|> DROP` take all columns of what is before them. There a subquery with the columns that t has
-now takes the place of t.
+Pipe syntax has implicit stars: `FROM t |> WHERE a > 0` returns all columns of t, and `|> EXTEND`, `|> SET`
+and `|> DROP` use all columns of their input. There t is replaced by a subquery with its current columns.
 """
 
 from __future__ import annotations
@@ -22,17 +20,15 @@ from mt_core.spark.queries.relations import TABLE_WORD
 
 _EXCERPT_LENGTH = 60
 _PIPE = "|>"
-# They take the columns of what is below by position.
+# Operators that match the columns of their children by position.
 _SET_OPERATIONS = frozenset({"Except", "Intersect", "Union"})
 
 Scope = tuple[tuple[Any, int], ...]
-"""The WITH clauses around a part of a query, outermost first, each with how many of its queries
-that part can name.
-"""
+"""The WITH clauses that enclose a part of a query, outermost first, with their number of visible queries."""
 
 
 class StarWriter:
-    """Replaces the stars of one query by columns, in the session that analyses the query."""
+    """Expands the stars of one query, in the session that analyses the query."""
 
     def __init__(self, session: SparkSession, text: str) -> None:
         self._session, self._text = session, text
@@ -41,8 +37,9 @@ class StarWriter:
         self._edits: list[tuple[int, int, str]] = []
 
     def written_out(self) -> str:
-        """Return the text without stars; raises DefinitionInvalid for one that no list of columns
-        can replace exactly.
+        """Return the text without stars.
+
+        Raises DefinitionInvalid for a star that no column list can replace exactly.
         """
         self._plan(state_of(self._session).sqlParser().parsePlan(self._text), (), exposed=True)
         text = self._text
@@ -55,7 +52,7 @@ class StarWriter:
     ) -> None:
         """Replace the stars in a plan.
 
-        It is *exposed* if no list of columns above it says which of its columns the query gives.
+        *exposed*: no column list above restricts which columns of the plan the query returns.
         """
         kind, below = class_name(plan), exposed
         match kind:
@@ -89,12 +86,12 @@ class StarWriter:
             self._plan(child, scope, exposed=below, aliased=kind == "SubqueryAlias")
 
     def _aliased(self, relation: Any, scope: Scope) -> None:
-        """Give `t AS x(a, b)`, which names the columns of t by position, the columns that t has now."""
+        """Replace t in `t AS x(a, b)`, which names columns by position, by its current columns."""
         if class_name(relation) == "UnresolvedRelation" and relation.options().isEmpty():
             self._narrow(relation, scope)
 
     def _narrow(self, relation: Any, scope: Scope, alias: str = "") -> None:
-        """Let a subquery with the columns that a relation has now take its place."""
+        """Replace a relation by a subquery with its current columns."""
         if not relation.options().isEmpty():
             raise self._inexact(relation)
         start, stop = _span(relation)
@@ -102,10 +99,9 @@ class StarWriter:
         self._edits.append((start, stop, f"(SELECT {columns} FROM {self._text[start:stop]}){alias}"))
 
     def _selected(self, plan: Any, scope: Scope, *, ignored: bool) -> bool:
-        """Replace the stars in the expressions of a node, but those of an *ignored* one,
-        and those in its subqueries.
+        """Replace the stars in a node's expressions, unless it is *ignored*, and in its subqueries.
 
-        Returns whether the node has a star that the text does not show.
+        Return whether the node has an implicit star.
         """
         if not {"*", "("} & set(self._text) and _PIPE not in self._text:
             return False
@@ -126,7 +122,7 @@ class StarWriter:
         return hides_star
 
     def _stars(self, plan: Any, scope: Scope) -> Iterator[Any]:
-        """Yield the stars in the expressions of a node, and replace those of the subqueries in them."""
+        """Yield the stars in the expressions of a node, and replace the stars in its subqueries."""
         for expression in self._expressions.found(plan):
             if self._expressions.is_star(expression):
                 yield expression
@@ -139,13 +135,14 @@ class StarWriter:
         return self._sql_names(analysed.output(), analysed, relation)
 
     def _sql_names(self, columns: Any, below: Any, origin: Any, prefix: tuple[str, ...] = ()) -> str:
-        """Return a list of names that mean exactly *columns* above *below*;
-        raises DefinitionInvalid if there is none.
+        """Return a list of names that resolve exactly to *columns* over the plan *below*.
+
+        Raises DefinitionInvalid if a column has no such name.
         """
         names: list[str] = []
         for column in scala_items(columns):
             name, qualifier = str(column.name()), [str(part) for part in scala_items(column.qualifier())]
-            # With the table in front: a column dropped later must not be looked for in the query around.
+            # Prefer qualified names: the bare name of a dropped column could resolve to an outer query.
             candidates = [[*qualifier[-1:], name], [*qualifier, name], [*prefix, name], [name]]
             exact = next((parts for parts in candidates if self._means(parts, column, below)), None)
             if exact is None:
@@ -168,7 +165,7 @@ class StarWriter:
         return bool(resolved.get().exprId().equals(column.exprId()))
 
     def _analysed(self, plan: Any, scope: Scope, origin: Any) -> Any:
-        # A condition on rows changes no columns, and may name columns of the query around.
+        # A filter does not change columns, and may refer to columns of the outer query.
         while class_name(plan) == "Filter":
             plan = plan.child()
         for clause, visible in reversed(scope):
@@ -182,8 +179,8 @@ class StarWriter:
         start, stop = _span(origin)
         excerpt = " ".join(self._text[start:stop].split())[:_EXCERPT_LENGTH]
         return DefinitionInvalid(
-            f"{excerpt} of the query cannot be written out as columns, and would mean others once a source "
-            "changes its columns; name the columns in its place."
+            f"{excerpt} of the query cannot be expanded to columns, and would mean other columns after a "
+            "source changes its columns; name the columns instead."
         )
 
 

@@ -1,4 +1,4 @@
-"""Name lookup of a session, and the views of its catalogs with all that their meaning depends on."""
+"""Name resolution of a session, and view definitions of its catalogs."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _NAMES = "freshtable.queries.Names"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class View:
-    """A view. `query_columns` are the columns it takes from its query by name (empty: by position).
+    """A view definition. `query_columns` are the query columns that it selects by name (empty: by position).
 
-    `settings` are the values of Spark's settings at its creation.
+    `settings` are Spark settings captured at its creation.
     """
 
     parts: tuple[str, ...]
@@ -35,7 +35,7 @@ class View:
 
     @property
     def digest(self) -> str:
-        """Return a hash of everything the view's rows depend on besides its sources."""
+        """A hash of everything that determines the view's rows, apart from its sources."""
         facts = [
             self.text,
             self.catalog,
@@ -48,7 +48,7 @@ class View:
 
 
 class Names:
-    """The names that a session can use: the full name of an unqualified one, and the object of a full one."""
+    """Name resolution of a session: qualifies names, and looks up objects by full name."""
 
     def __init__(self, session: SparkSession) -> None:
         self._session, self._java = session, own_class(session, _NAMES)
@@ -60,11 +60,11 @@ class Names:
         return str(self._manager.currentCatalog().name()), namespace
 
     def is_catalog(self, name: str) -> bool:
-        """Return whether a catalog of that name is configured; opens none."""
+        """Return whether a catalog of that name is configured, without opening it."""
         return bool(self._manager.isCatalogRegistered(name))
 
     def default_namespace(self, catalog: str) -> tuple[str, ...]:
-        """Return the namespace in which *catalog* looks up names while another catalog is the current one."""
+        """Return the namespace in which *catalog* resolves names while another catalog is current."""
         return tuple(str(level) for level in self._manager.catalog(catalog).defaultNamespace())
 
     def qualify(self, parts: tuple[str, ...], catalog: str, namespace: tuple[str, ...]) -> tuple[str, ...]:
@@ -78,22 +78,20 @@ class Names:
         return tuple(map(str.lower, full)) if full[0].lower() == SESSION_CATALOG else full
 
     def view(self, parts: tuple[str, ...]) -> View | None:
-        """Return the view of that full name, None for the name of anything else."""
+        """Return the view with that full name, or None if it is not a view."""
         if len(parts) < 3:
             return None
         return _view(parts, self._java.view(self._session._jsparkSession, json.dumps(parts)))
 
     def temporary_view(self, name: str) -> View | None:
-        """Return the temporary view of that name, None for the name of anything else,
-        and of a view without a query.
-        """
+        """Return the temporary view of that name, or None if there is none with a query text."""
         return _view((name,), self._java.temporaryView(self._session._jsparkSession, name))
 
     def relations(self, namespace: Sequence[str]) -> list[str]:
-        """Return the tables and views of *namespace*, empty: of the current one, and the temporary views.
+        """Return the tables and views of *namespace* (empty: the current one), and the temporary views.
 
-        A catalog without views gives its tables alone. Raises Spark's error if there is no such namespace,
-        or there are no tables in such a catalog.
+        A catalog that does not support views returns only tables. Raises Spark's error if the namespace does
+        not exist or the catalog does not support tables.
         """
         catalog, levels = self.current() if not namespace else self._split(tuple(namespace))
         names: list[str] = json.loads(
@@ -102,7 +100,7 @@ class Names:
         return names
 
     def _split(self, namespace: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
-        """Return the catalog of *namespace*, by its first part or the current one, and its levels there."""
+        """Split *namespace* into its catalog, by default the current one, and its levels."""
         if self.is_catalog(namespace[0]):
             return namespace[0], namespace[1:]
         return str(self._manager.currentCatalog().name()), namespace
@@ -114,8 +112,9 @@ class Names:
         return bool(self._java.tableExists(self._session._jsparkSession, json.dumps(parts)))
 
     def function(self, parts: tuple[str, ...]) -> tuple[str, ...] | None:
-        """Return the full name of a function that is not built in, one part for one of all sessions;
-        None for one of Spark's.
+        """Return the full name of a user-defined function, or None for a built-in one.
+
+        A function of all sessions has a single part.
         """
         catalog, namespace = self.current()
         if len(parts) == 1:
@@ -124,13 +123,13 @@ class Names:
             is_built_in = bool(self._java.isBuiltIn(self._session._jsparkSession, parts[0]))
             return None if is_built_in else (catalog, *namespace, *parts)
         qualified = self.qualify(parts, catalog, namespace)
-        # Iceberg's catalogs bring functions such as bucket() in the namespace system;
-        # `system.builtin` is Spark's own.
+        # Iceberg catalogs have functions such as bucket() in namespace `system`; `system.builtin` is Spark's.
         return None if qualified[-2].lower() in {"system", "builtin"} else qualified
 
     def function_digest(self, parts: tuple[str, ...]) -> str:
-        """Return a hash of a function's class, resources and text, if Spark's own catalog has it;
-        otherwise of its name.
+        """Return a hash of a function's class, resources and text.
+
+        Only the name is hashed for functions that are not in Spark's own catalog.
         """
         text = ".".join(parts)
         if len(parts) == 1:
@@ -144,17 +143,17 @@ class Names:
 def _view(parts: tuple[str, ...], facts: str | None) -> View | None:
     if facts is None:
         return None
-    found = json.loads(facts)
-    # Spark keeps no catalog of a view that an old release created.
+    view = json.loads(facts)
+    # Views that old Spark releases created have no catalog.
     catalog, *namespace = (
-        (parts[:-1] or ("",)) if found["catalog"] is None else (found["catalog"], *found["namespace"])
+        (parts[:-1] or ("",)) if view["catalog"] is None else (view["catalog"], *view["namespace"])
     )
     return View(
         parts=parts,
-        text=found["text"],
+        text=view["text"],
         catalog=catalog,
         namespace=tuple(namespace),
-        columns=columns_in(found["schema"]),
-        query_columns=tuple(found.get("query_columns", ())),
-        settings=tuple(sorted(found.get("settings", {}).items())),
+        columns=columns_in(view["schema"]),
+        query_columns=tuple(view.get("query_columns", ())),
+        settings=tuple(sorted(view.get("settings", {}).items())),
     )

@@ -1,4 +1,4 @@
-"""WITH queries in place of their names: a text in which each place that reads a table does so once."""
+"""Inlining of WITH queries that are read more than once, so that every use has its own table readings."""
 
 from __future__ import annotations
 
@@ -11,16 +11,12 @@ from mt_core.base.tokens import Token, significant, skip_brackets
 from mt_core.spark.queries.relations import ParsedQuery, RelationName
 
 LONGEST = 200_000
-"""Characters of a text up to which it is written anew: WITH queries that read each other
-several times multiply.
-"""
+"""Maximum length of the inlined text in characters; nested WITH queries make it grow exponentially."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _WithQuery:
-    """A query `text[begin:end]` with the name by which others read it, and its list of columns in brackets,
-    if it has one.
-    """
+    """A WITH query `text[begin:end]` with its name and optional column list (with parentheses)."""
 
     name: str
     columns: str
@@ -29,14 +25,14 @@ class _WithQuery:
 
 
 class _TooLong(Exception):
-    """The text with its WITH queries in place of their names is longer than `LONGEST`."""
+    """The inlined text is longer than `LONGEST`."""
 
 
 def inlined(parsed: ParsedQuery) -> str | None:
-    """Return the text of a query with its WITH queries in place of their names;
-    None unless it reads one several times.
+    """Return the text of a query with its WITH queries inlined.
 
-    Of a query with WITH in another place than its beginning, the result is None too.
+    None if it does not read one of them more than once, has a WITH clause that is not at the beginning, or
+    becomes too long.
     """
     times = Counter(relation.parts[0].lower() for relation in parsed.relations if relation.cte)
     if max(times.values(), default=0) < 2 or parsed.with_clauses != 1:
@@ -49,8 +45,9 @@ def inlined(parsed: ParsedQuery) -> str | None:
 
 
 def _parts(text: str) -> Iterator[_WithQuery]:
-    """Yield the WITH queries at the beginning of a text, and the query that follows them;
-    RECURSIVE ones are none.
+    """Yield the WITH queries at the beginning of a text, then its main query.
+
+    Recursive WITH queries are part of the main query.
     """
     token = _token(text, 0)
     if token.keyword != "WITH" or _token(text, token.end).keyword == "RECURSIVE":
@@ -75,12 +72,12 @@ def _parts(text: str) -> Iterator[_WithQuery]:
 
 
 def _token(text: str, start: int) -> Token:
-    """Return the first token from *start* on, in a text that Spark has parsed."""
+    """Return the first token at or after *start*. It exists: Spark has parsed the text."""
     return next(significant(text, start))
 
 
 class _Inlining:
-    """Writes parts of a text with the WITH queries in place of their names."""
+    """Writes parts of a text with inlined WITH queries."""
 
     def __init__(self, parsed: ParsedQuery, queries: list[_WithQuery]) -> None:
         self._text, self._queries = parsed.text, queries
@@ -104,7 +101,7 @@ class _Inlining:
             for each in reversed(self._queries)
             if each.name == name.lower() and each.end < relation.start
         )
-        # On a line of its own: the text may end with a comment.
+        # Start a new line: the text may end with a comment.
         text = f"({self.text(query.begin, query.end)}\n)"
         if query.columns:
             text = f"(SELECT * FROM {text} AS `_w`{query.columns})"

@@ -1,1 +1,1 @@
-"""The engine of refreshes: storage, metadata, writes, comparisons, changes of sources, housekeeping."""
+"""The refresh engine on Spark: storage, metadata, writes, comparisons, source changes and housekeeping."""

@@ -1,5 +1,14 @@
-"""Comparisons of the rows that a table stores with those of its query at fixed versions, as multisets,
-in one pass over each.
+"""Comparisons of a table's stored rows with the rows of its query at pinned source versions.
+
+A comparison verifies that incremental maintenance and recomputation agree. Both sides are compared as
+multisets in one pass over each: rows of the table count +1 and rows of the query -1, and groups of equal
+rows whose sum is not 0 are the differences. A difference must be an error, so everything that may differ
+between two correct computations is excluded first: columns that depend on the order of rows or on ties are
+left out with a reason (`certainty`), a query that is not repeatable is refused, and floating-point values
+are compared within a tolerance, since sums depend on the order of additions. Rows that are equal in all
+exact columns are paired in the order of their floating ones. A sample is chosen by a hash of the keys, so
+that it contains the same rows of both sides. With `in_buckets` only counts and hashes are compared, which
+needs no exchange of rows.
 """
 
 from __future__ import annotations
@@ -33,17 +42,16 @@ from mt_core.tables.engine import Compared, Comparison, RowComparison
 
 BUCKETS = 256
 _SAMPLES = 1_000_000
-# Sums of doubles differ in their last digits with the order of the additions; a FLOAT has seven digits.
+# The order of additions changes the last digits of a sum of doubles. A FLOAT has seven digits.
 _RELATIVE: Mapping[type[spark.DataType], float] = {spark.DoubleType: 1e-9, spark.FloatType: 1e-6}
 _ABSOLUTE = 1e-12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Columns:
-    """The columns of a table as a comparison takes them: compared exactly, within a tolerance,
-    or left out with the reason.
+    """The columns of a table: compared exactly, within a tolerance, or left out with a reason.
 
-    `keys` are exact ones, which give a row its bucket.
+    `keys` are exact columns that determine the bucket of a row.
     """
 
     exact: tuple[str, ...]
@@ -57,7 +65,7 @@ class _Columns:
 
 
 class Comparisons(RowComparison):
-    """Compares tables with their queries."""
+    """Compares tables with their queries. Thread-safe."""
 
     def __init__(self, spark: SparkContexts) -> None:
         self._spark = spark
@@ -87,16 +95,14 @@ class Comparisons(RowComparison):
         if lost is not None:
             raise Incomparable(
                 f"{comparison.table} cannot be compared with its query: the version of {lost} that its last "
-                f"refresh has read expired, or {lost} was dropped; {_way_out(comparison)}",
+                f"refresh read has expired, or {lost} was dropped; {_way_out(comparison)}",
                 table=str(comparison.table),
                 source=lost,
             )
 
 
 def _way_out(comparison: Comparison) -> str:
-    return (
-        f"ALTER MATERIALIZED TABLE {comparison.table} REFRESH computes all rows at versions that are there."
-    )
+    return f"ALTER MATERIALIZED TABLE {comparison.table} REFRESH computes all rows at the current versions."
 
 
 def _compared(session: SparkSession, comparison: Comparison, text: str) -> Compared:
@@ -148,8 +154,9 @@ def _compared(session: SparkSession, comparison: Comparison, text: str) -> Compa
 
 
 def _columns_of(rows: DataFrame, comparison: Comparison, text: str) -> _Columns:
-    """Return how each column of the table is compared; raises Incomparable if not even the number
-    of rows is certain.
+    """Return how each column of the table is compared.
+
+    Raises Incomparable if the query is not repeatable or its row count is uncertain.
     """
     plan, subqueries = plan_of(rows)
     unstable, declared = unstable_literal(text), deterministic_functions(rows.sparkSession)
@@ -161,7 +168,7 @@ def _columns_of(rows: DataFrame, comparison: Comparison, text: str) -> _Columns:
     certainty = certainty_of(*trees, floats=[_is_floating(each) for each in types])
     if unstable or certainty.rows:
         raise Incomparable(
-            f"{comparison.table} cannot be compared with its query, which may give other rows each time: "
+            f"{comparison.table} cannot be compared with its query, which may return other rows each time: "
             f"{unstable or certainty.rows}.",
             table=str(comparison.table),
         )
@@ -175,7 +182,7 @@ def _columns_of(rows: DataFrame, comparison: Comparison, text: str) -> _Columns:
         if not can_be_looked_up(column.type)
     }
     keys = read_shape(*trees).keys
-    # A grouping key is copied from a source, so that its digits are certain.
+    # A grouping key is copied from a source, so even a floating-point one is exact.
     grouping = {names[position] for position in keys} if len(keys) < len(names) else set[str]()
     floating = {name for name, each in zip(names, types, strict=True) if _is_floating(each)}
     exact = tuple(
@@ -203,7 +210,7 @@ def _is_floating(data_type: spark.DataType) -> bool:
 
 
 def _part_of(rows: DataFrame, comparison: Comparison, columns: _Columns) -> DataFrame:
-    """Return those of *rows* that the comparison is about."""
+    """Return the rows in the scope and sample of the comparison."""
     inside, outside = (
         predicate_of(scope, comparison.columns) for scope in (comparison.scope, comparison.besides)
     )
@@ -218,8 +225,8 @@ def _part_of(rows: DataFrame, comparison: Comparison, columns: _Columns) -> Data
             f"No column of {comparison.table} can choose a sample of its rows; leave out SAMPLE.",
             table=str(comparison.table),
         )
-    chosen = f.pmod(_hash(columns.keys), f.lit(_SAMPLES)) < f.lit(round(comparison.percent * _SAMPLES / 100))
-    return rows.filter(chosen)
+    sampled = f.pmod(_hash(columns.keys), f.lit(_SAMPLES)) < f.lit(round(comparison.percent * _SAMPLES / 100))
+    return rows.filter(sampled)
 
 
 def _hash(names: Sequence[str]) -> SparkColumn:
@@ -230,8 +237,8 @@ def _hash(names: Sequence[str]) -> SparkColumn:
 
 
 def _different_buckets(stored: DataFrame, queried: DataFrame, columns: _Columns) -> int:
-    """Return how many buckets of keys have another number of rows, or another sum of their hashes."""
-    # Before the columns are narrowed: a column may be called anything.
+    """Return the number of buckets whose row count or sum of row hashes differs."""
+    # Look types up before the projection, whose own names may equal those of columns.
     exact = tuple(name for name in columns.exact if name not in columns.floating)
     hashed = _hash([name for name in exact if not _is_floating(stored.schema[name].dataType)])
     sides = (
@@ -252,9 +259,9 @@ def _different_buckets(stored: DataFrame, queried: DataFrame, columns: _Columns)
 
 
 def _differences(stored: DataFrame, queried: DataFrame, columns: _Columns, number: str) -> DataFrame:
-    """Return the rows that differ in the columns that are compared, computed.
+    """Compute and return the differing rows, in the compared columns.
 
-    Column *number* has how many more the table has of a row than the query.
+    Column *number* is a row's count in the table minus its count in the query result.
     """
     names = list(map(quote, columns.compared))
     signed = stored.select(*names, f.lit(1).alias(number)).unionAll(
@@ -265,10 +272,9 @@ def _differences(stored: DataFrame, queried: DataFrame, columns: _Columns, numbe
 
 
 def _without_close(net: DataFrame, columns: _Columns, number: str) -> DataFrame:
-    """Return *net*, of which no two rows are equal, without pairs of both signs that differ only
-    within the tolerance.
+    """Return *net*, whose rows are distinct, without pairs of table and query rows within the tolerance.
 
-    Rows that agree in all exact columns are paired in the order of their floating ones.
+    Rows with equal exact columns are paired in the order of their floating ones.
     """
     rank, table_side, query_side = (f"_{each}_{uuid4().hex}" for each in ("rank", "table", "query"))
     exact, floating = list(map(quote, columns.exact)), list(map(quote, columns.floating))
@@ -298,11 +304,11 @@ def _without_close(net: DataFrame, columns: _Columns, number: str) -> DataFrame:
 
 
 def _close(data_type: spark.DataType, one: SparkColumn, other: SparkColumn) -> SparkColumn:
-    """Return whether two values are equal but for the last digits of floating numbers in them."""
+    """Return whether two values are equal, apart from the last digits of floating-point numbers."""
     match data_type:
         case spark.FloatType() | spark.DoubleType():
             larger = f.greatest(f.abs(one), f.abs(other)) * f.lit(_RELATIVE[type(data_type)])
-            # Less, not at most: two infinities are as far apart as they are large.
+            # Strictly less: the difference of opposite infinities equals their tolerance, infinity.
             close = f.abs(one - other) < f.greatest(larger, f.lit(_ABSOLUTE))
         case spark.ArrayType(elementType=element):
             each = f.zip_with(one, other, lambda left, right: _close(element, left, right))

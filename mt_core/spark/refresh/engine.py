@@ -1,4 +1,4 @@
-"""The refresh engine on Spark and Iceberg, put together from its roles."""
+"""The refresh engine on Spark and Iceberg, assembled from its roles."""
 
 from __future__ import annotations
 

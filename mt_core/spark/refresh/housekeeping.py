@@ -1,4 +1,13 @@
-"""Housekeeping of storage tables: old snapshots, files that belong to none, and files that are too small."""
+"""Housekeeping of storage tables: expiring snapshots, removing orphan files and compacting small files.
+
+Compaction must not block refreshes, and a refresh must not lose a compaction's work. Therefore rewritten
+files are staged on a branch like the rows of a run, and become current by the same fenced swap; if the table
+has moved on, `stage_again` repeats the commit on the new branch head without rewriting the files. Rewritten
+files get a new sequence number, which makes older delete files irrelevant; with equality deletes, concurrent
+batches may still delete by key, so there the files keep their old sequence number, and delete files that can
+no longer match any data file are removed in the same commit. A summary of the previous snapshot is repeated,
+so that a compaction does not hide what the last run recorded.
+"""
 
 from __future__ import annotations
 
@@ -26,14 +35,15 @@ _DELETED = 2
 _TARGET_BYTES = "write.target-file-size-bytes"
 _BY_KEY = 2
 _NUMBERED_AS_BEFORE = "use-starting-sequence-number"
-# With a sequence number of their own the new files are newer than all delete files:
-# nothing is committed in between.
+# With a new sequence number the files are newer than all delete files, which then can be dropped.
+# This is safe if no commit can add a delete in between.
 _REWRITE = {"min-input-files": "2", "delete-file-threshold": "1", _NUMBERED_AS_BEFORE: "false"}
 
 
 class Housekeeping(TableHousekeeping):
-    """Works on tables that the caller has claimed; `has_expired`, `fragments` and `rewrite_files` may be
-    called at any time.
+    """Maintains tables whose claim the caller holds.
+
+    `has_expired`, `fragments` and `rewrite_files` need no claim.
     """
 
     def __init__(self, spark: SparkContexts) -> None:
@@ -47,12 +57,12 @@ class Housekeeping(TableHousekeeping):
         with self._spark.working():
             table = self._spark.catalogs.load_table(identifier)
             expiry, limit = table.expireSnapshots(), _millis(older_than)
-            kept = [table.snapshot(int(each)) for each in keep]
-            if all(each is None or each.timestampMillis() >= limit for each in kept):
+            retained = [table.snapshot(int(each)) for each in keep]
+            if all(each is None or each.timestampMillis() >= limit for each in retained):
                 expiry.expireOlderThan(limit).retainLast(1).commit()
                 return
-            # By age they would go with the others. To name those makes Iceberg look through all manifests
-            # for files to delete.
+            # Expiry by age would remove the retained ones too. Expiry by id is slower: Iceberg reads all
+            # manifests to find unused files.
             for snapshot_id in _old_snapshots(table, older_than).difference(keep):
                 expiry.expireSnapshotId(int(snapshot_id))
             expiry.expireOlderThan(0).commit()
@@ -62,7 +72,7 @@ class Housekeeping(TableHousekeeping):
             table = self._spark.catalogs.load_table(identifier)
             actions = static_member(session, "org.apache.iceberg.spark.actions.SparkActions.get")
             orphans = actions(session._jsparkSession).deleteOrphanFiles(table)
-            # A catalog with a FileIO of its own may write where Hadoop cannot list files.
+            # A custom FileIO may write where Hadoop cannot list files.
             lists_by_prefix = bool(self._spark.catalogs.setting(identifier.catalog, IO_IMPL))
             orphans.usePrefixListing(lists_by_prefix).olderThan(_millis(older_than)).execute()
 
@@ -75,7 +85,7 @@ class Housekeeping(TableHousekeeping):
             entries = session.table(f"{identifier.sql}.entries").where(col("status") != _DELETED)
             named = entries.select("sequence_number", "data_file.*")
             is_data = col("content") == 0
-            # A delete by keys applies to older files alone, one by places also to those of its commit.
+            # Equality deletes only apply to older files, position deletes also to files of their commit.
             newest = col("sequence_number") - when(col("content") == _BY_KEY, 1).otherwise(0)
             counted = named.groupBy("partition" if "partition" in named.columns else "spec_id").agg(
                 count_if(is_data & (col("file_size_in_bytes") < limit)),
@@ -83,9 +93,10 @@ class Housekeeping(TableHousekeeping):
                 collect_list(when(~is_data, newest)),
             )
             places = [(row[1], row[2], row[3]) for row in counted.collect()]
-        # A delete file that is older than all data files of its partition applies to none, and stays.
+        # A rewrite does not remove delete files older than all data files of their partition; do not count
+        # them, or the table would be compacted again and again.
         deletes = [
-            each for _, oldest, found in places if oldest is not None for each in found if each >= oldest
+            each for _, oldest, newest in places if oldest is not None for each in newest if each >= oldest
         ]
         return Fragments(
             small_files=sum(max(small - 1, 0) for small, _, _ in places), delete_files=len(deletes)
@@ -107,8 +118,7 @@ class Housekeeping(TableHousekeeping):
             }
             summary = text_map(session, table.snapshot(rewrite.branch).summary())
             if int(summary.get("total-equality-deletes") or 0):
-                # Batches beside this delete by keys, which has to apply to the new files
-                # as to those of which they have the rows.
+                # Concurrent batches may commit equality deletes, which must apply to the rewritten files too.
                 options[_NUMBERED_AS_BEFORE] = "true"
             for key, value in options.items():
                 action = action.option(key, value)
@@ -138,9 +148,7 @@ class Housekeeping(TableHousekeeping):
 
 
 def _idle_deletes(session: SparkSession, table: Any, snapshot: Any, rewrite: Rewrite) -> list[Any]:
-    """Return the files of a snapshot that delete by keys, and are older than all files
-    that they could apply to.
-    """
+    """Return the equality delete files of a snapshot that are older than all data files they could match."""
     entries = session.sql(f"SELECT * FROM {rewrite.table.sql}.entries VERSION AS OF {snapshot.snapshotId()}")
     named = entries.where(col("status") != _DELETED).select("sequence_number", "data_file.*")
     places = Window.partitionBy("partition" if "partition" in named.columns else "spec_id")
@@ -149,18 +157,18 @@ def _idle_deletes(session: SparkSession, table: Any, snapshot: Any, rewrite: Rew
     idle = by_key.where("oldest IS NULL OR sequence_number <= oldest").select("file_path").collect()
     paths = {row[0] for row in idle}
     read = static_member(session, "org.apache.iceberg.ManifestFiles.readDeleteManifest")
-    found: list[Any] = []
+    files: list[Any] = []
     for manifest in snapshot.deleteManifests(table.io()) if paths else ():
         reader = read(manifest, table.io(), table.specs())
-        found += [file.copy() for file in reader.iterator() if file.location() in paths]
+        files += [file.copy() for file in reader.iterator() if file.location() in paths]
         reader.close()
-    return found
+    return files
 
 
 def _commit_again(
     session: SparkSession, table: Any, rewrite: Rewrite, written: Any, others: Sequence[Any] = ()
 ) -> None:
-    """Replace on the branch the files that snapshot *written* has replaced, and remove *others*."""
+    """Repeat the rewrite of snapshot *written* on the branch head, and also remove the files *others*."""
     files = table.io()
     commit = table.newRewrite().toBranch(rewrite.branch).validateFromSnapshot(written.parentId())
     for file in (*written.removedDataFiles(files), *written.removedDeleteFiles(files), *others):
@@ -175,7 +183,7 @@ def _commit_again(
 
 
 def _head(catalogs: Catalogs, rewrite: Rewrite) -> Staged:
-    """Return what the branch ends with."""
+    """Return the head of the rewrite's branch as a staged snapshot."""
     session = catalogs.session
     metadata = metadata_of(session, catalogs.load_table(rewrite.table))
     head = metadata.branches.get(rewrite.branch)
@@ -186,21 +194,20 @@ def _head(catalogs: Catalogs, rewrite: Rewrite) -> Staged:
 
 def _branch_lost(rewrite: Rewrite) -> EngineError:
     return EngineError(
-        f"{rewrite.table} has no branch {rewrite.branch} any more: a refresh has opened the table."
+        f"Branch {rewrite.branch} of {rewrite.table} was removed: a refresh has opened the table."
     )
 
 
 def _old_snapshots(table: Any, older_than: datetime) -> set[str]:
-    """Return the snapshots of Iceberg's *table* from before *older_than*, but main and those
-    that a branch or tag names.
-    """
-    named = {str(ref.snapshotId()) for ref in table.refs().values()}
+    """Return the snapshots of an Iceberg table from before *older_than* that no branch or tag references."""
+    referenced = {str(ref.snapshotId()) for ref in table.refs().values()}
     limit = _millis(older_than)
-    return {str(each.snapshotId()) for each in table.snapshots() if each.timestampMillis() < limit} - named
+    old = {str(each.snapshotId()) for each in table.snapshots() if each.timestampMillis() < limit}
+    return old - referenced
 
 
 def _small_bytes(properties: Mapping[str, str]) -> int:
-    """Return below how many bytes a file of a table with *properties* is small."""
+    """Return the size in bytes below which a file counts as small."""
     return min(SMALL_BYTES, int(properties.get(_TARGET_BYTES) or SMALL_BYTES) * 3 // 4)
 
 

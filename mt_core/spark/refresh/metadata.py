@@ -1,4 +1,4 @@
-"""The metadata of storage tables, as the protocol of refreshes reads and replaces it."""
+"""Storage table metadata: loading it, and replacing it by compare-and-set."""
 
 from __future__ import annotations
 
@@ -14,28 +14,27 @@ from mt_core.tables.engine import TableMetadata
 
 
 class MetadataStore(TableMetadata):
-    """The metadata of storage tables."""
+    """Loads and swaps the metadata of storage tables."""
 
     def __init__(self, spark: SparkContexts) -> None:
         self._spark = spark
 
     def load(self, identifier: TableIdentifier) -> StorageMetadata:
         with self._spark.working() as session:
-            # Each read has a table object of its own: the refresh of another reader must not move
-            # the base of this one.
+            # Every reader needs its own table object: a refresh by another reader would move its base.
             return metadata_of(session, self._spark.catalogs.load_table(identifier))
 
     def swap(self, identifier: TableIdentifier, metadata: StorageMetadata, change: MetadataChange) -> None:
         with self._spark.working() as session:
-            # `commit` says why each change has to differ from all others.
+            # `commit` explains why every change must be unique.
             unique = {**change.properties, FENCE: uuid4().hex}
             commit(session, str(identifier), metadata, replace(change, properties=unique))
 
     def ancestors(self, metadata: StorageMetadata) -> Iterator[Snapshot]:
-        found = ancestors(self._spark.driver.session, metadata)
+        snapshots = ancestors(self._spark.driver.session, metadata)
         while True:
             with self._spark.driver.translating():
-                snapshot = next(found, None)
+                snapshot = next(snapshots, None)
             if snapshot is None:
                 return
             yield snapshot

@@ -1,5 +1,12 @@
-"""Source changes: what the snapshot logs of a query's sources say of the time between two vectors,
-without a Spark job.
+"""Source changes between two source vectors, read from snapshot logs without a Spark job.
+
+A refresh must decide between applying a change and recomputing before it reads any row. This module
+collects the facts for that decision from metadata: the shape of the query, the kind and size of each
+source's change, and the size of all sources. Anything that makes a change unreadable is an obstacle with a
+reason for users: a source without versions, an unstable query, a recreated or replaced table, expired
+snapshots, changed columns. The invariant is that without an obstacle the rows of both versions can be read
+with the columns that the query reads now. Logs are read up to `MOST_COMMITS` back; an older base is compared
+by its files instead.
 """
 
 from __future__ import annotations
@@ -40,11 +47,11 @@ _PARSER = "org.apache.iceberg.SnapshotParser"
 
 
 class SourceLogs(ChangeReader):
-    """Reads the changes of sources, and keeps the shape of each query."""
+    """Reads the changes of sources, and caches the shape of each query. Thread-safe."""
 
     def __init__(self, spark: SparkContexts) -> None:
         self._spark = spark
-        # For each lineage that the versions keep; two threads may both find it missing, and write the same.
+        # Entries live as long as their lineage. Two threads may compute the same entry, which is harmless.
         self._shapes: WeakKeyDictionary[Lineage, _Understood | str] = WeakKeyDictionary()
 
     def read_shape(self, query: Query) -> ShapedQuery | str:
@@ -93,7 +100,7 @@ class SourceLogs(ChangeReader):
             with lineage.lock:
                 for source in lineage.sources:
                     version = versions.get(source.name, {})
-                    # A source at a version that the text names has no other to pin.
+                    # A source with time travel in the text has no pin; its version is fixed.
                     at = version.get("snapshot") if (pin := pin_of(version)) is None else pin
                     snapshot = None if source.table is None or not at else source.table.snapshot(int(at))
                     size = "0" if pin == EMPTY else None
@@ -108,14 +115,12 @@ class SourceLogs(ChangeReader):
                 with active_session(session):
                     shape = shape_of_query(session, numbered(pieces_of(lineage)))
             except SPARK_ERRORS:
-                shape = "a relation of it cannot be replaced in the text"
+                shape = "one of its relations cannot be replaced in the text"
             self._shapes[lineage] = shape
         return shape
 
     def _change(self, lineage: Lineage, source: Source, old: str, new: str) -> tuple[SourceChange, int]:
-        """Return what happened to a source between two of its versions, and its size in bytes
-        at the newer one.
-        """
+        """Return the change of a source between two versions, and its size in bytes at the newer one."""
         if old == new:
             return SourceChange(kind=ChangeKind.NOTHING), self._size(source, new)
         if new == EMPTY:
@@ -130,17 +135,17 @@ class SourceLogs(ChangeReader):
             and change.base_live
             and relation_at(self._spark.driver.session, lineage, source, old) is None
         ):
-            return _unknown(f"its columns cannot be told in snapshot {old}"), 0
+            return _unknown(f"its columns in snapshot {old} are not known"), 0
         if change.kind is ChangeKind.ROWS:
             change = self._row_change(change, source.table, old, new)
         return change, log[new].count("total-files-size") if new in log else 0
 
     def _size(self, source: Source, snapshot: str) -> int:
-        found = None if snapshot == EMPTY else source.table.snapshot(int(snapshot))
-        return 0 if found is None else int(found.summary().get("total-files-size") or 0)
+        current = None if snapshot == EMPTY else source.table.snapshot(int(snapshot))
+        return 0 if current is None else int(current.summary().get("total-files-size") or 0)
 
     def _row_change(self, change: SourceChange, table: Any, old: str, new: str) -> SourceChange:
-        """Return a change of rows with its size, which is read from the files that differ."""
+        """Return *change* with the row count and size of the files that differ between the versions."""
         columns = iceberg_columns(self._spark.driver.session, table.schema())
         reason = next(
             (
@@ -157,7 +162,7 @@ class SourceLogs(ChangeReader):
         return replace(change, kind=kind, rows=difference.rows, size=difference.extent.size)
 
     def _log(self, table: Any, old: str, new: str) -> dict[str, Commit]:
-        """Return the commits from *new* down to *old*, and *old* itself if it is live."""
+        """Return the commits from *new* back to *old*, including *old* if it is live."""
         to_json = static_member(self._spark.driver.session, f"{_PARSER}.toJson")
         log: dict[str, Commit] = {}
         current: str | None = new
@@ -194,7 +199,7 @@ def _sources_read(lineage: Lineage) -> tuple[str, ...]:
 
 
 def _lasting_obstacle(lineage: Lineage) -> str | None:
-    """Return why no change between any two vectors can be applied; None if one may be."""
+    """Return why no change of the query's sources can ever be applied, or None."""
     if lineage.unstable:
         return _unstable(lineage.unstable)
     unversioned = [*(source.name for source in lineage.sources if source.table is None), *lineage.unnamed]
@@ -215,7 +220,7 @@ def _unversioned(source: str) -> str:
 
 
 def _obstacle(since: SourceVector, vector: SourceVector) -> str | None:
-    """Return why the changes between two vectors cannot be read; None if they can."""
+    """Return why the changes between two vectors cannot be read, or None."""
     if vector.unstable:
         return _unstable(vector.unstable)
     if vector.unpinnable or vector.unversioned:
@@ -228,16 +233,16 @@ def _obstacle(since: SourceVector, vector: SourceVector) -> str | None:
         obstacle = _incomparable(each.name, before.version or {}, each.version or {})
         if obstacle is not None:
             return obstacle
-    return f"{next(iter(then))} is not read any more" if then else None
+    return f"{next(iter(then))} is no longer read" if then else None
 
 
 def _incomparable(name: str, then: Mapping[str, Any], now: Mapping[str, Any]) -> str | None:
-    """Return why what happened to a source between two versions is not told by its rows; None if it is."""
+    """Return why two versions of a source cannot be compared by their rows, or None."""
     if "uuid" not in now:
         return None if then == now else f"{name} was replaced"
     if then.get("uuid") != now["uuid"]:
         return f"{name} was created again"
-    # A release that did not record what was read recorded the columns of the table.
+    # Vectors without COLUMNS recorded the schema of the whole table.
     key = COLUMNS if COLUMNS in then and COLUMNS in now else SCHEMA
     if then.get(key) != now.get(key):
         return f"the query reads other columns of {name} than before"

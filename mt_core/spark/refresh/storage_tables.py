@@ -1,4 +1,11 @@
-"""Storage tables: created with one snapshot, widened, and dropped together with their files."""
+"""Storage tables: creation, new columns, properties, and removal together with their files.
+
+A storage table belongs to one materialized table, whose id it has in a property; the id also is part of its
+folder. Creation and removal check the id in addition to the name, so that an interrupted command can be
+repeated without touching a table of the same name with another owner, and a name can be reused while the
+files of its previous table are still being deleted. A new table gets one empty snapshot in the transaction
+that creates it: every run starts a branch at the current snapshot, so `main` must never be null.
+"""
 
 from __future__ import annotations
 
@@ -24,14 +31,14 @@ from mt_core.tables.engine import StorageSpec, TableStorage
 log = logging.getLogger(__name__)
 
 _DEFAULTS = {
-    # Every refresh makes metadata files; Iceberg deletes old ones itself.
+    # Every refresh writes metadata files; let Iceberg delete old ones.
     "write.metadata.delete-after-commit.enabled": "true",
     "write.metadata.previous-versions-max": "100",
-    # For writers that are not ours; refreshes never retry, they decide again.
+    # For foreign writers. Refreshes do not use Iceberg's retries: they decide again after a conflict.
     "commit.retry.num-retries": "20",
     "commit.retry.min-wait-ms": "50",
-    # A change reads the parts of files that can hold its rows: by Iceberg's default of 128 MiB,
-    # that is most of a file.
+    # A change reads only the row groups that can contain its rows. With Iceberg's default of 128 MiB,
+    # one row group is most of a file.
     "write.parquet.row-group-size-bytes": str(8 * 1024 * 1024),
 }
 _FORMAT = "format-version"
@@ -54,8 +61,7 @@ class StorageTables(TableStorage):
                 try:
                     self._build(session, core, name, spec)
                 except SPARK_ERRORS as cause:
-                    # Another writer was faster, perhaps an earlier try of ours:
-                    # the owner of the table decides.
+                    # Another writer was faster, perhaps an earlier attempt; the TABLE_ID below decides.
                     if java_classes(cause)[:1] != (ALREADY_EXISTS,):
                         raise
             table = self._spark.catalogs.load_table(spec.identifier)
@@ -88,9 +94,9 @@ class StorageTables(TableStorage):
                 if table_id in folder:
                     CatalogFiles(session, identifier.catalog).delete_folder(folder)
                 else:
-                    # DROP has to succeed; files that another table may own stay.
+                    # DROP must succeed, but must not delete files that another table may own.
                     log.warning(
-                        "files of %s were left under %s: the path does not carry the table's id %s; "
+                        "files of %s were left under %s: the path does not contain the table's id %s; "
                         "remove them by hand",
                         identifier,
                         folder,
@@ -113,21 +119,19 @@ class StorageTables(TableStorage):
 
     def set_properties(self, spec: StorageSpec, *, forgotten: Collection[str]) -> None:
         with self._spark.working():
-            wanted = {key: value for key, value in _properties(spec).items() if key not in (TABLE_ID, EPOCH)}
+            target = {key: value for key, value in _properties(spec).items() if key not in (TABLE_ID, EPOCH)}
             update = self._spark.catalogs.load_table(spec.identifier).updateProperties()
-            for key in {*forgotten, *([] if spec.comment else ["comment"])} - wanted.keys():
+            for key in {*forgotten, *([] if spec.comment else ["comment"])} - target.keys():
                 update.remove(key)
-            # The format is raised, never lowered: it stays unless *spec* names one.
-            for key, value in wanted.items():
+            # The format version can only be raised: do not set the default over a higher one.
+            for key, value in target.items():
                 if key != _FORMAT or key in spec.properties:
                     update.set(key, value)
             with translating(_conflict(spec.identifier)):
                 update.commit()
 
     def _build(self, session: SparkSession, core: Any, name: Any, spec: StorageSpec) -> None:
-        """Create the table with one snapshot, so that main is never null and every branch has
-        a snapshot to begin at.
-        """
+        """Create the table with one empty snapshot, at which branches can start."""
         levels = java_strings(session, spec.identifier.parts[1:-1])
         if not core.namespaceExists(
             static_member(session, "org.apache.iceberg.catalog.Namespace.of")(levels)
@@ -148,10 +152,7 @@ class StorageTables(TableStorage):
         transaction.commitTransaction()
 
     def _location(self, spec: StorageSpec) -> str:
-        """Return the folder of a new table.
-
-        It carries the table's id, so that a name can be used again at once.
-        """
+        """Return the folder of a new table, which contains the table's id."""
         if spec.location:
             base = spec.location.rstrip("/")
             return base if spec.table_id in base else f"{base}/{spec.table_id}"
@@ -176,8 +177,7 @@ def _partitioning(session: SparkSession, schema: Any, spec: StorageSpec) -> Any:
                 f"{', '.join(each.name for each in spec.columns)}."
             )
         try:
-            # Only build() checks the column's type: called once for each column,
-            # so that the error can name it.
+            # Only build() checks the column's type; call it for each column, so that the error can name it.
             builder.identity(column.name).build()
         except SPARK_ERRORS as cause:
             raise DefinitionInvalid(
@@ -201,11 +201,11 @@ def _properties(spec: StorageSpec) -> dict[str, str]:
     properties = {
         **_DEFAULTS,
         _FORMAT: "3" if variant else "2",
-        # One task writes all rows of a partition, so that a refresh makes few files;
-        # whole tables are not redistributed.
+        # One task writes all rows of a partition; otherwise every task could write a file to every partition.
+        # Unpartitioned rows are not redistributed.
         "write.distribution-mode": "hash" if spec.partition_keys or spec.transforms else "none",
-        # A large table is changed by MERGE, to which one row of a file costs as much as all else.
-        # Format 1 has no delete files.
+        # A large table is changed by MERGE. Copy-on-write would rewrite a whole file for one changed row.
+        # Format version 1 has no delete files.
         **({} if spec.properties.get(_FORMAT) == "1" else {"write.merge.mode": "merge-on-read"}),
         **spec.properties,
         TABLE_ID: spec.table_id,
@@ -217,5 +217,5 @@ def _properties(spec: StorageSpec) -> dict[str, str]:
 
 
 def _conflict(identifier: TableIdentifier) -> dict[str, MtError]:
-    """Return what `translating` makes of a commit that another one has overtaken."""
+    """Return the errors for `translating`: a failed commit becomes a CommitConflict."""
     return {COMMIT_FAILED: CommitConflict(f"{identifier} was changed by another commit; try again.")}

@@ -1,5 +1,11 @@
-"""Writes of refresh runs: a query at fixed versions, staged on the run's branch,
-overwriting exactly its scope.
+"""Row writes of refresh runs: the query at pinned versions, staged on the run's branch.
+
+A run writes to a branch that it opened under its claim, so readers see nothing until the branch is published,
+and a replaced worker, whose branch is removed, cannot commit. There are three kinds of writes: all rows of
+the scope, all rows of the partitions with changed rows, or a change of single rows (`maintained_rows`). Each
+is exactly one commit whose summary names the run and batch. After the commit the branch head is checked
+against them: rows that are not this run's must never be published. A pending snapshot replaces the branch
+commit if the caller allows it, which saves one metadata write.
 """
 
 from __future__ import annotations
@@ -36,7 +42,7 @@ from mt_core.tables.definition.shape import positional_query, stored_order
 from mt_core.tables.engine import Comparison, Maintenance, Query, RowWriter, SourceVector, Staged, Write
 
 MOST_TOUCHED = 1000
-"""Partitions up to which a change replaces them by their names."""
+"""Up to this many changed partitions are replaced by name."""
 _INTEGERS = frozenset({"tinyint", "smallint", "int", "bigint"})
 
 
@@ -48,7 +54,7 @@ class StagedWrites(RowWriter):
         self._recent = RecentFilesOfTables()
 
     def write(self, write: Write) -> Staged:
-        # The settings of one refresh apply to its run, not to the analysis of its query.
+        # Execution settings apply to the run only, not to the analysis of its query.
         settings = {**write.query.settings, **execution_settings(write.options)}
         with (
             self._reading(write.query, write.vector, str(write.table)),
@@ -71,22 +77,22 @@ class StagedWrites(RowWriter):
 
     @contextmanager
     def _reading(self, query: Query, vector: SourceVector, of: str) -> Iterator[None]:
-        """Say in errors of a job what became of the sources of *query*."""
+        """Raise SourcesChanged instead of QueryFailed if a source of *query* was lost."""
         try:
             yield
         except QueryFailed as cause:
             if self._spark.versions.lost(query, vector) is not None:
                 raise SourcesChanged(
-                    f"A source of {of} was dropped or a version of it expired while the refresh was "
-                    "reading it; run it again."
+                    f"A source of {of} was dropped, or the version being read expired during the refresh; "
+                    "run it again."
                 ) from cause
-            # Line and position would be those of the pinned text, which no user wrote.
+            # Omit line and position: they refer to the pinned text, not to the user's.
             raise cause.reworded(cause.message) from cause
 
     def _staged(self, session: SparkSession, write: Write) -> Staged:
-        """Overwrite the scope on the branch, or hold the snapshot that does it, and return that."""
+        """Overwrite the scope in a commit to the branch or in a pending snapshot, and return the snapshot."""
         if not write.query_types:
-            # The release that stored this query did not write its stars out.
+            # A query without stored types may contain stars, whose columns depend on their position.
             part = positional_part(session, write.query.text)
             if part is not None:
                 raise positional_query(write.table, part)
@@ -120,9 +126,9 @@ class StagedWrites(RowWriter):
         if commit.held is None:
             self._spark.catalogs.refresh_table(write.table, table)
         head = _head(table, write)
-        made = head if commit.held is None else commit.held
-        snapshot, asked = facts_of(session, made), Snapshot.of("", write.summary)
-        if (snapshot.run_id, snapshot.batch) != (asked.run_id, asked.batch):
+        written = head if commit.held is None else commit.held
+        snapshot, expected = facts_of(session, written), Snapshot.of("", write.summary)
+        if (snapshot.run_id, snapshot.batch) != (expected.run_id, expected.batch):
             raise EngineError(
                 f"Branch {write.branch} of {write.table} does not end with the rows of this run."
             )
@@ -131,9 +137,7 @@ class StagedWrites(RowWriter):
         return Staged(snapshot=snapshot, metadata=metadata_of(session, table), held=commit.held)
 
     def _all(self, session: SparkSession, write: Write, scope: SparkColumn | None) -> AllRows:
-        """Return the rows of the query that stand in for those of the table that are in *scope*,
-        None for all.
-        """
+        """Return the replacement of all table rows in *scope* (None: the whole table) by the query's rows."""
         rows = shaped(session.sql(self._spark.versions.pinned_text(write.query, write.vector)), write)
         return AllRows(rows=rows if scope is None else rows.filter(scope), where=scope)
 
@@ -141,8 +145,9 @@ class StagedWrites(RowWriter):
 def _touched(
     values: Collection[tuple[str | None, ...]], write: Write, maintenance: Maintenance
 ) -> SparkColumn | None:
-    """Return the condition that selects the partitions with *values*; raises QueryFailed if it cannot,
-    so that all rows are due.
+    """Return the condition that selects the partitions with *values*.
+
+    Raises QueryFailed, after which the run recomputes all rows, if there are too many or a value is invalid.
     """
     if len(values) > MOST_TOUCHED:
         raise QueryFailed(f"{len(values)} partitions changed")
@@ -157,25 +162,25 @@ def _touched(
 def _delete_modes(
     session: SparkSession, table: Any, write: Write, maintenance: Maintenance
 ) -> DeleteModes | None:
-    """Return how rows of the table are deleted; None if it is written again."""
-    # A statement takes no options of the write.
+    """Return how rows of the table are deleted, or None if it is rewritten."""
+    # Deletes in place are SQL statements, which accept no write options.
     if not maintenance.in_place or write_options(write.options):
         return None
     return DeleteModes.of(session, table)
 
 
 def _head(table: Any, write: Write) -> Any:
-    """Return the snapshot at which the run's branch of Iceberg's *table* ends, as that was read last."""
+    """Return the head of the run's branch in the loaded metadata of the Iceberg *table*."""
     branch = table.refs().get(write.branch)
     if branch is None:
         raise EngineError(
-            f"{write.table} has no branch {write.branch} any more: another owner took the table over."
+            f"Branch {write.branch} of {write.table} was removed: another owner took the table over."
         )
     return table.snapshot(branch.snapshotId())
 
 
 def shaped(rows: DataFrame, write: Write | Comparison) -> DataFrame:
-    """Give *rows* the table's columns: matched by name, whatever their order."""
+    """Return *rows* with the table's columns, matched by name, in the table's order."""
     produced = tuple(Column(name=field.name, type=sql_type(field.dataType)) for field in rows.schema.fields)
     names = stored_order(write.table, produced, write.columns, write.query_types)
     if [column.name for column in produced] == [column.name for column in write.columns]:
@@ -190,14 +195,12 @@ def predicate_of(scope: Scope, columns: Sequence[Column]) -> SparkColumn | None:
     if scope.specs is None:
         return None
     by_name = {column.name.lower(): column for column in columns}
-    # No IN: Iceberg looks a NULL partition up in the set of values, and fails.
+    # Do not use IN: Iceberg fails to look up a NULL partition in the set of values.
     return _any([_partition_condition(spec, by_name) for spec in sorted(scope.specs)])
 
 
 def _any(conditions: Sequence[SparkColumn]) -> SparkColumn:
-    """Return the OR of *conditions* as a tree that is as flat as can be:
-    a chain of hundreds overflows Spark's stack.
-    """
+    """Return the OR of *conditions* as a balanced tree: a long chain overflows Spark's stack."""
     if len(conditions) < 2:
         return conditions[0] if conditions else lit(False)
     middle = len(conditions) // 2
@@ -216,7 +219,7 @@ def _partition_condition(spec: PartitionSpec, columns: Mapping[str, Column]) -> 
 
 
 def _literal(column: Column, value: str) -> SparkColumn:
-    """Return a partition value in the column's type, as a literal: Iceberg understands no expressions."""
+    """Return a partition value as a literal of the column's type: Iceberg does not evaluate expressions."""
     kind = column.type.lower()
     try:
         if kind in _INTEGERS:

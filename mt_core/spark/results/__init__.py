@@ -1,1 +1,1 @@
-"""Results: from Spark's partitions to Arrow and JSON pages."""
+"""Query results: from Spark partitions to Arrow and JSON pages."""

@@ -1,6 +1,4 @@
-"""The two forms of a result: rows of JSON values as Flink has them,
-and Arrow with the types of the columns.
-"""
+"""Conversion of result batches to the two formats of a page: JSON as in Flink, and typed Arrow."""
 
 from __future__ import annotations
 
@@ -23,17 +21,15 @@ from mt_core.spark.results.types import result_columns
 
 COLUMNS_KEY = "freshtable.columns"
 CHANGELOG_KEY = "freshtable.row-kind"
-"""Its value is the name of the column with the kinds of the rows, which the columns of the result
-do not contain.
-"""
+"""Schema metadata key with the name of the row kind column, which is not one of the result's columns."""
 
 
 class ResultForm:
-    """Reads the batches of a query with *schema*; raises Unsupported if JSON has no form for a column.
+    """Converts the batches of a query with *schema*. Raises Unsupported for a column without JSON form.
 
-    Batches have a column with instants twice: as instants for Arrow, and as the session's wall clock
-    for JSON, since only Spark knows its zone. The last column of a *changelog* is none of the result:
-    it has the kinds of the rows.
+    Batches have each column of instants twice: as instants for Arrow, and as wall clock times of the session
+    for JSON, since only Spark knows the time zone. The last column of a *changelog* is the row kind and not
+    part of the result.
     """
 
     def __init__(self, schema: spark.StructType, *, changelog: bool = False) -> None:
@@ -78,7 +74,7 @@ class ResultForm:
         )
 
     def kinds(self, parts: Sequence[pa.RecordBatch]) -> list[RowKind]:
-        """Return how each row of *parts* changes the result."""
+        """Return the row kind of each row of *parts*."""
         if not self.changelog:
             return [RowKind.INSERT] * sum(part.num_rows for part in parts)
         return [RowKind.of(code) for code in self._codes(parts).to_pylist()]
@@ -106,15 +102,16 @@ class ResultForm:
 
 
 def arrow_frame(frame: DataFrame) -> DataFrame:
-    """Return *frame* with the columns that ResultForm reads: those that Arrow can carry,
-    then wall clocks of instants.
+    """Return *frame* with the columns that ResultForm expects.
+
+    Types without Arrow form are cast, and wall clock columns are added for instants.
     """
     types = [field.dataType for field in frame.schema.fields]
     steps = [casts(data_type, ARROW_CASTS) for data_type in types]
     instants = [at for at, data_type in enumerate(types) if _has_instants(data_type)]
     if not any(steps) and not instants:
         return frame
-    # By position: names of result columns need not be unique.
+    # Rename by position: result column names need not be unique.
     names = [f"c{at}" for at in range(len(types))]
     shown = [_cast(name, each) for name, each in zip(names, steps, strict=True)]
     wall_clocks = [_cast(names[at], casts(types[at], JSON_CASTS)).alias(f"w{at}") for at in instants]

@@ -1,6 +1,4 @@
-"""The rows of a query as Arrow batches, in the query's order: a wave of partitions at a time,
-each wave a Spark job.
-"""
+"""The rows of a query as ordered Arrow batches, computed in waves: one Spark job for several partitions."""
 
 from __future__ import annotations
 
@@ -20,17 +18,17 @@ from mt_core.spark.results.limit import Window, limited_rows
 from mt_core.spark.results.parts import DEFAULT_SIZES, Parts, PartSizes, parts_of
 from mt_core.spark.results.served import ServedMessages
 
-# The size that a wave should have, so that the JVM does not hold much more for a slow reader.
+# The target size of a wave, which the JVM buffers for a slow reader.
 WAVE_BYTES = 64 * 2**20
 GROWTH = 4
 LARGEST = 256
-# The setting that limits the result of one job, and so of a wave.
+# The setting that limits the result size of one job, and thereby of a wave.
 _TOO_MUCH = "spark.driver.maxResultSize"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryJob:
-    """The id, the pool and the description of a query on Spark."""
+    """The id, scheduler pool and description of a query on Spark."""
 
     job_id: str
     pool: str
@@ -40,13 +38,11 @@ class QueryJob:
 def batches(
     driver: SparkDriver, frame: DataFrame, schema: pa.Schema, job: QueryJob, sizes: PartSizes = DEFAULT_SIZES
 ) -> Generator[pa.RecordBatch | None]:
-    """Yield the rows of *frame*; None before a batch that takes one more job.
+    """Yield the rows of *frame*, and None before each batch that needs another job.
 
-    Any thread may take the next one.
-
-    The caller takes the first inside `SparkDriver.run_tagged`, which says what is raised. A query with no
-    more partitions than Spark has cores is one job, unless they have more rows than *sizes* lets one bring;
-    one with a limit runs no more partitions than are needed to reach it.
+    The first item must be requested inside `SparkDriver.run_tagged`, which documents the errors; later ones
+    may be requested by any thread. A query with at most as many partitions as Spark has cores is one job,
+    unless its rows exceed *sizes*. A query with a LIMIT only runs the partitions that are needed to reach it.
     """
     waves = _Waves(driver, frame, job, sizes)
     while waves.left:
@@ -66,12 +62,12 @@ def batches(
 
 
 class _Waves:
-    """The partitions of a query, run some at a time. The reader cuts its rows by `window`."""
+    """Runs the partitions of a query in waves. The reader applies `window` to the rows."""
 
     def __init__(self, driver: SparkDriver, frame: DataFrame, job: QueryJob, sizes: PartSizes) -> None:
         self._driver, self._frame, self._job, self._sizes = driver, frame, job, sizes
         self._partitions: Any = None
-        # None for partitions that come as a whole.
+        # None if each partition is transferred as a whole.
         self._parts: Parts | None = None
         self._count, self._done, self._size, self._bytes = 0, 0, 0, 0
         self._settings: Any = None
@@ -79,11 +75,11 @@ class _Waves:
 
     @property
     def left(self) -> bool:
-        """Whether there are rows that still have to be computed; true before the first job."""
+        """Whether more rows must be computed; true before the first job."""
         return self._partitions is None or (self._done < self._count and not self.window.full)
 
     def next(self, stream: ServedMessages) -> bytes | None:
-        """Return the next message with rows of the wave in *stream*, None when none of it is of use."""
+        """Return the next message with rows of the wave in *stream*, or None if the rest is not usable."""
         while (message := stream.next()) is not None:
             if self._parts is None or self._parts.take(message):
                 self._bytes += len(message)
@@ -94,7 +90,7 @@ class _Waves:
         return None
 
     def run(self) -> ServedMessages:
-        """Run the next wave; the first one as part of the job that its caller has begun."""
+        """Run the next wave; the first one as part of the job that the caller has started."""
         job, session, is_first = self._job, self._frame.sparkSession, self._partitions is None
         context = session.sparkContext
         with nullcontext() if is_first else self._driver.run_tagged(job.job_id, job.pool, job.description):
@@ -113,21 +109,21 @@ class _Waves:
                 except Py4JJavaError as error:
                     if size <= 1 or _TOO_MUCH not in str(error.java_exception.getMessage()):
                         raise
-                    # Earlier waves were smaller. No row of this one has been read: it can run again.
+                    # Retry with a smaller wave; none of its rows has been read yet.
                     self._size = size = max(size // GROWTH, 1)
                     continue
                 self._done += size if self._parts is None else 0
                 return ServedMessages(session, served)
 
     def _give_settings(self, context: Any) -> None:
-        """Give the session's settings to the tasks of the current job, as Spark does for its own actions.
+        """Pass the session's settings to the tasks of the current job, as Spark does for its own actions.
 
-        All waves have those of the first: the session may SET others meanwhile. They end with the job.
+        All waves use the settings of the first, even if the session has changed some since.
         """
         if self._settings is None:
             session = self._frame.sparkSession
             as_java = static_member(session, "scala.jdk.javaapi.CollectionConverters.asJava")
-            # The result of getAllConfs does not change with the session.
+            # getAllConfs returns a copy, which does not change with the session.
             self._settings = as_java(state_of(session).conf().getAllConfs())
         handle_of(context).spark.getLocalProperties().putAll(self._settings)
 

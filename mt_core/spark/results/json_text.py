@@ -1,6 +1,4 @@
-"""Rows of Arrow columns as the JSON text of a page's `data`, written by Arrow without a Python object
-for each row.
-"""
+"""JSON text of a page's `data` from Arrow columns, built by Arrow kernels without Python objects per row."""
 
 from __future__ import annotations
 
@@ -19,14 +17,12 @@ from mt_core.spark.results.json_values import AS_TEXTS, Encode, widened
 Write = Callable[[pa.Array], pa.Array]
 _TO_ESCAPE = r'["\\\x00-\x1f]'
 _NULL = "null"
-# Of the rows of each kind, by its code.
+# By row kind code.
 _BEGINNINGS = [f'{{"kind":"{kind.name}","fields":[' for kind in RowKind]
 
 
 def writer(data_type: spark.DataType, encode: Encode) -> Write:
-    """Return the function from an Arrow array of Spark's *data_type* to JSON texts of its values
-    as *encode* gives them.
-    """
+    """Return a function from Arrow arrays of *data_type* to arrays of JSON texts, equivalent to *encode*."""
     if isinstance(data_type, _PLAIN):
         return lambda array: pc.cast(array, pa.string())
     if isinstance(data_type, spark.DoubleType):
@@ -42,9 +38,9 @@ def writer(data_type: spark.DataType, encode: Encode) -> Write:
 
 
 def json_rows(columns: Sequence[pa.Array], writers: Sequence[Write], kinds: pa.Array | None = None) -> bytes:
-    """Return the rows of *columns*, of which there is at least one, as a JSON array of Flink's row objects.
+    """Return the rows of *columns* (at least one) as a JSON array of Flink row objects.
 
-    *kinds* are the codes of how they change the result; without them all are added.
+    *kinds* are row kind codes; without them all rows are INSERT.
     """
     if not len(columns[0]):
         return b"[]"
@@ -53,7 +49,7 @@ def json_rows(columns: Sequence[pa.Array], writers: Sequence[Write], kinds: pa.A
         parts += [write(column), ","]
     parts[-1] = "]}"
     rows = pc.binary_join_element_wise(*parts, "", null_handling="replace", null_replacement=_NULL)
-    # Offsets of 32 bits are enough: a page is far smaller.
+    # 32-bit offsets are enough: PAGE_BYTES limits a page to 32 MiB.
     whole = pc.binary_join(pa.ListArray.from_arrays(pa.array([0, len(rows)], pa.int32()), rows), ",")
     text: bytes = whole[0].as_buffer().to_pybytes()
     return b"[" + text + b"]"

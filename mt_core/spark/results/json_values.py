@@ -1,4 +1,12 @@
-"""Arrow columns as Python values that JSON can write, a whole column at a time."""
+"""Conversion of Arrow columns to Python values for JSON, one column at a time.
+
+A page must have exactly the JSON values that Flink's SQL Gateway would return, although types differ between
+Spark, Arrow and JSON. The conversion has two steps. Spark first casts the types for which Arrow has no form,
+and instants, which JSON shows as wall clock times of the session (`casts`); then an encoder for each type,
+nested ones recursively, converts a whole Arrow array (`encoder`). Arrays are converted as a whole because one
+Python call per value dominates the cost of a page. Values that JSON lacks become text (NaN, Infinity), and
+DECIMAL stays exact. Nested map keys are refused: JSON object keys are text.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +26,7 @@ from mt_core.errors import Unsupported
 
 Encode = Callable[[pa.Array], list[Any]]
 _EXACT = Context(prec=76)
-# The end of the year 9999, from 1970 on.
+# The end of the year 9999, relative to 1970.
 _LAST_DAY = 2_932_896
 _LAST_MICROSECOND = 253_402_300_799_999_999
 _NOT_FINITE = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
@@ -29,23 +37,21 @@ ARROW_CASTS: Mapping[type[spark.DataType], spark.DataType] = {
     spark.CharType: spark.StringType(),
     spark.VarcharType: spark.StringType(),
 }
-"""The types that Spark has to cast before Arrow can carry their values."""
+"""The casts that Spark must apply to types without Arrow form."""
 JSON_CASTS: Mapping[type[spark.DataType], spark.DataType] = {
     **ARROW_CASTS,
     spark.TimestampType: spark.TimestampNTZType(),
 }
-"""The same for JSON: TIMESTAMP becomes the wall clock of the session's zone,
-so that only Spark has to know zones.
-"""
+"""The casts for JSON: TIMESTAMP also becomes wall clock time, since only Spark knows the session's zone."""
 
 
 def casts(
     data_type: spark.DataType, by: Mapping[type[spark.DataType], spark.DataType]
 ) -> list[spark.DataType]:
-    """Return the casts that Spark has to apply, one after the other, for the casts *by*; mostly none."""
+    """Return the sequence of casts that Spark must apply to *data_type*, according to *by*; often empty."""
     months = _replaced(data_type, {spark.YearMonthIntervalType: spark.YearMonthIntervalType(1, 1)})
     if not isinstance(data_type, spark.NullType):
-        # Within other types Arrow has nulls only where values may be absent, and keys of maps may not.
+        # Arrow cannot represent VOID where nulls are not allowed, such as in map keys.
         by = {**by, spark.NullType: spark.StringType()}
     plain = _replaced(months, by)
     if plain == data_type:
@@ -55,10 +61,10 @@ def casts(
 
 
 def encoder(data_type: spark.DataType, name: str) -> Encode:
-    """Return the function from an Arrow array of Spark's *data_type* to values;
-    raises Unsupported for nested map keys.
+    """Return a function from Arrow arrays of *data_type* to Python values.
 
-    DECIMAL gives Decimal, without trailing zeros: to be written as a number.
+    DECIMAL becomes Decimal without trailing zeros, which is written as a number. Raises Unsupported for
+    nested map keys.
     """
     match data_type:
         case spark.ArrayType():
@@ -104,7 +110,7 @@ def _values(array: pa.Array) -> list[Any]:
 
 
 def _numbers(array: pa.Array) -> list[Any]:
-    # numpy makes Python numbers ten times faster than to_pylist(), but knows no null.
+    # numpy is ten times faster than to_pylist(), but does not support nulls.
     if array.null_count:
         return _with_nulls(array, _numbers(pc.fill_null(array, 0)))
     values: list[Any] = array.to_numpy(zero_copy_only=False).tolist()
@@ -124,12 +130,12 @@ def _doubles(array: pa.Array) -> list[Any]:
 
 
 def widened(array: pa.Array) -> pa.Array:
-    """Return FLOAT as DOUBLE by way of text: 1.1 is 1.1, not the 1.10000002384... of its binary value."""
+    """Return FLOAT as DOUBLE with the same shortest text: 1.1, not 1.10000002384..."""
     return pc.cast(pc.cast(array, pa.string()), pa.float64())
 
 
 def _each(encode: Callable[[Any], Any]) -> Encode:
-    """Return the function that applies *encode* to each value but null."""
+    """Return a function that applies *encode* to each non-null value."""
     return lambda array: [None if value is None else encode(value) for value in array.to_pylist()]
 
 
@@ -139,9 +145,7 @@ def _iso(array: pa.Array) -> pa.Array:
 
 
 def _signed(texts: pa.Array, values: pa.Array, last: int) -> pa.Array:
-    """Put a plus before years of more than four digits, as ISO 8601 demands,
-    if there are values after *last*.
-    """
+    """Return *texts* with a plus sign before years of more than four digits, as ISO 8601 requires."""
     latest = pc.max(values).as_py()
     if latest is None or latest <= last:
         return texts
@@ -149,18 +153,18 @@ def _signed(texts: pa.Array, values: pa.Array, last: int) -> pa.Array:
 
 
 def _trimmed(texts: pa.Array) -> pa.Array:
-    # Arrow writes all digits of the fraction, so that this removes no zero before it.
+    # Arrow always writes the full fraction, so this cannot remove zeros of the seconds.
     return pc.utf8_rtrim(pc.utf8_rtrim(texts, "0"), ".")
 
 
 AS_TEXTS: dict[type[spark.DataType], Callable[[pa.Array], pa.Array]] = {
     spark.DateType: lambda array: _signed(pc.cast(array, pa.string()), pc.cast(array, pa.int32()), _LAST_DAY),
     spark.TimeType: lambda array: _trimmed(pc.cast(array, pa.string())),
-    # Flink writes the session's wall clock with a Z that does not mean UTC.
+    # Flink appends Z to the session's wall clock time, although it is not UTC.
     spark.TimestampType: lambda array: pc.binary_join_element_wise(_iso(array), "Z", ""),
     spark.TimestampNTZType: _iso,
 }
-"""By type, the function from an array to an array of texts that need no escape in JSON."""
+"""Functions by type from an array to texts without characters that JSON must escape."""
 
 _SCALARS: dict[type[spark.DataType], Encode] = {
     spark.BooleanType: _values,
@@ -201,7 +205,7 @@ def _structs(names: Sequence[str], encoders: Sequence[Encode], array: pa.Array) 
 
 
 def _key_encoder(data_type: spark.MapType, name: str) -> Encode:
-    """Return the encoder of keys, which JSON needs as texts: other scalars become the text of their value."""
+    """Return the encoder of map keys, which JSON requires to be text."""
     if isinstance(data_type.keyType, (spark.ArrayType, spark.MapType, spark.StructType, spark.VariantType)):
         raise Unsupported(
             f"Column {name} has a {data_type.simpleString()}, and the keys of a JSON object cannot be "
@@ -220,7 +224,7 @@ def _key_encoder(data_type: spark.MapType, name: str) -> Encode:
 
 
 def _parts(array: pa.Array, values: pa.Array, encode: Encode) -> tuple[list[int], list[Any]]:
-    """Return the offsets of the lists in *array*, from 0 on, and their encoded values."""
+    """Return the offsets of the lists in *array*, relative to the first, and their encoded values."""
     offsets = array.offsets.to_pylist()
     first, last = offsets[0], offsets[-1]
     return [offset - first for offset in offsets], encode(values.slice(first, last - first))
@@ -230,4 +234,4 @@ def _with_nulls(array: pa.Array, values: Sequence[Any]) -> list[Any]:
     if not array.null_count:
         return list(values)
     valid = array.is_valid().to_numpy(zero_copy_only=False).tolist()
-    return [value if kept else None for value, kept in zip(values, valid, strict=True)]
+    return [value if is_valid else None for value, is_valid in zip(values, valid, strict=True)]

@@ -1,6 +1,4 @@
-"""Limits: the LIMIT and OFFSET at the top of a query, kept there so that the first partitions may
-give all of its rows.
-"""
+"""LIMIT and OFFSET at the top of a query, applied by the reader so that it need not run all partitions."""
 
 from __future__ import annotations
 
@@ -20,8 +18,9 @@ _ADAPTIVE = "AdaptiveSparkPlan"
 
 @dataclass(slots=True, kw_only=True)
 class Window:
-    """The rows of a query that its result has: *left* rows (None: all) after *skip*;
-    it changes as rows arrive.
+    """The part of a query's rows that belongs to its result: *left* rows (None: all) after *skip*.
+
+    The window advances as rows arrive.
     """
 
     skip: int = 0
@@ -33,7 +32,7 @@ class Window:
         return self.left is not None and self.left <= 0
 
     def cut(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Return the rows of the next batch that the result has."""
+        """Return the rows of the next batch that belong to the result."""
         skipped = min(self.skip, batch.num_rows)
         rows = batch.slice(skipped, self.left)
         self.skip -= skipped
@@ -43,7 +42,7 @@ class Window:
 
 
 def below_limit(frame: DataFrame, change: Callable[[DataFrame], DataFrame]) -> DataFrame:
-    """Return *frame* with *change*, which works row by row, below the limit at its top."""
+    """Return *frame* with the row-wise *change* applied below its top-level limit."""
     session = frame.sparkSession
     plan: Any = frame._jdf.queryExecution().analyzed()
     limits = []
@@ -59,11 +58,10 @@ def below_limit(frame: DataFrame, change: Callable[[DataFrame], DataFrame]) -> D
 
 
 def limited_rows(frame: DataFrame) -> tuple[Any, Any, Window]:
-    """Return the rows of *frame* as Spark's RDD of Arrow messages, the plan that gives them,
-    and which of them the result has.
+    """Return an RDD of Arrow messages with the rows of *frame*, its physical plan, and the window.
 
-    Spark's own way to run a limit without collecting reads every partition first.
-    Stages before the last one run here.
+    Spark's own execution of a limit without collect() reads all partitions first. With adaptive execution,
+    all stages before the last run in this call.
     """
     jdf: Any = frame._jdf
     plan = jdf.queryExecution().executedPlan()

@@ -1,4 +1,4 @@
-"""Local rows: those that planning a statement gives, such as SELECT 1, VALUES and the results of commands."""
+"""Rows that exist after planning, without a Spark job: SELECT 1, VALUES and results of commands."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from pyspark.sql import DataFrame, SparkSession
 
 from mt_core.spark.driver.jvm_objects import static_member
 
-# More rows take longer through a call than through a job.
+# A job transfers more rows faster than a call.
 MOST = 1000
 COMMAND_RESULT = "CommandResult"
 _CONVERTERS = "org.apache.spark.sql.execution.arrow.ArrowConverters$.MODULE$"
 _PLANS = "org.apache.spark.sql.catalyst.plans.logical"
 _TO_LOCAL = "org.apache.spark.sql.catalyst.optimizer.ConvertToLocalRelation$.MODULE$"
-# The plan of one row without columns, of each JVM.
+# The plan of one row without columns, by JVM.
 _one_rows: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
 
 
 def command_rows(frame: DataFrame) -> Any:
-    """Return Spark's own rows of a command, which has run; None for a query."""
+    """Return Spark's internal rows of an executed command, or None for a query."""
     jdf: Any = frame._jdf
     plan = jdf.logicalPlan()
     return plan.rows() if plan.nodeName() == COMMAND_RESULT else None
 
 
 def local_batches(frame: DataFrame, schema: pa.Schema) -> Generator[pa.RecordBatch | None] | None:
-    """Return the rows of *frame*, which need no Spark job; None for a query that does."""
+    """Return the rows of *frame* if they need no Spark job, else None."""
     jdf: Any = frame._jdf
     optimized = jdf.queryExecution().optimizedPlan()
     match optimized.nodeName():
@@ -43,15 +43,13 @@ def local_batches(frame: DataFrame, schema: pa.Schema) -> Generator[pa.RecordBat
 
 
 def row_batches(frame: DataFrame, rows: Any, schema: pa.Schema) -> Generator[pa.RecordBatch | None] | None:
-    """Return *rows*, Spark's own of *frame*; None if there are so many that a job is faster."""
+    """Return Spark's internal *rows* as batches, or None if a job would be faster (more than `MOST`)."""
     count = rows.size()
     return _batches(frame, rows if count else None, schema) if count <= MOST else None
 
 
 def _row_of_constants(session: SparkSession, project: Any) -> Any:
-    """Return the row of a SELECT without FROM, which Spark's optimiser leaves to a job;
-    None for any other query.
-    """
+    """Return the row of a SELECT without FROM, for which Spark would run a job, or None for other queries."""
     if project.child().nodeName() != "OneRowRelation" or not project.deterministic():
         return None
     jvm: Any = session._jvm
@@ -69,7 +67,7 @@ def _batches(frame: DataFrame, rows: Any, schema: pa.Schema) -> Generator[pa.Rec
     if rows is None:
         return
     converters = static_member(frame.sparkSession, _CONVERTERS)
-    # The zone is part of the schema alone, which the messages do not contain.
+    # The time zone only affects the schema, which the messages do not contain.
     messages = converters.toBatchIterator(
         rows.iterator(), frame._jdf.schema(), MOST, "UTC", True, False, None
     )

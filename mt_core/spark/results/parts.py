@@ -1,6 +1,4 @@
-"""Parts of partitions: how the rows of a partition come by several jobs,
-none of which has all of them in memory.
-"""
+"""Parts of partitions: transfer of a large partition by several jobs, each with a bounded part in memory."""
 
 from __future__ import annotations
 
@@ -13,16 +11,17 @@ from mt_core.spark.driver.jobs import handle_of
 from mt_core.spark.driver.jvm_objects import own_class
 
 FIRST_BYTES = 8 * 2**20
-"""The first part of a partition in the first job, so that the first rows are there early."""
+"""Size of a partition's first part in the first job; small, so that the first rows arrive early."""
 _PACKAGE = "freshtable.results"
-# What ends the messages of each part.
+# Markers after the messages of each part: end of the partition, or more rows to come.
 _END, _MORE = b"\0", b"\1"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartSizes:
-    """The bytes of the *first* part of a partition, and of *all* parts of one job; None:
-    as many as fit the memory of Spark.
+    """Size limits in bytes: of the *first* part of a partition, and of *all* parts of one job.
+
+    None: as much as fits into Spark's memory.
     """
 
     first: int = FIRST_BYTES
@@ -33,44 +32,42 @@ DEFAULT_SIZES = PartSizes()
 
 
 class Parts:
-    """How far the rows of a query have come whose partitions come in parts.
+    """Progress of a query whose partitions are transferred in parts.
 
-    Each job has parts of consecutive partitions. The rows come in order, so that of a job's parts only
-    those up to the first one are used whose partition has more: a further job computes this partition
-    and those behind it again.
+    Each job computes one part of several consecutive partitions. Since rows must arrive in order, a job's
+    parts are used up to the first incomplete partition; the next job computes that partition and those
+    after it again.
     """
 
     def __init__(self, function: Any, partitions: Any, sizes: PartSizes, room: int) -> None:
         self._function, self._partitions, self._sizes, self._room = function, partitions, sizes, room
         self.done, self.cut = 0, False
-        # What has come of the partition that is not done.
+        # Messages and bytes received of the incomplete partition.
         self._messages, self._bytes = 0, 0
         self._has_begun, self._is_first, self._alone = False, True, False
 
     def fitting(self, size: int, received: int) -> int:
-        """Return how many of *size* partitions the next job computes, after *received* bytes
-        of those before.
-        """
+        """Return how many partitions, up to *size*, the next job computes, after *received* bytes so far."""
         if self._alone:
             return 1
         average = received // self.done if self.done else 0
         return max(min(size, self._room // max(average, 1)), 1)
 
     def next(self, size: int) -> Any:
-        """Return the RDD with the next parts, of which a job computes *size*."""
+        """Return the RDD with the next parts; the job computes *size* of them."""
         self.cut, self._is_first = False, not self._has_begun
-        # No partition at all is a job too.
+        # A query without partitions also runs a job.
         share = self._room // max(size, 1)
         most = min(share, self._sizes.first) if self._is_first else share
         return self._function.of(self._partitions, self.done, self._messages, self._bytes, most)
 
     def take(self, message: bytes) -> bool:
-        """Count a message; return whether it has rows. No message after one that sets `cut` is of use."""
+        """Count a message, and return whether it has rows. Messages after one that sets `cut` are useless."""
         self._has_begun = True
         if message == _END:
             self.done, self._messages, self._bytes, self._alone = self.done + 1, 0, 0, False
         elif message == _MORE:
-            # A second part is as large as there is room.
+            # Give the second part all available memory.
             self.cut, self._alone = True, not self._is_first
         else:
             self._messages, self._bytes = self._messages + 1, self._bytes + len(message)
@@ -79,9 +76,9 @@ class Parts:
 
 
 def parts_of(session: SparkSession, plan: Any, partitions: Any, sizes: PartSizes) -> Parts | None:
-    """Return how the rows of *plan*, in *partitions* of Arrow messages, come in parts.
+    """Return the progress of a transfer in parts of *plan*, with Arrow messages in *partitions*.
 
-    None if a partition that is computed again may have other rows.
+    None if the plan is not repeatable: recomputing a partition could return other rows.
     """
     room = own_class(session, f"{_PACKAGE}.Repeatable").room(handle_of(session.sparkContext).spark, plan)
     function = own_class(session, f"{_PACKAGE}.PartOfPartition")

@@ -1,5 +1,11 @@
-"""Results of queries: rows that Spark still produces while the first are read, and that stay Arrow
-until a page needs them.
+"""Query results that are read while Spark still produces rows.
+
+Clients fetch pages in their own threads, whereas Spark produces rows in jobs of unpredictable length. A
+result therefore has one producer, a thread that moves Arrow batches from Spark to a spool, and any number of
+readers that fetch pages from it; one condition guards both. Small results are read by the thread that ran
+the statement, which saves a thread. Backpressure: the producer waits between jobs while the spool is full,
+because the JVM buffers the rows of a started job until they are read. A result ends exactly once, with or
+without an error; rows received before the error can still be read. Rows stay Arrow until a page is encoded.
 """
 
 from __future__ import annotations
@@ -20,19 +26,19 @@ from mt_core.spark.results.local_rows import local_batches
 from mt_core.spark.results.parts import DEFAULT_SIZES, PartSizes
 from mt_core.spark.results.spool import MEBIBYTE, Spool, Spools
 
-# The thread that ran the statement reads a result as small as this: a thread of its own would only cost time.
+# The thread that ran the statement reads results up to this size: another thread would only cost time.
 INLINE_BYTES = 4 * MEBIBYTE
-# The limit of a page, whatever the length of its rows.
+# The maximum size of a page, independent of its number of rows.
 PAGE_BYTES = 32 * MEBIBYTE
 Batches = Generator[pa.RecordBatch | None]
 Ended = Callable[[MtError | None], None]
 
 
 class StreamedRows:
-    """The rows of one query, which a thread of its own reads while others take pages. Safe from any thread.
+    """The rows of one query: its own thread reads them from Spark while others fetch pages. Thread-safe.
 
-    *source* yields the rows, and None before it may take long; *stop* ends the query. `running` is whether
-    the query may still bring rows, `stalled` whether it waits for a reader: an *endless* one always does.
+    *source* yields batches, and None before a batch that may take long; *stop* ends the query. `running`:
+    the query may produce more rows. `stalled`: it waits for a reader, which an *endless* query always does.
     """
 
     def __init__(
@@ -50,14 +56,15 @@ class StreamedRows:
         self.changelog = form.changelog
         self._changed = threading.Condition()
         self.running, self.stalled = True, endless
-        # Whether the next batch takes one more job; only the thread that reads uses it.
+        # Whether the next batch needs another job. Only for the reading thread.
         self._between_jobs = False
         self._error: MtError | None = None
         self._callbacks: list[Ended] = []
 
     def begin(self) -> None:
-        """Read until the first rows are there or the query has ended, in a new thread from then on;
-        raises the query's error.
+        """Read until the first rows arrive or the query ends, and then continue in a new thread.
+
+        Raises the query's error.
         """
         try:
             done = self._read(patient=False)
@@ -76,36 +83,35 @@ class StreamedRows:
         threading.Thread(target=self._read_on, name="result", daemon=True).start()
 
     def available(self, start: int, size: int, timeout_s: float) -> int:
-        """Wait until row *start* is there or the query has ended;
-        return how many of *size* rows make a page that is there.
+        """Wait until row *start* is available or the query has ended.
+
+        Return how many rows, up to *size*, the next page can have.
         """
         with self._changed:
             self._changed.wait_for(lambda: self._spool.rows > start or not self.running, timeout_s)
             return self._spool.fitting(start, size, PAGE_BYTES)
 
     def page(self, start: int, size: int) -> list[list[Any]]:
-        """Return up to *size* rows from row *start* on; fewer only at the end. Raises the query's error."""
+        """Return *size* rows from row *start* on, or fewer at the end. Raises the query's error."""
         return self._form.rows(self._take(start, size))
 
     def kinds(self, start: int, size: int) -> list[RowKind]:
-        """Return how each of the rows of `page` changes the result."""
+        """Return the row kinds of the same rows as `page`."""
         return self._form.kinds(self._take(start, size))
 
     def encoded(self, start: int, size: int, form: PageForm) -> bytes | memoryview:
-        """Return the rows of `page` as JSON text or as an Arrow IPC stream."""
+        """Return the same rows as `page`, as JSON text or as an Arrow IPC stream."""
         batches = self._take(start, size)
         return self._form.stream(batches) if form is PageForm.ARROW else self._form.json(batches)
 
     def release(self, before: int) -> None:
-        """Release the rows before row *before*, which no page has any more."""
+        """Release the rows before row *before*, which cannot be read afterwards."""
         with self._changed:
             self._spool.release(before)
             self._changed.notify_all()
 
     def on_end(self, callback: Ended) -> None:
-        """Call *callback* once, when the query has ended, with its error if it has one;
-        at once if it has ended already.
-        """
+        """Call *callback* once with the query's error or None when it ends, or now if it has ended."""
         with self._changed:
             if self.running:
                 self._callbacks.append(callback)
@@ -113,12 +119,12 @@ class StreamedRows:
         callback(self._error)
 
     def abort(self, error: MtError) -> None:
-        """End the query if it runs; reading rows that are not there raises *error*."""
+        """End the query if it is running. Reading missing rows then raises *error*."""
         if self._end(error):
             self._stop()
 
     def close(self) -> None:
-        """End the query if it runs, and release its rows."""
+        """End the query if it is running, and release its rows."""
         self.abort(Canceled("The result was closed before its query had ended."))
         with self._changed:
             self._spool.close()
@@ -141,16 +147,16 @@ class StreamedRows:
         except MtError as cause:
             error = cause
         finally:
-            # Rows that nothing reads would stay in the JVM as long as this result exists.
+            # Unread rows would stay in the JVM as long as this result exists.
             self._source.close()
             self._end(error)
 
     def _read(self, *, patient: bool) -> bool:
-        """Read to the end; unless *patient*, stop where more would take long once there are rows.
+        """Read from Spark, and return whether the query has ended.
 
-        Return whether it has ended.
+        Unless *patient*, return once there are rows and reading more may take long.
         """
-        taken = 0
+        received = 0
         if self._between_jobs:
             self._await_room()
         for batch in self._source:
@@ -160,16 +166,18 @@ class StreamedRows:
                     self._check_running()
                     self._spool.append(batch)
                     self._changed.notify_all()
-                taken += batch.nbytes
-            if not patient and self._spool.rows and (batch is None or taken > INLINE_BYTES):
+                received += batch.nbytes
+            if not patient and self._spool.rows and (batch is None or received > INLINE_BYTES):
                 return False
             if batch is None:
                 self._await_room()
         return True
 
     def _await_room(self) -> None:
-        """Wait until there is room for the rows of one more job: the JVM holds the rows of a job
-        until they are read, and many results that wait there would leave it without memory."""
+        """Wait for space in the spool before the next job, whose rows the JVM buffers until they are read.
+
+        Without the wait, many unread results could exhaust the JVM's memory.
+        """
         with self._changed:
             self.stalled = self.endless or self._spool.full
             self._changed.wait_for(lambda: not self._spool.full or not self.running)
@@ -181,7 +189,7 @@ class StreamedRows:
             raise self._error or Canceled("The query of the result was ended.")
 
     def _end(self, error: MtError | None) -> bool:
-        """Set how the query ended, unless it has ended already, and return whether this call has set it."""
+        """Record the end of the query with *error*, and return False if it had already ended."""
         with self._changed:
             if not self.running:
                 return False
@@ -196,10 +204,10 @@ class StreamedRows:
 def fetch(
     driver: SparkDriver, frame: DataFrame, job: QueryJob, spools: Spools, sizes: PartSizes = DEFAULT_SIZES
 ) -> StreamedRows:
-    """Run *frame* and return its rows once the first are there, or all; raises the query's error.
+    """Run *frame*, and return its rows once the first are available or the query has ended.
 
-    The caller runs it as the job (`SparkDriver.run_tagged`); later work tags itself.
-    Raises Unsupported before the query runs if JSON has no form for a column.
+    The caller must run this as the job (`SparkDriver.run_tagged`); later work tags itself. Raises the query's
+    error, and Unsupported before the query runs if a column has no JSON form.
     """
     form, shown = ResultForm(frame.schema), arrow_frame(frame)
     source = local_batches(shown, form.schema) or batches(driver, shown, form.schema, job, sizes)

@@ -1,4 +1,4 @@
-"""The messages that the JVM serves: those of one Spark job, each behind its length."""
+"""The result messages of one Spark job, which the JVM serves on a socket with length prefixes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LENGTH = 4
 
 
 class ServedMessages:
-    """Reads what PythonRDD.runJob has *served*."""
+    """Reads the messages served by PythonRDD.runJob."""
 
     def __init__(self, session: SparkSession, served: Any) -> None:
         try:
@@ -28,32 +28,29 @@ class ServedMessages:
             raise
 
     def next(self) -> bytes | None:
-        """Return the next message, None at the end; raises the JVM's error if it could not serve all."""
+        """Return the next message, or None at the end. Raises the JVM's error if serving failed."""
         head = self._file.read(_LENGTH)
         size = int.from_bytes(head, "big", signed=True) if len(head) == _LENGTH else -1
         if size < 0:
-            # The end looks like a JVM that died between two messages; this call distinguishes them.
+            # The end looks like a JVM that died between two messages. getResult distinguishes them.
             self._server.getResult()
             return None
         message = self._file.read(size)
         if len(message) < size:
             self._server.getResult()
-            raise EngineError("Spark sent less of a result than it had announced; repeat the statement.")
+            raise EngineError("Spark sent only a part of a result; repeat the statement.")
         return message
 
     def close(self) -> None:
-        """Let the JVM release the messages: those that it has not sent, and those that the object behind
-        `_server` still has.
-        """
+        """Release the messages in the JVM, both unsent ones and those that the server object references."""
         self._file.close()
         self._server = None
 
 
 def _dismiss(session: SparkSession, served: Any) -> None:
-    """End the thread of the JVM that serves a wave to nobody: it would wait for a reader, with the rows,
-    as long as the JVM lives.
+    """End the JVM thread that serves a wave without a reader; it would keep the rows and wait forever.
 
-    The JVM knocks at its own door: this process may have no file left to open.
+    The JVM connects to itself, because this process may have run out of file descriptors.
     """
     loopback = static_member(session, "java.net.InetAddress.getLoopbackAddress")()
     static_member(session, "java.net.Socket")(loopback, served[0]).close()

@@ -1,5 +1,12 @@
-"""Spools: the rows of one result as Arrow batches, in memory while there is room,
-else in files until they are read.
+"""Spools: the unread rows of a result as Arrow batches, in memory or in temporary files.
+
+A gateway serves many results whose clients may read slowly or never, so memory must be bounded across all of
+them, and a result may be larger than memory. Batches go to memory while the shared budget lasts, and to
+append-only segment files after that; the order of rows is independent of the place. Readers advance
+through a result and release what they have read, so a segment is deleted when its last batch is released,
+instead of tracking free space within files. The limit on disk is advisory: `full` stops the producer between
+jobs, since rows that Spark has already computed must go somewhere. Files have no name where the system allows
+it, so a killed process leaves none.
 """
 
 from __future__ import annotations
@@ -26,12 +33,10 @@ _PREFIX = "result-"
 
 
 class Spools:
-    """Makes the spools of a gateway.
+    """Creates the spools of a gateway. Thread-safe.
 
-    *folder* holds nothing else: what an earlier process left there is deleted.
-
-    All spools share *max_memory* bytes of memory; *max_disk* is how many bytes in files one of them should
-    not exceed. Safe from any thread.
+    *folder* must not contain anything else: files of an earlier process are deleted. All spools share
+    *max_memory* bytes of memory; each one should use at most *max_disk* bytes of files.
     """
 
     def __init__(
@@ -44,11 +49,11 @@ class Spools:
             shutil.rmtree(folder, ignore_errors=True)
 
     def new(self, schema: pa.Schema) -> Spool:
-        """Return an empty spool for batches of *schema*; it creates no file before it needs one."""
+        """Return an empty spool for batches of *schema*. Files are created when they are needed."""
         return Spool(schema, self)
 
     def take_memory(self, size: int) -> bool:
-        """Take *size* bytes of memory if they are free, and return whether they were."""
+        """Reserve *size* bytes of memory, and return False if they are not free."""
         with self._lock:
             if size > self._free_memory:
                 return False
@@ -62,9 +67,7 @@ class Spools:
 
 @dataclass(slots=True, kw_only=True)
 class _Segment:
-    """One file with batches one after the other; it is closed, and so deleted,
-    when all of them have been released.
-    """
+    """A file with consecutive batches. It is closed, and thereby deleted, after all are released."""
 
     file: IO[bytes]
     size: int = 0
@@ -73,7 +76,7 @@ class _Segment:
 
 @dataclass(slots=True, kw_only=True)
 class _Chunk:
-    """One batch: itself, or its place in a segment."""
+    """A batch in memory, or its position in a segment."""
 
     rows: int
     size: int
@@ -83,10 +86,7 @@ class _Chunk:
 
 
 class Spool:
-    """Batches in order, read by the numbers of their rows.
-
-    Not safe from several threads: its owner has the lock.
-    """
+    """An ordered sequence of batches, read by row number. Not thread-safe: the owner must lock it."""
 
     def __init__(self, schema: pa.Schema, spools: Spools) -> None:
         self._schema, self._spools = schema, spools
@@ -99,13 +99,11 @@ class Spool:
 
     @property
     def full(self) -> bool:
-        """Whether its files have reached their limit, so that nothing should be added before
-        rows are released.
-        """
+        """Whether the files have reached their limit: release rows before adding more."""
         return self._on_disk >= self._spools.max_disk
 
     def append(self, batch: pa.RecordBatch) -> None:
-        """Add rows; raises EngineError when they cannot be written."""
+        """Add rows. Raises EngineError if they cannot be written."""
         if not batch.num_rows:
             return
         size = batch.get_total_buffer_size()
@@ -119,9 +117,7 @@ class Spool:
         self.rows += chunk.rows
 
     def read(self, start: int, count: int) -> list[pa.RecordBatch]:
-        """Return rows *start* to *start* + *count*, as far as they are there;
-        those released must not be read.
-        """
+        """Return the available rows from *start* to *start* + *count*, which must not have been released."""
         batches = []
         for chunk, first, rows in self._parts(start, min(start + count, self.rows)):
             batch = chunk.batch
@@ -136,8 +132,9 @@ class Spool:
         return batches
 
     def fitting(self, start: int, count: int, size: int) -> int:
-        """Return how many of the *count* rows from *start* on are there and fit into *size* bytes;
-        the first always fits.
+        """Return how many of the *count* rows from *start* on are available and fit into *size* bytes.
+
+        The first row always fits.
         """
         fitting = 0
         for chunk, _, rows in self._parts(start, min(start + count, self.rows)):
@@ -149,7 +146,7 @@ class Spool:
         return fitting
 
     def release(self, before: int) -> None:
-        """Release the batches whose rows all have numbers smaller than *before*."""
+        """Release the batches that end before row *before*."""
         count = max(bisect_right(self._starts, before) - 1, 0) if before < self.rows else len(self._chunks)
         for chunk in self._chunks[:count]:
             segment = chunk.segment
@@ -168,14 +165,12 @@ class Spool:
         self.release(self.rows)
         segment, self._segment = self._segment, None
         if segment is not None:
-            # Closing writes once more what a full disk had no room for; that error is of no interest.
+            # Closing retries a write that failed on a full disk; ignore the repeated error.
             with suppress(OSError):
                 segment.file.close()
 
     def _parts(self, start: int, end: int) -> Iterator[tuple[_Chunk, int, int]]:
-        """Yield the chunks that hold rows *start* to *end*, with the first of these rows in each
-        and their number.
-        """
+        """Yield the chunks with rows *start* to *end*, each with the offset and number of these rows."""
         index = max(bisect_right(self._starts, start) - 1, 0)
         while index < len(self._chunks) and start < end:
             chunk, first = self._chunks[index], start - self._starts[index]
@@ -198,7 +193,7 @@ class Spool:
         self._on_disk += message.size
 
     def _open_segment(self) -> _Segment:
-        """Return a segment with room; the last one is reused once all of its batches have been released."""
+        """Return a segment with space. The last one is reused after all its batches are released."""
         segment = self._segment
         if segment is not None and not segment.chunks:
             segment.file.truncate(0)
@@ -207,7 +202,7 @@ class Spool:
             folder = self._spools.folder
             if folder is not None:
                 folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            # The file has no name where the system allows that, so that a process that is killed leaves none.
+            # The file is unnamed where the system allows it, so that a killed process leaves none.
             # `release` or `close` closes it.
             file = tempfile.TemporaryFile(prefix=_PREFIX, dir=folder)  # noqa: SIM115
             segment = self._segment = _Segment(file=file)

@@ -1,4 +1,4 @@
-"""Spark's types as logical types of result columns."""
+"""Conversion of Spark types to Flink logical types of result columns."""
 
 from __future__ import annotations
 
@@ -43,9 +43,7 @@ def result_columns(schema: spark.StructType) -> tuple[Column, ...]:
 
 
 def logical_type(data_type: spark.DataType, *, nullable: bool = True) -> LogicalType:
-    """Return *data_type* as a Flink logical type; a type that Flink lacks is VARCHAR,
-    since its values are shown as text.
-    """
+    """Return *data_type* as a Flink logical type. Types that Flink lacks are shown as text (VARCHAR)."""
     if isinstance(data_type, spark.NullType):
         return LogicalType(root="NULL")
     root, extras = _PLAIN.get(type(data_type)) or _parametrised(data_type)

@@ -1,1 +1,1 @@
-"""Statements of sessions: each session's own Spark session, and what may run in it."""
+"""Execution of session statements: Spark sessions, protected tables and results."""

@@ -1,4 +1,4 @@
-"""Affected rows: how many rows a change inserted, updated and deleted, as Spark and Iceberg counted them."""
+"""The number of rows that a statement inserted, updated and deleted, from Spark and Iceberg metrics."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from mt_core.spark.results.local_rows import COMMAND_RESULT
 
 log = logging.getLogger(__name__)
 
-# Writes that write the statement's own rows only.
+# Writes whose output rows are exactly the affected rows.
 _WRITES = frozenset({"AppendData", "OverwriteByExpression", "OverwritePartitionsDynamic"})
-# These write a table of a query, by an inner statement of which only the table's snapshot says something.
+# These run an inner statement, whose row count is only in the table's snapshot.
 _TABLES_OF_QUERIES = frozenset({"AtomicCreateTableAsSelect", "AtomicReplaceTableAsSelect"})
 _COMMITTED = ("addedRecords", "removedRecords", "totalDeleteFiles", "removedDeleteFiles")
 _MERGED = ("numTargetRowsInserted", "numTargetRowsUpdated", "numTargetRowsDeleted")
@@ -23,11 +23,10 @@ _SPARK_TABLE = "org.apache.iceberg.spark.source.SparkTable"
 
 
 def affected_rows(frame: DataFrame, started_ms: int) -> int | None:
-    """Return how many rows the statement behind *frame* changed; None for one that changes none,
-    or does not count them.
+    """Return how many rows the statement behind *frame* changed, or None if unknown or not a change.
 
-    *started_ms* is when the statement began, in milliseconds since 1970. No error of counting is raised:
-    the change is done.
+    *started_ms* is the start time of the statement in milliseconds since 1970. Errors while counting are
+    only logged: the change is done.
     """
     try:
         return _counted(frame, started_ms)
@@ -50,7 +49,7 @@ def _counted(frame: DataFrame, started_ms: int) -> int | None:
         case "DeleteFromTable":
             return _in_snapshot(plan.table(), "deleted-records", started_ms)
         case kind if kind in _TABLES_OF_QUERIES:
-            # IF NOT EXISTS leaves no snapshot in a table that is there.
+            # IF NOT EXISTS adds no snapshot to an existing table.
             absent = 0 if kind.startswith("AtomicCreate") and plan.ifNotExists() else None
             return _in_snapshot(plan.catalog().loadTable(plan.ident()), "added-records", started_ms, absent)
         case _:
@@ -63,8 +62,9 @@ def _written(plan: Any) -> int | None:
 
 
 def _changed(statement: Any, plan: Any, *, rewrites: bool) -> int | None:
-    """Return the rows of an UPDATE, DELETE or MERGE that *rewrites* files, or writes beside them
-    which rows are deleted.
+    """Return the affected rows of an UPDATE, DELETE or MERGE.
+
+    *rewrites*: the statement rewrote files (copy-on-write) instead of adding delete files (merge-on-read).
     """
     written = _written(plan)
     added, removed, *delete_files = _metrics(plan, _COMMITTED)
@@ -80,7 +80,7 @@ def _changed(statement: Any, plan: Any, *, rewrites: bool) -> int | None:
         case "DELETE", False:
             return written
         case "UPDATE", True:
-            # The rows that it leaves as they are have been written too.
+            # With a condition, unchanged rows of rewritten files were written too.
             return written if str(statement.condition().toString()) == "true" else None
         case "UPDATE", False:
             return added
@@ -89,7 +89,7 @@ def _changed(statement: Any, plan: Any, *, rewrites: bool) -> int | None:
 
 
 def _merge_rows(plan: Any) -> Any:
-    """Return the part of *plan* that decides what becomes of each row; None if the optimiser left it out."""
+    """Return the MergeRows node of *plan*, or None if the optimizer removed it."""
     nodes = [plan]
     for node in nodes:
         if str(node.nodeName()) == "MergeRows":
@@ -101,16 +101,15 @@ def _merge_rows(plan: Any) -> Any:
 
 def _metrics(plan: Any, names: tuple[str, ...]) -> list[int]:
     metrics = plan.metrics()
-    found = (metrics.get(name) for name in names)
-    return [max(0, int(metric.get().value())) if metric.isDefined() else 0 for metric in found]
+    values = (metrics.get(name) for name in names)
+    return [max(0, int(metric.get().value())) if metric.isDefined() else 0 for metric in values]
 
 
 def _in_snapshot(table: Any, key: str, started_ms: int, absent: int | None = None) -> int | None:
-    """Return the number *key* of the snapshot that a statement left in an Iceberg table,
-    *absent* if it left none.
+    """Return the number *key* in the summary of the only snapshot since *started_ms*, or *absent*.
 
-    None if another statement left one in the meantime, or if delete files had removed some
-    of the records before.
+    None if concurrent statements committed too, or if the number includes records that delete files had
+    already removed.
     """
     if str(table.getClass().getName()) != _SPARK_TABLE:
         return None

@@ -1,5 +1,6 @@
-"""Statements of Spark's that Iceberg's catalogs do not perform: DROP DATABASE … CASCADE and ALTER VIEW … AS,
-by others.
+"""Replacements for Spark statements that Iceberg's catalogs do not support.
+
+These are DROP DATABASE … CASCADE and ALTER VIEW … AS.
 """
 
 from __future__ import annotations
@@ -20,8 +21,9 @@ _NO_ALTER_VIEW, _NO_VIEWS = "ALTER VIEW <viewName> AS is not supported", "does n
 
 
 def emptying(session: SparkSession, catalog: str, levels: tuple[str, ...]) -> Iterator[str]:
-    """Yield the statements that drop what a database of an Iceberg catalog holds;
-    none for other catalogs, which CASCADE.
+    """Yield the statements that drop the contents of an Iceberg database.
+
+    Nothing for other catalogs, which support CASCADE.
     """
     plugin = state_of(session).catalogManager().catalog(catalog)
     if not java_class(session, _CATALOG).isInstance(plugin):
@@ -31,8 +33,8 @@ def emptying(session: SparkSession, catalog: str, levels: tuple[str, ...]) -> It
         return
     for child in plugin.listNamespaces(namespace):
         yield f"DROP NAMESPACE IF EXISTS {sql_name((catalog, *map(str, child)))} CASCADE"
-    for noun, found in (("VIEW", plugin.listViews(namespace)), ("TABLE", plugin.listTables(namespace))):
-        for each in found:
+    for noun, identifiers in (("VIEW", plugin.listViews(namespace)), ("TABLE", plugin.listTables(namespace))):
+        for each in identifiers:
             yield (
                 f"DROP {noun} IF EXISTS {sql_name((catalog, *map(str, each.namespace()), str(each.name())))}"
             )
@@ -40,7 +42,7 @@ def emptying(session: SparkSession, catalog: str, levels: tuple[str, ...]) -> It
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlteredView:
-    """ALTER VIEW … AS: its parsed *plan*, its *text*, and the *parts* of the name of the view."""
+    """An ALTER VIEW … AS statement: its parsed *plan*, its *text*, and the *parts* of the view's name."""
 
     plan: Any
     text: str
@@ -48,14 +50,14 @@ class AlteredView:
 
     @property
     def is_computed(self) -> bool:
-        """Whether IDENTIFIER() gives the name: Iceberg finds no view by it."""
+        """Whether the name is an IDENTIFIER() clause, which Iceberg does not resolve."""
         return str(self.plan.children().head().productPrefix()) == "PlanWithUnresolvedIdentifier"
 
     def is_refused(self, error: Exception) -> bool:
-        """Whether Iceberg's catalog refused the statement as such; Spark has analysed the query then,
-        and the view exists.
+        """Return whether Iceberg's catalog refused the statement as unsupported.
 
-        Raises TableNotFound if it does not: the error says that the catalog had no views at all.
+        Spark has then analysed the query, and the view exists. Raises TableNotFound if the view does not
+        exist, for which Iceberg's error is that the catalog does not support views.
         """
         if _NO_VIEWS in str(error):
             name = display_name(self.parts)
@@ -67,8 +69,9 @@ class AlteredView:
         return _NO_ALTER_VIEW in str(error)
 
     def statement(self, qualified: Callable[[tuple[str, ...]], tuple[str, ...]]) -> str:
-        """Return what to run instead: with the name, or CREATE OR REPLACE VIEW,
-        which keeps comment and properties.
+        """Return the replacement: the same with a plain name, or CREATE OR REPLACE VIEW.
+
+        Both preserve the view's comment and properties.
         """
         after = next(token.end for token in significant(self.text) if token.keyword == "AS")
         query = self.text[self.text.index(str(self.plan.originalText()), after) :]

@@ -1,6 +1,4 @@
-"""Missing topics: the tables over Kafka of a query that failed because Kafka does not have
-one of its topics.
-"""
+"""Better errors for queries of Kafka tables whose topics do not exist."""
 
 from __future__ import annotations
 
@@ -22,14 +20,15 @@ from mt_core.spark.queries.relations import base_relations
 from mt_core.spark.streams.inserts import query_of
 
 _MISSING = "does not host this topic-partition"
-# What Kafka's relation prints of itself: KafkaRelation(strategy=Subscribe[a, b], start=…
+# The text form of Kafka's relation: KafkaRelation(strategy=Subscribe[a, b], start=…
 _TOPICS = re.compile(r"strategy=\w+\[(?P<topics>.*?)\], start=")
 
 
 @contextmanager
 def naming_topics(session: SparkSession, text: str, source: ConnectorSource) -> Iterator[None]:
-    """Raise QueryFailed that names the topics, and their tables, if the block, which runs *text*,
-    fails for want of one.
+    """Raise QueryFailed with the topics and their tables if the block fails because of a missing topic.
+
+    The block must run *text*.
     """
     try:
         yield
@@ -48,9 +47,9 @@ def naming_topics(session: SparkSession, text: str, source: ConnectorSource) -> 
 
 
 def _topics_read(session: SparkSession, text: str, source: ConnectorSource) -> set[str]:
-    """Return the topics that *text* reads, each with its table."""
+    """Return the topics that *text* reads, each with its table name."""
     with active_session(session):
-        state, found = state_of(session), set[str]()
+        state, described = state_of(session), set[str]()
         skip = static_member(session, "org.apache.spark.sql.execution.CommandExecutionMode.SKIP")
         analysed = state.executePlan(_query(session, text), skip()).analyzed()
         names = ConnectorNames(session, source)
@@ -65,14 +64,14 @@ def _topics_read(session: SparkSession, text: str, source: ConnectorSource) -> s
             if leaf.catalogTable().isDefined():
                 [base] = base_relations(session, leaf)
                 table = display_name(names.public_name(base.parts or ()))
-            found.add(f"{topics} of table {table}" if table else topics)
-        return found
+            described.add(f"{topics} of table {table}" if table else topics)
+        return described
 
 
 def _query(session: SparkSession, text: str) -> Any:
-    """Return the parsed plan of what *text* reads: an INSERT into a topic is no statement of Spark."""
+    """Return the parsed plan of the query in *text*: Spark cannot analyse an INSERT into a topic."""
     try:
         return query_of(session, text)
     except Unsupported:
-        # An INSERT that a stream cannot run, such as INSERT OVERWRITE.
+        # An INSERT that streams do not support, such as INSERT OVERWRITE.
         return state_of(session).sqlParser().parsePlan(text)

@@ -1,6 +1,4 @@
-"""Protected statements: which may work on a materialized table, and what to use in place of the others,
-by class of plan.
-"""
+"""Which statements are allowed on materialized tables, and alternatives to the others, by plan class."""
 
 from __future__ import annotations
 
@@ -10,8 +8,7 @@ from dataclasses import dataclass
 from mt_core.errors import MtError, TableProtected, Unsupported
 from mt_core.model.table import TableIdentifier
 
-# These read, or change something else than a table. Any other command that works on a materialized
-# table is refused.
+# These do not change a table's rows or columns. Any other command on a materialized table is refused.
 HARMLESS = frozenset(
     {
         *("CommentOnTable", "CreateOrReplaceTag", "DropTag"),
@@ -35,11 +32,11 @@ HARMLESS = frozenset(
         *("CreateVariable", "DropVariable", "SetVariable", "SetCatalogAndNamespace"),
     }
 )
-# The procedures that rewrite files and leave the rows as they are.
+# Procedures that rewrite files without changing rows.
 PROCEDURES = frozenset({"rewrite_data_files", "rewrite_manifests", "rewrite_position_delete_files"})
-# The procedures of which an argument names a table that they create.
+# Procedures that create a table named by an argument.
 NAMING_PROCEDURES = frozenset({"register_table", "snapshot"})
-# Iceberg's own statements name their table in a field; Spark's changes of rows have a relation there.
+# Iceberg's own statements have the table's name in field `table`; Spark's row changes have a relation there.
 TABLE_FIELD = frozenset(
     {
         *(
@@ -57,21 +54,21 @@ WRITES_TO_ITS_TABLE = frozenset(
         *("UpdateTable", "DeleteFromTable"),
     }
 )
-# These need a namespace that is there.
+# These need an existing namespace.
 CREATES = frozenset(
     {
         *("CreateTable", "CreateTableAsSelect", "ReplaceTable", "ReplaceTableAsSelect"),
         *("CreateView", "CreateIcebergView"),
     }
 )
-# After these a table is no longer where a streaming job reads or writes it.
+# These remove a table from the name by which streaming jobs read or write it.
 TAKES_AWAY: Mapping[str, str] = {
     "DropTable": "DROP TABLE",
     "RenameTable": "ALTER TABLE … RENAME",
     # The view that stands for a table with a connector.
     **dict.fromkeys(("DropView", "DropIcebergView"), "DROP TABLE"),
 }
-# After these a query may name a column that is gone.
+# After these a query may refer to a missing column.
 LOSES_COLUMNS = frozenset({"DropColumns", "RenameColumn", "ReplaceColumns"})
 
 NEW_NAME = "choose another name"
@@ -95,8 +92,9 @@ _SHOW = "use SHOW CREATE MATERIALIZED TABLE {table}"
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A statement that must not work on a materialized table, and the way out;
-    `{table}` in it is replaced by its name.
+    """A statement that is refused on materialized tables, with the way out.
+
+    `{table}` in the way out is replaced by the table's name.
     """
 
     statement: str
@@ -168,7 +166,7 @@ _REFUSALS: Mapping[str, Refusal] = {
 
 
 def refusal_of(kind: str, words: str) -> Refusal:
-    """Return the refusal of a plan of that class; *words* name a statement without a refusal of its own."""
+    """Return the refusal for a plan class; *words* name the statement if the class has no specific one."""
     if kind == "Call":
         return Refusal(words, _PROCEDURE)
     return _REFUSALS.get(kind, Refusal(words, _OPTIONS))

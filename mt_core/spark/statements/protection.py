@@ -1,5 +1,12 @@
-"""Protection of materialized tables: refuses each statement of Spark's that would change one,
-before Spark runs it.
+"""Protection of materialized tables: every Spark statement that would change one is refused before it runs.
+
+The rows, columns and branches of a materialized table belong to its refreshes; any other writer would break
+the fence and the record of sources. Spark has no hook that sees all statements with resolved names, so this
+module checks the parsed plan: it collects the tables that a command changes, qualifies their names as the
+session would, and asks the directory whether one is a materialized table. The check is an allow-list: a
+command that is not known to be harmless is refused on a materialized table. Nested statements (scripts,
+EXECUTE IMMEDIATE, IDENTIFIER()) are checked too, and refused if their object is only known when they run.
+Statements that begin with a reading keyword skip the check, so that queries cost nothing extra.
 """
 
 from __future__ import annotations
@@ -36,9 +43,9 @@ from mt_core.spark.statements.protected_statements import (
     refusal_of,
 )
 
-# A statement that begins with one of these changes no table, and runs without a check of its plan.
+# Statements that begin with one of these do not change tables and are not checked.
 _READS = frozenset({"SELECT", "VALUES", "TABLE", "SHOW", "DESCRIBE", "DESC", "USE", "SET", "RESET", "("})
-# These plans have the plans of other statements inside.
+# These plans contain the plans of other statements.
 _CONTAINERS = frozenset(
     {"CompoundBody", "UnresolvedWith", "Union", "UnresolvedExecuteImmediate", "PlanWithUnresolvedIdentifier"}
 )
@@ -48,24 +55,22 @@ _SEPARATOR = "\u0000"
 
 
 class TableDirectory(Protocol):
-    """Finds materialized tables by name. Raises RegistryError; safe from any thread."""
+    """Looks up materialized tables by name. Thread-safe. Raises RegistryError."""
 
     def first_of(self, identifiers: Sequence[TableIdentifier]) -> TableIdentifier | None:
-        """Return the first of *identifiers* that is a materialized table, None if none is."""
+        """Return the first of *identifiers* that is a materialized table, or None."""
 
     def within(self, catalog: str, namespace: Namespace) -> Sequence[TableIdentifier]:
-        """Return the materialized tables of a namespace and of those below it."""
+        """Return the materialized tables in a namespace and its descendants."""
 
     def readers(self, identifiers: Sequence[TableIdentifier]) -> Sequence[TableIdentifier]:
-        """Return the materialized tables that read one of these tables or views."""
+        """Return the materialized tables that read one of *identifiers* (tables or views)."""
 
     def check_no_stream(self, identifiers: Sequence[TableIdentifier], statement: str) -> None:
-        """Raise TableBusy if a streaming job reads or writes one of these tables,
-        which *statement* would take away.
-        """
+        """Raise TableBusy if a streaming job reads or writes a table that *statement* would remove."""
 
     def check_no_stream_within(self, catalog: str, namespace: Namespace, statement: str) -> None:
-        """Raise TableBusy if a streaming job reads or writes a table of a namespace, or of one below it."""
+        """Raise TableBusy if a streaming job reads or writes a table in a namespace or its descendants."""
 
 
 class NoTables(TableDirectory):
@@ -93,22 +98,19 @@ def run_protected(
     connectors: ConnectorSource = no_connectors,
     warn: Callable[[str], object] = lambda _text: None,
 ) -> DataFrame:
-    """Run *text* unless it would change one of *tables*; raises TableProtected, and Spark's own errors.
+    """Run *text* unless it would change one of *tables*.
 
-    *warn* gets what to say once it has run: materialized tables read what it takes away.
+    *warn* receives warnings about materialized tables that read an object which the statement removes.
+    *adapt* may change the parsed plan of a statement that is not a query, after the tables of *connectors*
+    were resolved. The plan is also what runs, so that a long INSERT is parsed only once. Queries are neither
+    parsed nor checked here.
 
-    Raises DefinitionInvalid for what would be created in a namespace that is not there.
-
-    What runs of a statement that is no query is the plan that *adapt* makes of its own,
-    with the tables of *connectors*.
-
-    A query costs no more than without. Any other statement is parsed here and run from its plan,
-    so that a long INSERT is parsed once.
+    Raises TableProtected, DefinitionInvalid for an object in a namespace that does not exist, and Spark's own
+    errors.
     """
     words = _first_words(text)
     if words and words[0] in _READS and words[:2] != ["SHOW", "CREATE"]:
-        # The last of the five calls that PySpark makes; the others are for arguments,
-        # which the text does not have.
+        # Make only the last of the five calls of PySpark's sql(); the others are for arguments.
         return DataFrame(session._jsparkSession.sql(text), session)
     with active_session(session):
         parser = state_of(session).sqlParser()
@@ -137,7 +139,7 @@ def run_protected(
 
 
 def check_protected(session: SparkSession, text: str, tables: TableDirectory) -> None:
-    """Raise TableProtected if *text*, which is no query, would change one of *tables*; nothing runs."""
+    """Raise TableProtected if *text*, which is not a query, would change one of *tables*."""
     parser = state_of(session).sqlParser()
     _Check(session, parser, tables, " ".join(_first_words(text))).check(parser.parsePlan(text))
 
@@ -151,9 +153,9 @@ def _first_words(text: str) -> list[str]:
 
 
 class _Check:
-    """Checks the parsed plan of one statement, in the session that will run it.
+    """Checks the parsed plan of one statement in the session that will run it.
 
-    *words* are the statement's first ones.
+    *words* are the first words of the statement, for messages.
     """
 
     def __init__(self, session: SparkSession, parser: Any, tables: TableDirectory, words: str) -> None:
@@ -180,19 +182,17 @@ class _Check:
                 "send it before, or qualify the names in the script."
             )
         elif kind in _SQL_FUNCTIONS and plan.inputParamText().isDefined():
-            # Iceberg's extension of Spark reads no parameters of functions: an error without a word.
+            # Iceberg's Spark extension fails on function parameters without an error message.
             raise Unsupported(
                 "A function of a database cannot have parameters: "
-                "Iceberg's extension of Spark does not read them. Leave the "
-                "database out: CREATE FUNCTION name (…) keeps a function for all sessions."
+                "Iceberg's Spark extension does not support them. Leave the "
+                "database out: CREATE FUNCTION name (…) creates a function for all sessions."
             )
         elif kind not in HARMLESS:
             self._command(plan, kind)
 
     def _refuse(self, refusal: Refusal, names: Iterable[tuple[str, ...]]) -> None:
-        """Raise the error of *refusal* if a full name is a materialized table's, or one of its branches
-        or metadata tables.
-        """
+        """Raise the error of *refusal* if a name is a materialized table, or its branch or metadata table."""
         for full in names:
             identifiers = [*_identifiers(full), *_identifiers(full[:-1])]
             table = self._tables.first_of(identifiers) if identifiers else None
@@ -207,8 +207,7 @@ class _Check:
                 self._in_script = True
                 yield from self._script_plans(plan)
             case "Union":
-                # FROM … INSERT … INSERT is a union of its inserts, one level deep;
-                # a deeper one is of queries.
+                # FROM … INSERT … INSERT is a flat union of inserts. A nested union combines queries.
                 yield from (
                     child for child in scala_items(plan.children()) if str(child.productPrefix()) != "Union"
                 )
@@ -222,7 +221,7 @@ class _Check:
                 yield plan.child()
 
     def _script_plans(self, node: Any) -> Iterator[Any]:
-        """Yield the plans of all statements in a script BEGIN … END, or in a part of one."""
+        """Yield the plans of all statements in a script BEGIN … END or in one of its blocks."""
         kind = str(node.productPrefix())
         if kind == "SingleStatement":
             yield node.parsedPlan()
@@ -253,17 +252,17 @@ class _Check:
         if kind == "RenameTable":
             catalog, *namespace, _ = self.qualified(targets[0][0])
             new = _parts(plan.newName())
-            # A new name of one part stays in the namespace of the old one.
+            # A new name with one part stays in the namespace of the old name.
             new_name = (catalog, *(namespace if len(new) == 1 else ()), *new)
             self._refuse(Refusal("ALTER TABLE … RENAME TO", NEW_NAME), [new_name])
             check_new_name(new_name)
 
     def target_of(self, plan: Any) -> tuple[str, ...]:
-        """Return the parts of the name of the table or view that a command changes, as it is written."""
+        """Return the name, as written, of the table or view that a command changes."""
         return next(parts for parts, _ in self._targets(plan, str(plan.productPrefix())))
 
     def namespace_of(self, plan: Any) -> tuple[str, tuple[str, ...]]:
-        """Return the catalog and the levels of the namespace that a command creates or drops."""
+        """Return the catalog and namespace levels that a command creates or drops."""
         node = plan.children().head()
         has_clause = str(node.productPrefix()) == "PlanWithUnresolvedIdentifier"
         parts = _parts(self._identifier_clause(node) if has_clause else node.multipartIdentifier())
@@ -271,20 +270,20 @@ class _Check:
         return catalog, tuple(levels)
 
     def _warn(self, changed: Iterable[tuple[str, ...]], kind: str) -> None:
-        """Note which materialized tables read a table or view that goes, or that loses columns."""
+        """Add a warning if materialized tables read a table or view that is removed or loses columns."""
         if kind not in TAKES_AWAY and kind not in LOSES_COLUMNS:
             return
         for full in changed:
             readers = ", ".join(map(str, self._tables.readers(_identifiers(full))))
-            what = "of those" if kind in TAKES_AWAY else "of those whose queries read a column that is gone"
+            which = "of them" if kind in TAKES_AWAY else "that read a removed column"
             if readers:
                 self.warnings.append(
-                    f"{display_name(full)} is read by {readers}; refreshes {what} fail until it is there "
-                    "again, or until ALTER MATERIALIZED TABLE … AS gives the table another query."
+                    f"{display_name(full)} is read by {readers}; refreshes {which} fail until it exists "
+                    "again, or until ALTER MATERIALIZED TABLE … AS changes their query."
                 )
 
     def _targets(self, plan: Any, kind: str) -> Iterator[tuple[tuple[str, ...], bool]]:
-        """Yield the names of tables that a command changes, and whether each is that of a temporary view."""
+        """Yield the names of the tables that a command changes, each with whether it is a temporary view."""
         if kind in TABLE_FIELD:
             yield _parts(plan.table()), False
         elif kind in WRITES_TO_ITS_TABLE:
@@ -338,13 +337,13 @@ class _Check:
         if tables:
             names = ", ".join(map(str, tables[:5])) + (" …" if len(tables) > 5 else "")
             raise TableProtected(
-                f"{display_name([catalog, *namespace])} holds materialized tables: {names}; "
+                f"{display_name([catalog, *namespace])} contains materialized tables: {names}; "
                 f"DROP MATERIALIZED TABLE them first, as in DROP MATERIALIZED TABLE {tables[0]}.",
                 table=str(tables[0]),
             )
 
     def _call(self, plan: Any) -> None:
-        """Refuse the call of a procedure if an argument may be the name of a materialized table."""
+        """Refuse a procedure call if an argument may name a materialized table."""
         name = _parts(plan.procedure().nameParts())
         if name[-1].lower() in PROCEDURES:
             return
@@ -365,29 +364,29 @@ class _Check:
     # --------------------------------------------------------------------------------------- names and values
 
     def qualified(self, parts: tuple[str, ...]) -> tuple[str, ...]:
-        """Return the full name that *parts* mean in the session."""
+        """Return the full name of *parts* in the session."""
         if len(parts) > 2 and self._names.is_catalog(parts[0]):
             return parts
         return self._names.qualify(parts, *self._names.current())
 
     def _identifier_clause(self, node: Any) -> Any:
-        """Return the Scala Seq of the name that IDENTIFIER() gives to *node*."""
+        """Return the name in the IDENTIFIER() clause of *node*, as a Scala Seq."""
         return self._parser.parseMultipartIdentifier(self._value(node.identifierExpr(), "IDENTIFIER"))
 
     def _names_in(self, text: str) -> list[tuple[str, ...]]:
-        """Return the name that *text* may be; an empty list for text that cannot be one."""
+        """Return *text* parsed as a name, in a list that is empty if it cannot be a name."""
         try:
             return [_parts(self._parser.parseMultipartIdentifier(text))]
         except SPARK_ERRORS:
             return []
 
     def _value(self, expression: Any, statement: str) -> str:
-        """Return the text of a constant expression, computed in the session: its variables count."""
+        """Return the value, as text, of a constant expression, which may use session variables."""
         if str(expression.productPrefix()) == "Literal":
             return str(expression.toString())
         refusal = Unsupported(f"{statement}: its object is known only when it runs; write the name itself.")
         if self._in_script:
-            # A variable may be the script's own.
+            # The expression may use a variable of the script.
             raise refusal
         try:
             [[value]] = self._session.sql(f"SELECT CAST({expression.sql()} AS STRING)").collect()
@@ -397,9 +396,9 @@ class _Check:
 
 
 def _identifiers(name: tuple[str, ...]) -> list[TableIdentifier]:
-    """Return the tables that a full name may mean.
+    """Return the tables that a full name may denote.
 
-    Iceberg's jdbc catalogs join the levels of a namespace by dots, so these are one namespace to them.
+    Iceberg's JDBC catalogs join the levels of a namespace with dots and do not distinguish the forms.
     """
     if len(name) <= 2:
         return []
@@ -411,5 +410,5 @@ def _identifiers(name: tuple[str, ...]) -> list[TableIdentifier]:
 def _parts(sequence: Any) -> tuple[str, ...]:
     """Return the items of a Scala Seq of strings."""
     parts = tuple(str(sequence.mkString(_SEPARATOR)).split(_SEPARATOR))
-    # Fewer if a name has the separator in it.
+    # The lengths differ if a name contains the separator.
     return parts if len(parts) == sequence.size() else tuple(map(str, scala_items(sequence)))

@@ -1,4 +1,4 @@
-"""Spark sessions, one for each session of the gateway."""
+"""The Spark session of each gateway session."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from mt_core.tables.settings import ZONE_KEY
 
 @dataclass(slots=True, kw_only=True)
 class _Entry:
-    """A Spark session, the settings last applied to it, and the value of each before."""
+    """A Spark session, the settings last applied to it, and their previous values."""
 
     generation: int
     session: SparkSession
@@ -33,23 +33,21 @@ class _Entry:
 
 
 class SparkSessions:
-    """Holds the Spark session of each gateway session, created at its first use and recreated
-    after a lost JVM.
-    """
+    """Creates the Spark session of each gateway session at its first use, and again after a lost JVM."""
 
     def __init__(self, driver: SparkDriver, sync: CatalogSync) -> None:
         self._driver, self._sync = driver, sync
         self._lock = threading.Lock()
         self._entries: dict[str, _Entry] = {}
         self._jars: defaultdict[str, dict[str, str]] = defaultdict(dict)
-        # How many statements use each session now, and those that end with the last of these.
+        # The number of statements that use each session, and the sessions to end after the last of them.
         self._uses, self._closed = Counter[str](), set[str]()
 
     @contextmanager
     def use(self, context: SessionContext) -> Iterator[SparkSession]:
-        """Give the block the session with the created catalogs and *context*'s properties applied.
+        """Yield the session with the created catalogs and the properties of *context* applied.
 
-        Raises EngineUnavailable, QueryFailed for a static setting.
+        Raises EngineUnavailable, and QueryFailed for a static setting.
         """
         with self.keeping(context.session_id):
             entry = self._entered(context.session_id)
@@ -61,7 +59,7 @@ class SparkSessions:
 
     @contextmanager
     def keeping(self, session_id: str) -> Iterator[None]:
-        """Keep the session in the block, also if it is closed meanwhile."""
+        """Delay a `close` of the session until the end of the block."""
         with self._lock:
             self._uses[session_id] += 1
         try:
@@ -69,20 +67,18 @@ class SparkSessions:
         finally:
             with self._lock:
                 self._uses[session_id] -= 1
-                entry = self._taken(session_id) if session_id in self._closed else None
+                entry = self._removed(session_id) if session_id in self._closed else None
             self._end(entry)
 
     def close(self, session_id: str) -> None:
-        """Forget the session, if there is one, and close its catalogs once no statement uses it."""
+        """Remove the session and close its catalogs, once no statement uses it."""
         with self._lock:
             self._closed.add(session_id)
-            entry = self._taken(session_id)
+            entry = self._removed(session_id)
         self._end(entry)
 
     def jars(self, session_id: str) -> dict[str, str]:
-        """Return the copies of the jars that the session has added, by their paths;
-        they are forgotten with it.
-        """
+        """Return the copies of the session's jars by path. The mapping is dropped with the session."""
         with self._lock:
             return self._jars[session_id]
 
@@ -95,8 +91,8 @@ class SparkSessions:
                 self._entries[session_id] = entry
             return entry
 
-    def _taken(self, session_id: str) -> _Entry | None:
-        """Forget a session that was closed, unless a statement uses it, and return what there is to end."""
+    def _removed(self, session_id: str) -> _Entry | None:
+        """Remove and return the entry of a closed session, unless a statement uses it."""
         if self._uses[session_id]:
             return None
         self._closed.discard(session_id)
@@ -105,30 +101,30 @@ class SparkSessions:
         return self._entries.pop(session_id, None)
 
     def _end(self, entry: _Entry | None) -> None:
-        """Close the catalogs of a session that is forgotten."""
+        """Close the catalogs of a removed session."""
         if entry is not None and entry.generation == self._driver.generation:
             with suppress(EngineUnavailable):
                 close_plugins(entry.session, self._driver.session)
 
     def _apply(self, entry: _Entry, properties: Mapping[str, str]) -> None:
-        wanted = {
+        settings = {
             key: value
             for key, value in properties.items()
             if key.startswith("spark.") and key != LARGE_VALUES
         }
         if ZONE_KEY in properties:
-            wanted[SPARK_ZONE_KEY] = properties[ZONE_KEY]
+            settings[SPARK_ZONE_KEY] = properties[ZONE_KEY]
         with self._driver.translating():
             conf = entry.session.conf
-            for key in [key for key in entry.applied if key not in wanted]:
+            for key in [key for key in entry.applied if key not in settings]:
                 earlier = entry.before.pop(key)
-                # Spark's unset would restore Spark's default, not the value that the driver was started with.
+                # Spark's unset would restore Spark's default, not the value with which the driver started.
                 if earlier is None:
                     conf.unset(key)
                 else:
                     conf.set(key, earlier)
                 del entry.applied[key]
-        for key, value in wanted.items():
+        for key, value in settings.items():
             if entry.applied.get(key) == value:
                 continue
             try:

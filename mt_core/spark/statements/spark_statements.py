@@ -1,4 +1,13 @@
-"""SQL statements on Spark: the engine behind the sessions of the gateway."""
+"""The statement engine on Spark, behind the gateway's sessions.
+
+Every gateway session has its own Spark session in one shared driver, so settings, temporary views and the
+current namespace are isolated, while catalogs and executors are shared. A statement runs inside three
+wrappers, in this order: the session with its properties applied (`SparkSessions.use`), the tag of its job,
+by which it is shown, canceled and accounted (`run_tagged`), and the protection of materialized tables
+(`run_protected`). Commands have run when `execute` returns, and their rows are local; queries have only
+started, and their rows are read by `fetch`. A CREATE TABLE … AS is reserved before it runs, so that a later
+process can undo it (`settle`) if this one is killed.
+"""
 
 from __future__ import annotations
 
@@ -79,15 +88,15 @@ from mt_core.tables.definition.table_definition import SPARK_ZONE_KEY, check_nam
 
 DESCRIPTION_LENGTH = 200
 JSON_MODE = "json"
-# Values of these types that a command returns need no encoding.
+# Values of these types need no encoding in the result of a command.
 _SIMPLE = (spark.StringType, spark.BooleanType, spark.IntegerType, spark.LongType)
-# This plug-in opens its connection at its first use only.
+# This plug-in does not connect before its first use.
 _JDBC_CATALOG = "org.apache.spark.sql.execution.datasources.v2.jdbc.JDBCTableCatalog"
 _IN_MEMORY = {"type": "in-memory"}
 
 
 class SparkStatements(StatementEngine):
-    """Runs statements of gateway sessions, each in a Spark session of its own, all in one driver."""
+    """Runs the statements of gateway sessions, each with its own Spark session in a shared driver."""
 
     def __init__(
         self,
@@ -128,7 +137,7 @@ class SparkStatements(StatementEngine):
         ):
             if (records := insert_records(session, sql, self._connectors)) is not None:
                 return StatementResult(is_query=False, rows=None, affected_rows=records)
-            # A command has run when this returns; a query runs when its rows are fetched.
+            # `run_protected` executes commands; queries run when their rows are fetched.
             warnings: list[str] = []
             if reservation is None:
                 warn = warnings.append
@@ -157,11 +166,9 @@ class SparkStatements(StatementEngine):
             return reservation
 
     def _check_names(self, session: SparkSession, sql: str, table: str) -> None:
-        """Raise DefinitionInvalid for a column of the query of *sql* with which Iceberg could not write
-        or read *table*.
-        """
+        """Raise DefinitionInvalid if a query column of *sql* has a name that Iceberg cannot write or read."""
         names: list[str] = []
-        with suppress(MtError, *SPARK_ERRORS):  # The statement itself says what is wrong with its query.
+        with suppress(MtError, *SPARK_ERRORS):  # The statement itself reports errors in its query.
             query = state_of(session).sqlParser().parsePlan(sql).query()
             query = ConnectorNames(session, self._connectors).adapted(query)
             names = list(java_dataset(session, query).schema().fieldNames())
@@ -185,11 +192,11 @@ class SparkStatements(StatementEngine):
             return Topology(spark_version=str(session.version), operators=tuple(operators))
 
     def _unexecuted(self, session: SparkSession, sql: str) -> Any:
-        """Return the analysed execution of a statement, which runs nothing."""
+        """Return the analysed execution of a statement, without running it."""
         state = state_of(session)
         parsed = state.sqlParser().parsePlan(sql)
         if str(parsed.productPrefix()) == "UnresolvedExecuteImmediate":
-            # Spark would run its text in order to analyse it.
+            # Spark runs the inner statement during analysis.
             raise Unsupported("EXPLAIN EXECUTE IMMEDIATE is not supported; EXPLAIN the statement itself.")
         skip = static_member(session, "org.apache.spark.sql.execution.CommandExecutionMode.SKIP")
         execution = state.executePlan(ConnectorNames(session, self._connectors).adapted(parsed), skip())
@@ -276,7 +283,7 @@ class SparkStatements(StatementEngine):
                 if not file.is_file():
                     raise DefinitionInvalid(
                         f"ADD JAR: there is no file {file} on the gateway's machine; "
-                        "give the path of a jar there."
+                        "use the path of a jar there."
                     )
                 path = str(file)
             copy = self._jars.add(path, partial(fetch_jar, session))
@@ -289,7 +296,7 @@ class SparkStatements(StatementEngine):
     ) -> CreatedFunction:
         with self._session(context) as session:
             catalog, namespace = Names(session).current()
-            # In a session that is forgotten: one that has the function would show it before it is kept.
+            # Use a scratch session: the user's session would show the function before it is stored.
             scratch = self._sync.apply(
                 session.newSession(), except_for=configured_catalogs(context.properties)
             )
@@ -307,10 +314,10 @@ class SparkStatements(StatementEngine):
     def create_temporary_function(
         self, context: SessionContext, function: CreatedFunction, *, job_id: str
     ) -> CreatedFunction:
-        kept = self.check_function(context, function, job_id=job_id)
+        checked = self.check_function(context, function, job_id=job_id)
         with self._session(context) as session:
-            self._driver.functions.register(session, kept)
-        return kept
+            self._driver.functions.register(session, checked)
+        return checked
 
     def jar_copies(self, context: SessionContext, paths: Sequence[str]) -> Sequence[str]:
         copies = self._sessions.jars(context.session_id)
@@ -321,7 +328,7 @@ class SparkStatements(StatementEngine):
         if generation != self._driver.generation:
             with self._lock, self._driver.translating():
                 generation = self._driver.generation
-                # The configuration of Spark, not of its first session, which has the created catalogs too.
+                # Spark's configuration; the first session's would include the created catalogs.
                 settings = dict(self._driver.session.sparkContext.getConf().getAll())
                 catalogs = {
                     name: options
@@ -358,7 +365,7 @@ class SparkStatements(StatementEngine):
 
 
 def _local_result(frame: DataFrame, rows: Any) -> ResultRows:
-    """Return the rows of a command, which are in the driver: Arrow would start a job for many of them."""
+    """Return the rows of a command, which are in the driver. For many rows, Arrow would run a job."""
     form = ResultForm(frame.schema)
     batches = row_batches(frame, rows, form.schema)
     values = [list(row) for row in frame.collect()] if batches is None else form.rows(list(batches))

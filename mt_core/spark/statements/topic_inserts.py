@@ -1,4 +1,4 @@
-"""Batch INSERT into a topic of Kafka, for which Spark has no statement."""
+"""Batch INSERT into a Kafka topic, which Spark SQL does not support."""
 
 from __future__ import annotations
 
@@ -20,8 +20,7 @@ _INSERT, _WITH = "InsertIntoStatement", "UnresolvedWith"
 
 
 def insert_records(session: SparkSession, text: str, source: ConnectorSource) -> int | None:
-    """Run *text* if it is an INSERT into a topic, and return how many records that were;
-    None for any other statement.
+    """Run *text* if it is an INSERT into a topic, and return the record count, or None if it is not.
 
     Raises DefinitionInvalid, Unsupported, and Spark's own errors.
     """
@@ -40,13 +39,11 @@ def insert_records(session: SparkSession, text: str, source: ConnectorSource) ->
 
 
 def _written(rows: DataFrame, table: TopicTable) -> int:
-    """Write *rows*, and return how many records that were; one for each key, with its last row,
-    where a record sets a row.
-    """
+    """Write *rows*, and return the record count. A table with a key gets one record for each key."""
     if not table.topic.keys:
         return write_records(rows, table.topic)
-    given = {name.lower() for name in rows.columns}
-    missing = [key for key in table.topic.keys if key.lower() not in given]
+    present = {name.lower() for name in rows.columns}
+    missing = [key for key in table.topic.keys if key.lower() not in present]
     if missing:
         raise no_value_of_key(table.name, missing)
     rows = stored(rows, sql_name(table.parts))
@@ -55,9 +52,9 @@ def _written(rows: DataFrame, table: TopicTable) -> int:
 
 
 def _target(session: SparkSession, text: str, source: ConnectorSource) -> TopicTable | None:
-    """Return the topic that *text* inserts into, None for any other statement.
+    """Return the Kafka table into which *text* inserts, or None for another statement.
 
-    Raises Unsupported for one that would replace its rows.
+    Raises Unsupported for INSERT OVERWRITE.
     """
     plan = state_of(session).sqlParser().parsePlan(text)
     statement = plan.child() if class_name(plan) == _WITH else plan
@@ -67,6 +64,6 @@ def _target(session: SparkSession, text: str, source: ConnectorSource) -> TopicT
     table = ConnectorNames(session, source).topic(parts)
     if table is not None and statement.overwrite():
         raise Unsupported(
-            f"INSERT OVERWRITE {display_name(parts)}: the records of a topic stay; write INSERT INTO."
+            f"INSERT OVERWRITE {display_name(parts)}: records of a topic cannot be replaced; use INSERT INTO."
         )
     return table

@@ -51,7 +51,7 @@ def test_a_source_that_does_not_name_them_is_told_with_what_is_above_it() -> Non
 
     assert (choice.way, choice.reason) == (
         Way.RECOMPUTE,
-        "no changed row of c tells the ds of the rows that it changes (Limit is above it)",
+        "changed rows of c do not show the ds of the rows that they change (Limit is above it)",
     )
 
 

@@ -161,7 +161,7 @@ def test_sums_that_do_not_combine_say_why() -> None:
 
 
 def test_a_scalar_subquery_that_has_to_give_the_same_value_is_named_with_what_it_reads() -> None:
-    told = "as long as scalar subqueries give the same values"
+    told = "as long as scalar subqueries return the same values"
     alone, both = (strategy("scalar subquery", c=APPENDS, **changes) for changes in ({}, {"o": APPENDS}))
 
     assert (alone.way, alone.values) == (Way.NOTHING, frozenset({0}))

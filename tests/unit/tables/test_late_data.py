@@ -425,8 +425,8 @@ def test_create_warns_of_a_source_whose_late_rows_are_never_known() -> None:
     outcome = world.sql(DAILY)
 
     assert outcome.warnings == (
-        "Late rows are not refreshed in lake.default.daily, since they are never known: no changed row of "
-        "lake.default.orders tells the ds of the rows that it changes (Limit is above it). "
+        "Late rows are not refreshed in lake.default.daily, since they are never known: changed rows of "
+        "lake.default.orders do not show the ds of the rows that they change (Limit is above it). "
         "REFRESH MATERIALIZED TABLE … PARTITION (…) refreshes the partitions that it names.",
     )
 

@@ -1,1 +1,1 @@
-"""Folders of files, read and written by streams."""
+"""The filesystem connector: folders of files that streams read and write."""

@@ -1,6 +1,4 @@
-"""Folders of tables of files: where and how a stream writes its files,
-as Spark has stored it or a statement says it.
-"""
+"""Folders and formats of file tables, from Spark's own catalog or from a CREATE statement."""
 
 from __future__ import annotations
 
@@ -14,13 +12,13 @@ from mt_core.sql.catalog import CreateConnectorTable
 from mt_core.sql.connectors.kinds import FORMATS, source_of
 
 FILES = ("filesystem", *FORMATS)
-"""The connectors of tables of files."""
+"""The connectors of file tables."""
 _PATH = "path"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileFolder:
-    """Where and how the files of a table are stored."""
+    """The location and format of a table's files."""
 
     folder: str
     format: str
@@ -30,7 +28,7 @@ class FileFolder:
 
 
 def stored_folder(table: Any) -> FileFolder:
-    """Return the folder of a table as Spark's own catalog has it."""
+    """Return the folder of a table from its metadata in Spark's own catalog."""
     properties = table.storage().properties()
     keys = map(str, scala_items(properties.keys().toSeq()))
     return FileFolder(
@@ -43,10 +41,9 @@ def stored_folder(table: Any) -> FileFolder:
 
 
 def temporary_folders(temporary: Iterable[str]) -> dict[str, FileFolder]:
-    """Return the folder of each table of files that the statements *temporary* create,
-    by its name in lower case.
+    """Return the folders of the file tables that the statements *temporary* create, by lower-case name.
 
-    A table without a path has none.
+    Tables without a path are left out.
     """
     tables = {name: table for name, table in temporary_tables(temporary).items() if table.connector in FILES}
     folders = {name: _folder(table) for name, table in tables.items()}

@@ -1,6 +1,4 @@
-"""Tables of files as sinks of a stream: each batch is written aside, listed,
-and moved into the folder of the table.
-"""
+"""The sink for file tables: each batch is written to a side folder, listed, and moved into the table."""
 
 from __future__ import annotations
 
@@ -22,18 +20,16 @@ from mt_core.spark.driver.jvm_objects import active_session
 from mt_core.spark.files.hadoop_files import Files
 
 LISTED = "_freshtable"
-"""The folder in that of a table with what its streams have written;
-readers of files pass over names with that first letter.
-"""
+"""The subfolder of a table for the state of its streams; readers of files ignore names with `_`."""
 _ATTEMPT, _LIST = "attempt-", ".json"
 
 
 class FileSink(Sink):
-    """One attempt of one job on a table of files.
+    """The sink of one attempt of a job that writes a file table.
 
-    A batch is in the table once it is listed: its list is written in one step, and whoever finds a list moves
-    the files that have not been moved. So a batch that is repeated is not written again. A reader may see
-    some files of a batch a moment before the others.
+    A batch is committed when its list of files is written, which is atomic. Any later attempt that reads a
+    list moves the files that have not been moved yet, so a repeated batch is not written twice. A reader may
+    see some files of a batch before the others.
     """
 
     guarantee = "each batch once; its files appear one after the other"
@@ -46,9 +42,9 @@ class FileSink(Sink):
     # ----------------------------------------------------------------------------------------------- attempts
 
     def open(self) -> None:
-        """Take the table over, and move what earlier attempts have listed.
+        """Take the table over, and move the files that earlier attempts listed.
 
-        Raises CommitConflict if a later one has.
+        Raises CommitConflict if a later attempt has taken it over.
         """
         files, folders = self._files(), self._folders
         lists = self._lists(files)
@@ -60,21 +56,21 @@ class FileSink(Sink):
             self._move(files, self.batch)
 
     def close(self) -> None:
-        """Nothing is kept from being written: the gateway has ended the attempt."""
+        """Do nothing: the gateway has already ended the attempt."""
 
     def forget(self) -> None:
-        """Remove all that the folder says of the job; harmless if the table is gone."""
+        """Delete the job's state from the folder. Does nothing if the table is gone."""
         with suppress(StreamBroken):
             self._folders.delete(self._lists(self._files()))
 
     def last_batch(self) -> int | None:
-        """Return the last batch of the job that the table has, None before the first."""
+        """Return the last batch that the job committed, or None."""
         return self._last(self._lists(self._files()))
 
     # ------------------------------------------------------------------------------------------------ batches
 
     def publish(self, rows: DataFrame, batch: int, check: Check) -> int:
-        """Write *rows* aside, list the files, move them, and return how many rows that were."""
+        """Write *rows* to a side folder, list the files, move them, and return the row count."""
         check("write")
         files = self._files()
         lists = self._lists(files)
@@ -101,16 +97,14 @@ class FileSink(Sink):
         return count
 
     def _final(self, path: str, batch: int, number: int) -> str:
-        """Return the path in the table of a file aside, which has the folders of its partition;
-        no other batch has it.
-        """
+        """Return the unique path in the table for a file of the side folder; partition folders are kept."""
         folder, _, name = path.rpartition("/")
         ending = name[name.index(".") :] if "." in name else ""
         final = f"part-{self._job_id}-{batch}-{number}{ending}"
         return f"{folder}/{final}" if folder else final
 
     def _move(self, files: FileFolder, batch: int) -> None:
-        """Move the files of a listed batch that are not in the table yet, and forget the lists before."""
+        """Move the files of a listed batch that are not in the table yet, and delete older lists."""
         folders, lists = self._folders, self._lists(files)
         body = json.loads(folders.read(f"{lists}/{batch}{_LIST}"))
         moves: dict[str, str] = body["files"]
@@ -121,7 +115,7 @@ class FileSink(Sink):
         if files.keeps_partitions and moves:
             self._catalogs.session.sql(f"ALTER TABLE {self._target.stored_name} RECOVER PARTITIONS")
         for name in folders.names(lists):
-            # Of batches before this one, and of attempts that ended before they listed theirs.
+            # Lists of earlier batches, and side folders of attempts that never listed them.
             if name != f"{batch}{_LIST}" and not name.startswith(_ATTEMPT):
                 folders.delete(f"{lists}/{name}")
 
@@ -148,7 +142,7 @@ class FileSink(Sink):
     def _files(self) -> FileFolder:
         name = self._target.table
         if len(name) == 1:
-            # No other session has it, and no stored table.
+            # A temporary table of the job's session.
             return temporary_folders(self._temporary)[name[0].lower()]
         session: SparkSession = self._catalogs.session
         with active_session(session):

@@ -1,6 +1,4 @@
-"""Temporary tables of files as sources of a stream: the files that a temporary view is over,
-and the stream of these.
-"""
+"""Temporary file tables as stream sources."""
 
 from __future__ import annotations
 
@@ -16,7 +14,7 @@ from mt_core.model.temporary_files import TemporaryFiles
 from mt_core.spark.driver.jvm_objects import java_dataset, scala_sequence, state_of, static_member, text_map
 
 READ_AS_STREAMS = "freshtable.temporary-files.streams"
-"""The setting of a session that is `false` where temporary tables of files are read as they stand."""
+"""Session setting; `false`: temporary file tables are read as a batch, not as a stream."""
 _FILES = "org.apache.spark.sql.execution.datasources.HadoopFsRelation"
 _RELATION = "org.apache.spark.sql.execution.datasources.LogicalRelation"
 _STREAM = "org.apache.spark.sql.execution.streaming.runtime.StreamingRelation$.MODULE$.apply"
@@ -25,21 +23,19 @@ _PATH = "path"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileView:
-    """A temporary view over files, by its name as it is written; `relation` is Spark's."""
+    """A temporary view over files, with its name as written and Spark's file `relation`."""
 
     name: str
     relation: Any = field(repr=False, compare=False)
 
     @property
     def stream_name(self) -> str:
-        """The name that its stream has while a query is analysed."""
-        # No name that a user gives has that many digits.
+        """The name of the view over its stream while a query is analysed."""
+        # The hexadecimal name does not collide with users' names.
         return f"files_of_{self.name.encode().hex()}"
 
     def stream(self, session: SparkSession) -> DataFrame:
-        """Return its rows as a stream, with its watermark: those of each file once;
-        raises Spark's own errors.
-        """
+        """Return its rows as a stream with its watermark; each file is read once. Raises Spark's errors."""
         relation = self.relation
         files = TemporaryFiles.from_options(_options(session, relation))
         option = static_member(session, "scala.Option.apply")
@@ -54,16 +50,14 @@ class FileView:
             option(None),
         )
         stream = DataFrame(java_dataset(session, static_member(session, _STREAM)(source)), session)
-        # In the order of the view: a stream has the columns of its partitions last.
+        # Restore the column order of the view: a stream has its partition columns last.
         rows = stream.select(*map(quote, relation.schema().fieldNames()))
         mark = files.watermark
         return rows if mark is None else rows.withWatermark(mark.column, mark.delay)
 
 
 def file_view(session: SparkSession, name: str) -> FileView | None:
-    """Return the temporary view *name* over files, None for any other view,
-    and where it is read as it stands.
-    """
+    """Return the temporary view *name* if it is over files and is read as a stream, or None."""
     if session.conf.get(READ_AS_STREAMS, "true") == "false":
         return None
     view = state_of(session).catalog().getRawTempView(name)
@@ -78,9 +72,7 @@ def file_view(session: SparkSession, name: str) -> FileView | None:
 
 @contextmanager
 def streamed_files(session: SparkSession, views: Iterable[FileView]) -> Iterator[None]:
-    """Give *session* temporary views over the streams of *views* for as long as the block
-    analyses a query.
-    """
+    """Create temporary views over the streams of *views* for the duration of the block."""
     names = []
     try:
         for view in views:
@@ -93,6 +85,6 @@ def streamed_files(session: SparkSession, views: Iterable[FileView]) -> Iterator
 
 
 def _options(session: SparkSession, relation: Any) -> dict[str, str]:
-    """Return the options of the files, with keys in lower case."""
+    """Return the options of a file relation, with keys in lower case."""
     as_java = static_member(session, "scala.jdk.javaapi.CollectionConverters.asJava")
     return {key.lower(): value for key, value in text_map(session, as_java(relation.options())).items()}

@@ -1,1 +1,1 @@
-"""Tables of databases, written by streams."""
+"""Sinks for tables of JDBC databases."""

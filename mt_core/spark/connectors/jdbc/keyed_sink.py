@@ -1,6 +1,4 @@
-"""Tables of JDBC with a primary key as sinks of a stream: a batch is one transaction,
-which replaces and deletes rows by key.
-"""
+"""The sink for JDBC tables with a primary key: a batch is one transaction that upserts and deletes by key."""
 
 from __future__ import annotations
 
@@ -25,15 +23,16 @@ _DIALECT = "org.apache.spark.sql.jdbc.JdbcDialects.get"
 
 
 class KeyedJdbcSink(RepeatingSink):
-    """One attempt of one job on a table of JDBC with a key;
-    raises StreamBroken once the table was dropped.
+    """The sink of one attempt of a job that writes a JDBC table with a primary key.
+
+    Raises StreamBroken after the table is dropped.
     """
 
     guarantee = "each batch in one transaction, by key; a batch that is repeated changes nothing"
     takes_changes = True
 
     def open(self) -> None:
-        """Raise StreamBroken for a table that was dropped; nothing has to be taken over."""
+        """Raise StreamBroken if the table was dropped. There is no state to take over."""
         self._options()
 
     def write(self, rows: DataFrame, batch: int) -> int:
@@ -51,9 +50,7 @@ class KeyedJdbcSink(RepeatingSink):
     def _table(
         self, session: SparkSession, options: Mapping[str, str], columns: Sequence[str], keys: Sequence[str]
     ) -> KeyedTable:
-        """Return the table as its database has it: the case of its columns may be another one
-        than in CREATE TABLE.
-        """
+        """Return the table with its column names in the case that the database uses."""
         present = {
             name.lower(): name for name in session.read.format("jdbc").options(**options).load().columns
         }
@@ -72,15 +69,15 @@ class KeyedJdbcSink(RepeatingSink):
         )
 
     def _options(self) -> Mapping[str, str]:
-        """Return the table's options in Spark's words."""
+        """Return the table's options under Spark's names."""
         name = self._target.table
         if len(name) == 1:
             created = temporary_tables(self._attempt.definition.temporary).get(name[0].lower())
             written = None if created is None else created.options
         else:
-            kept = table_named(self._attempt.connectors(), name)
+            table = table_named(self._attempt.connectors(), name)
             written = (
-                kept.options if kept is not None and kept.stored_name == self._target.stored_name else None
+                table.options if table is not None and table.stored_name == self._target.stored_name else None
             )
         if written is None:
             raise StreamBroken(f"Table {display_name(name)}, which the job writes, was dropped.")
@@ -88,7 +85,7 @@ class KeyedJdbcSink(RepeatingSink):
 
 
 def run_changes(changes: KeyChanges, options: Mapping[str, str], table: KeyedTable) -> None:
-    """Carry *changes* out in one transaction; the columns of the table are in the order of theirs."""
+    """Apply *changes* in one transaction. The columns of *table* must be in the order of theirs."""
     session = changes.changes.session
     rows, gone = changes.rows().frame, changes.deleted().frame
     deleted = changes.all_keys().frame if table.deletes_first else gone

@@ -1,6 +1,4 @@
-"""Tables of JDBC as sinks of a stream: a batch is inserted by Spark,
-and again if that fails in the middle.
-"""
+"""The sink for JDBC tables without a primary key: Spark inserts a batch, again after a failure."""
 
 from __future__ import annotations
 
@@ -12,7 +10,7 @@ from mt_core.spark.connectors.sink import shaped
 
 
 class JdbcSink(RepeatingSink):
-    """One attempt of one job on a table of JDBC."""
+    """The sink of one attempt of a job that writes a JDBC table."""
 
     guarantee = "at least once: a batch that fails in the middle is written again"
 

@@ -1,4 +1,4 @@
-"""Upsert texts: the statements by which a database replaces and deletes rows by key."""
+"""Upsert and delete statements of the supported databases."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _MERGE_KEY = "h2"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyedTable:
-    """A table of the database at a JDBC `url`, by its name there, with its columns and those of its key.
+    """A table of the database at a JDBC `url`, with its columns and key columns.
 
-    `quoted` returns the name of a column in the SQL of the database.
+    `quoted` quotes a column name for the database.
     """
 
     url: str
@@ -25,14 +25,12 @@ class KeyedTable:
 
     @property
     def deletes(self) -> str:
-        """The statement that deletes the row of a key; its parameters are the key."""
+        """The statement that deletes a row by key; its parameters are the key columns."""
         return f"DELETE FROM {self.name} WHERE {' AND '.join(f'{self.quoted(key)} = ?' for key in self.keys)}"
 
     @property
     def inserts(self) -> str:
-        """The statement that puts a row in the place of the one with its key;
-        its parameters are the columns.
-        """
+        """The statement that upserts a row, or only inserts it; its parameters are all columns."""
         database, others = self._database, [column for column in self.columns if column not in self.keys]
         into, values = (
             f"{self.name} ({self._listed(self.columns)})",
@@ -46,7 +44,7 @@ class KeyedTable:
             action = f"UPDATE SET {changes}" if others else "NOTHING"
             return f"{text} ON CONFLICT ({self._listed(self.keys)}) DO {action}"
         if database in _ON_DUPLICATE_KEY:
-            # A row without other columns stays as it is.
+            # Without other columns, assign a key column to itself, which changes nothing.
             changes = ", ".join(
                 f"{self.quoted(each)} = VALUES({self.quoted(each)})" for each in others or self.keys[:1]
             )
@@ -55,12 +53,12 @@ class KeyedTable:
 
     @property
     def deletes_first(self) -> bool:
-        """Whether `inserts` only adds a row, so that the one with its key has to be deleted before."""
+        """Whether `inserts` is a plain INSERT, so that existing rows must be deleted before."""
         return self._database not in (*_ON_CONFLICT, *_ON_DUPLICATE_KEY, _MERGE_KEY)
 
     @property
     def _database(self) -> str:
-        """The name of the database's kind in its URL."""
+        """The database kind in the JDBC URL."""
         return self.url.partition(":")[2].partition(":")[0].lower()
 
     def _listed(self, columns: Sequence[str]) -> str:

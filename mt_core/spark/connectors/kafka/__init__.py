@@ -1,1 +1,1 @@
-"""Kafka: `source` reads topics, `sink` writes them by a stream, `insert` by an INSERT."""
+"""The Kafka connector: `source` reads topics, `sink` writes them from streams, `insert` from INSERT."""

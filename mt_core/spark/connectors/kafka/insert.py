@@ -1,4 +1,4 @@
-"""Records of Kafka: those that the rows of an INSERT become, which a topic gets at least once."""
+"""Conversion of rows to Kafka records, which are written at least once."""
 
 from __future__ import annotations
 
@@ -18,33 +18,32 @@ from mt_core.spark.connectors.connector_jars import KAFKA
 def columns_of_insert(
     topic: KafkaTopic, named: Sequence[str], produced: Sequence[str], *, by_name: bool
 ) -> tuple[str, ...]:
-    """Return the columns that take those of a query, in its order; *named* are those that the INSERT names.
+    """Return the target columns of an INSERT, in the order of its query; *named* is its column list.
 
-    Raises Unsupported for a table that cannot be written, and DefinitionInvalid for columns
-    that it does not take.
+    Raises Unsupported if the table cannot be written, and DefinitionInvalid for wrong columns.
     """
     if topic.not_written:
         raise Unsupported(topic.not_written)
-    taken = {name.lower(): name for name in topic.written}
+    writable = {name.lower() for name in topic.written}
     columns = tuple(produced) if by_name else tuple(named) or topic.written
     for column in columns:
-        if column.lower() not in taken:
+        if column.lower() not in writable:
             raise DefinitionInvalid(
-                f"Table {topic.table}: INSERT takes no column {column}; it takes {', '.join(topic.written)}."
+                f"Table {topic.table}: INSERT cannot write column {column}; "
+                f"it can write {', '.join(topic.written)}."
             )
     if len(columns) != len(produced):
         raise DefinitionInvalid(
-            f"Table {topic.table}: INSERT takes the {len(columns)} {plural(len(columns), 'column')} "
-            f"{', '.join(columns)}, and its query gives {len(produced)}."
+            f"Table {topic.table}: INSERT writes the {len(columns)} {plural(len(columns), 'column')} "
+            f"{', '.join(columns)}, but its query has {len(produced)}."
         )
     return columns
 
 
 def write_records(rows: DataFrame, topic: KafkaTopic) -> int:
-    """Write *rows*, whose columns have the names of the table's, and return how many;
-    raises Spark's own errors.
+    """Write *rows*, whose columns are named like the table's, and return the record count.
 
-    The record of a row that is deleted has no value.
+    A deleted row becomes a tombstone, a record without a value. Raises Spark's own errors.
     """
     present = {name.lower() for name in rows.columns}
     missing = [lit(None).alias(name) for name in topic.written if name.lower() not in present]

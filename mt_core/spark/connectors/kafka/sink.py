@@ -1,4 +1,4 @@
-"""Topics of Kafka as sinks of a stream: a batch is sent, and again if that fails in the middle."""
+"""The sinks for Kafka topics: a batch is sent, and sent again after a failure."""
 
 from __future__ import annotations
 
@@ -16,26 +16,28 @@ from mt_core.spark.connectors.targets import temporary_tables
 
 
 class KafkaSink(RepeatingSink):
-    """One attempt of one job on a table over Kafka; raises StreamBroken once the table was dropped."""
+    """The sink of one attempt of a job that writes a Kafka table. Raises StreamBroken after a DROP."""
 
     guarantee = "at least once: a batch that fails in the middle is sent again"
     in_spark = False
 
     def open(self) -> None:
-        """Raise StreamBroken for a table that was dropped; nothing has to be taken over."""
+        """Raise StreamBroken if the table was dropped. There is no state to take over."""
         self._open_topic()
 
     def write(self, rows: DataFrame, batch: int) -> int:
         return write_records(rows, self._open_topic())
 
     def topic(self) -> KafkaTopic | None:
-        """Return the topic that the table is over, None if the table was dropped since, or is another one."""
+        """Return the table's topic, or None if the table was dropped or replaced."""
         table = self._target.table
         if len(table) == 1:
             created = temporary_tables(self._attempt.definition.temporary).get(table[0].lower())
             return None if created is None else created.kafka
-        kept = table_named(self._attempt.connectors(), table)
-        return kept.topic if kept is not None and kept.stored_name == self._target.stored_name else None
+        current = table_named(self._attempt.connectors(), table)
+        if current is None or current.stored_name != self._target.stored_name:
+            return None
+        return current.topic
 
     def _open_topic(self) -> KafkaTopic:
         topic = self.topic()
@@ -49,13 +51,13 @@ class KafkaSink(RepeatingSink):
 
 
 class UpsertKafkaSink(KafkaSink):
-    """One attempt of one job on a table over Kafka whose records set and delete rows by its primary key."""
+    """The sink of one attempt of a job that writes a Kafka table with a primary key (upsert)."""
 
     guarantee = "by key: a batch that fails in the middle is sent again, which changes nothing"
     takes_changes = True
 
     def write(self, rows: DataFrame, batch: int) -> int:
-        """Send one record for each key that changes: its row, or none if that is deleted."""
+        """Send one record for each changed key: its row, or a tombstone."""
         rows = stored(rows, sql_name(self._target.table))
         keys = {key.lower() for key in self._target.keys}
         named = [name for name in rows.columns if name.lower() in keys]

@@ -1,6 +1,4 @@
-"""Tables over topics of Kafka: what a session reads of temporary ones as a batch,
-and the streams that take their place.
-"""
+"""Kafka tables as sources: batch views of temporary tables, and the streams that replace them."""
 
 from __future__ import annotations
 
@@ -23,7 +21,7 @@ from mt_core.sql.catalog import CreateConnectorTable
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicTable:
-    """A table over a topic, by its full name, or the one part of the name of a temporary one."""
+    """A Kafka table, with its full name, or the single part of a temporary table's name."""
 
     parts: tuple[str, ...]
     topic: KafkaTopic
@@ -35,18 +33,13 @@ class TopicTable:
 
 
 UPSERT_KEYS = "freshtable.upserts"
-"""What the kind of a record's row has in its metadata: the names of the columns by which the records set
-and delete rows.
-"""
-# Spark keeps of a temporary view what it reads as a batch alone.
-# Its session is the only one that can name it.
+"""Metadata key of a row kind column; its value is the list of upsert key columns."""
+# Spark only stores the batch plan of a temporary view.
 _tables: WeakKeyDictionary[SparkSession, dict[str, TopicTable]] = WeakKeyDictionary()
 
 
 def create_topic(session: SparkSession, table: CreateConnectorTable, topic: KafkaTopic) -> None:
-    """Create a temporary view over the records that a topic has when it is read;
-    raises Spark's own errors.
-    """
+    """Create a temporary view that reads a topic's records as a batch. Raises Spark's own errors."""
     frame = batch_rows(session.read.format(KAFKA).options(**topic.batch).load(), topic)
     name = quote(table.name[0])
     if table.or_replace:
@@ -58,27 +51,23 @@ def create_topic(session: SparkSession, table: CreateConnectorTable, topic: Kafk
 
 
 def forget_topic(session: SparkSession, name: str) -> None:
-    """Note that the temporary view *name* is something else now."""
+    """Record that the temporary view *name* has been replaced."""
     _tables.get(session, {}).pop(name.lower(), None)
 
 
 def topic_table(session: SparkSession, name: str) -> TopicTable | None:
-    """Return the table over a topic that *session* has created as *name*,
-    which may have been dropped since.
-    """
+    """Return the Kafka table that *session* created as *name*, or None. It may have been dropped since."""
     return _tables.get(session, {}).get(name.lower())
 
 
 def topic_tables(session: SparkSession) -> tuple[TopicTable, ...]:
-    """Return the tables over topics that *session* has created, which may have been dropped since."""
+    """Return the Kafka tables that *session* created, including tables dropped since."""
     return tuple(_tables.get(session, {}).values())
 
 
 @contextmanager
 def streamed(session: SparkSession, tables: Iterable[TopicTable]) -> Iterator[None]:
-    """Give *session* temporary views over the streams of *tables* for as long as the block
-    analyses a query.
-    """
+    """Create temporary views over the streams of *tables* for the duration of the block."""
     names = []
     try:
         for table in tables:
@@ -92,15 +81,13 @@ def streamed(session: SparkSession, tables: Iterable[TopicTable]) -> Iterator[No
 
 
 def stream_name(table: TopicTable) -> str:
-    """Return the name that the stream of *table* has while a query is analysed."""
-    # No name that a user gives has that many digits.
+    """Return the name of the view over the stream of *table* while a query is analysed."""
+    # The hexadecimal name does not collide with users' names.
     return f"stream_of_{'_'.join(part.encode().hex() for part in table.parts)}"
 
 
 def upserts(records: DataFrame, topic: KafkaTopic) -> DataFrame:
-    """Return the columns of the table over rows with their kind, which `operators/upserts.py` makes
-    a changelog of whole rows.
-    """
+    """Return the table's columns over upsert records; `operators/upserts.py` completes the changelog."""
     kind = when(col("value").isNull(), RowKind.DELETE.code).otherwise(RowKind.INSERT.code).cast("tinyint")
     rows = _computed(_items(records, topic, kind.alias(ROW_KIND)), topic, ROW_KIND)
     columns = [quote(name) for name in rows.columns if name != ROW_KIND]
@@ -109,7 +96,7 @@ def upserts(records: DataFrame, topic: KafkaTopic) -> DataFrame:
 
 
 def batch_rows(records: DataFrame, topic: KafkaTopic) -> DataFrame:
-    """Return the rows that a batch reads from *records*; `KafkaTopic.rows` is the same as a query."""
+    """Return the rows that a batch reads from *records*. `KafkaTopic.rows` is the same in SQL."""
     records = records.where(topic.condition)
     if topic.keys:
         keyed = _items(records.selectExpr("*", RECORD), topic, col("__record"))

@@ -190,14 +190,14 @@ def test_a_plan_that_is_there_is_not_replaced_unless_that_is_asked_for(plans: Wh
         (
             "temporary",
             "DROP TABLE daily",
-            "temporary[1] is no CREATE TEMPORARY TABLE, VIEW or FUNCTION: DROP TABLE daily",
+            "temporary[1] is not a CREATE TEMPORARY TABLE, VIEW or FUNCTION: DROP TABLE daily",
         ),
         (
             "temporary",
             "ALTER VIEW daily AS SELECT 1",
-            "temporary[1] is no CREATE TEMPORARY TABLE, VIEW or FUNCTION: ALTER",
+            "temporary[1] is not a CREATE TEMPORARY TABLE, VIEW or FUNCTION: ALTER",
         ),
-        ("statements", "DELETE FROM daily", "statements[1] is no INSERT INTO: DELETE FROM daily"),
+        ("statements", "DELETE FROM daily", "statements[1] is not an INSERT INTO: DELETE FROM daily"),
     ],
 )
 def test_a_plan_runs_no_other_statements_than_those_that_are_compiled(
@@ -455,7 +455,7 @@ def test_a_batch_plan_whose_temporary_objects_cannot_be_created_any_more_is_refu
 @pytest.mark.parametrize(
     ("statement", "reason"),
     [
-        (f"COMPILE PLAN '{URI}' FOR SELECT 1", "SELECT cannot be compiled; COMPILE PLAN takes INSERT INTO"),
+        (f"COMPILE PLAN '{URI}' FOR SELECT 1", "SELECT cannot be compiled; COMPILE PLAN accepts INSERT INTO"),
         (f"COMPILE PLAN '{URI}' FOR CREATE TABLE t AS SELECT 1", "CREATE cannot be compiled"),
         (f"COMPILE PLAN '{URI}' FOR UPDATE t SET a = 1", "UPDATE cannot be compiled"),
         (f"COMPILE PLAN '{URI}' FOR DELETE FROM t", "DELETE cannot be compiled"),

@@ -112,7 +112,7 @@ def test_an_empty_set_is_ok_and_runs_nothing(gateway: Gateway, session: str) -> 
         (
             ["EXECUTE STATEMENT SET BEGIN SELECT 1; END"],
             (
-                "Unsupported: A statement set takes INSERT and CREATE TABLE … AS only, not "
+                "Unsupported: A statement set may contain INSERT and CREATE TABLE … AS only, not "
                 "SELECT; END the set first."
             ),
         ),

@@ -1,1 +1,1 @@
-"""Contracts that authors of schedulers and of job hooks test them with; a clock and a gateway for that."""
+"""Test contracts for authors of schedulers and job hooks, with a fake clock and a fake gateway."""

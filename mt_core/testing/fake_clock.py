@@ -1,4 +1,4 @@
-"""FakeClock: time that stops until a test moves it."""
+"""FakeClock: time stands still until a test advances it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 from mt_core.clock import Clock
 
-# How soon a waiting thread notices, in real time, that its event was set.
+# How long, in real time, a waiting thread takes at most to notice that its event was set.
 _NOTICE_S = 0.002
 
 
@@ -17,7 +17,7 @@ class FakeClock(Clock):
     def __init__(self, start: datetime) -> None:
         self._now, self._elapsed = start, timedelta(days=1)
         self._changed = threading.Condition()
-        # For each thread the elapsed time that it waits for.
+        # The elapsed time and the event that each waiting thread waits for.
         self._asleep: dict[threading.Thread, tuple[timedelta | None, threading.Event]] = {}
         self._awake: set[threading.Thread] = set()
         super().__init__()
@@ -31,8 +31,9 @@ class FakeClock(Clock):
             return self._elapsed
 
     def advance(self, delta: timedelta) -> None:
-        """Let *delta* pass at once, and wake all that wait for an instant that is reached;
-        nothing passes by a negative one.
+        """Advance by *delta* and wake the threads whose instant is reached.
+
+        A negative *delta* sets the clock back, but no time elapses.
         """
         with self._changed:
             self._now += delta
@@ -40,12 +41,12 @@ class FakeClock(Clock):
             self._changed.notify_all()
 
     def put(self, delta: timedelta) -> None:
-        """Put the clock ahead by *delta*, or back by a negative one, while no time passes: nobody wakes."""
+        """Set the clock by *delta*, forward or back, without elapsed time: no thread wakes."""
         with self._changed:
             self._now += delta
 
     def wait_until(self, instant: datetime | None, event: threading.Event) -> bool:
-        """Block until the clock is moved to *instant* or *event* is set; return whether the event was set."""
+        """Block until the clock reaches *instant* or *event* is set; return whether the event was set."""
         thread = threading.current_thread()
         with self._changed:
             self._awake.discard(thread)
@@ -59,17 +60,16 @@ class FakeClock(Clock):
             return event.is_set()
 
     def settle(self, *, threads: str = "", timeout_s: float = 5.0) -> bool:
-        """Wait until every thread that was woken waits again or has ended;
-        return whether that was so in time.
+        """Wait until every woken thread is waiting again or has ended; return False on timeout.
 
-        *threads* restricts this to threads whose name begins so:
-        one that waits once and then works on never settles.
+        *threads* restricts this to threads with that name prefix, since a thread that waits only once and
+        then keeps working never settles.
         """
         with self._changed:
             return self._changed.wait_for(lambda: self._is_settled(threads), timeout_s)
 
     def wait_asleep(self, thread: str, timeout_s: float = 5.0) -> bool:
-        """Wait until a thread of that name waits for an instant; return whether it was so in time."""
+        """Wait until the thread named *thread* is waiting on this clock; return False on timeout."""
         with self._changed:
             return self._changed.wait_for(
                 lambda: any(each.name == thread for each in self._asleep), timeout_s

@@ -1,4 +1,4 @@
-"""MemoryDefinitionStore: workflow definitions kept in a dictionary, for tests of schedulers."""
+"""MemoryDefinitionStore: workflow definitions in memory, for tests of schedulers."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from mt_core.workflow.definitions import DefinitionStore, WorkflowDefinition
 
 
 class MemoryDefinitionStore(DefinitionStore):
-    """Keeps the JSON of each definition, as a registry would.
+    """Stores each definition as JSON, as a registry would.
 
-    A test sets `schedule_times` to say what the ledger has, and `failure` to make every call raise it.
+    Tests set `schedule_times` to the schedule times in the ledger, and `failure` to an error for every call.
     """
 
     def __init__(self) -> None:

@@ -1,12 +1,17 @@
-"""SchedulerContract: what every workflow scheduler has to do, as tests that its author subclasses.
+"""SchedulerContract: tests that every workflow scheduler must pass, to be subclassed by its author.
 
     class TestMyScheduler(SchedulerContract):
         @pytest.fixture
         def scheduler_class(self) -> type[WorkflowScheduler]:
             return MyScheduler
 
-Abilities that a service lacks, such as moving its clock, are methods of the workbench to override.
-New required tests come with minor versions only.
+A scheduler promises that an active workflow ticks once for each point of its grid, with the point as its
+schedule time and never before it; that a paused one does not tick; and that creating or deleting a workflow
+twice is harmless, since the gateway repeats operations after a crash. It need not tick for every missed
+point: the gateway catches up on its own, so after a pause, a clock jump or a restart, one tick of the latest
+point is enough. To show that a tick does not come, a test waits for the later tick of another workflow.
+Services differ in what they support, such as moving their clock: override those methods of the workbench. New
+required tests are only added in minor versions.
 """
 
 from __future__ import annotations
@@ -42,7 +47,7 @@ class ArchiveRefreshWorkflow:
 
 
 class SchedulerContract(SchedulerWorkbench):
-    """The tests."""
+    """The tests of a workflow scheduler."""
 
     def test_a_workflow_ticks_on_its_schedule_with_the_grid_point_not_the_time_of_day(self) -> None:
         self.create()
@@ -61,7 +66,7 @@ class SchedulerContract(SchedulerWorkbench):
 
         self.move_clock(0.48 * self.length)
         ticks = self.wait_for_ticks(1)
-        # A clock that no test stops may have passed the point while the tick was on its way.
+        # A real clock may have passed the point while the tick was being sent.
         is_early = self.clock.now() < grid_of(self.period, "UTC").after(self.start)
 
         assert ticks[0].table_id == OTHER
@@ -208,7 +213,7 @@ class SchedulerContract(SchedulerWorkbench):
         times = [tick.schedule_time for tick in both]
         assert times[: len(first)] == [tick.schedule_time for tick in first]
         assert times == [point for point in points if point in times]
-        # Where time goes on meanwhile, a scheduler that is late makes up the latest point alone.
+        # With a real clock, a late scheduler makes up only the latest point.
         assert not self.jumps or (len(first), times) == (1, points[:2])
 
     def test_a_new_schedule_leaves_a_suspended_workflow_suspended(self) -> None:
@@ -303,7 +308,7 @@ class SchedulerContract(SchedulerWorkbench):
         assert [tick.schedule_time for tick in ticks] == [self.point(1)]
 
     def test_a_scheduler_that_is_open_is_healthy_and_a_closed_one_is_not(self) -> None:
-        # A scheduler may leave it unknown.
+        # A scheduler may report its health as unknown.
         assert _health_in_time(self.scheduler) in (SchedulerHealth(), None)
 
         self.scheduler.close()
@@ -333,7 +338,7 @@ class SchedulerContract(SchedulerWorkbench):
 
 
 def _health_in_time(scheduler: WorkflowScheduler, timeout_s: float = 60.0) -> SchedulerHealth | None:
-    """Return the health once it has no trouble: a busy service may say late that it runs."""
+    """Return the health once it has no trouble: a busy service may take time to report that it is running."""
     deadline = time.monotonic() + timeout_s
     while (health := scheduler.health()) not in (SchedulerHealth(), None) and time.monotonic() < deadline:
         time.sleep(0.1)

@@ -455,7 +455,7 @@ def test_a_batch_plan_whose_temporary_objects_cannot_be_created_any_more_is_refu
 @pytest.mark.parametrize(
     ("statement", "reason"),
     [
-        (f"COMPILE PLAN '{URI}' FOR SELECT 1", "SELECT cannot be compiled; COMPILE PLAN accepts INSERT INTO"),
+        (f"COMPILE PLAN '{URI}' FOR SELECT 1", "SELECT cannot be compiled; COMPILE PLAN takes INSERT INTO"),
         (f"COMPILE PLAN '{URI}' FOR CREATE TABLE t AS SELECT 1", "CREATE cannot be compiled"),
         (f"COMPILE PLAN '{URI}' FOR UPDATE t SET a = 1", "UPDATE cannot be compiled"),
         (f"COMPILE PLAN '{URI}' FOR DELETE FROM t", "DELETE cannot be compiled"),

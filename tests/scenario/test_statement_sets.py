@@ -105,7 +105,7 @@ def test_an_empty_set_is_ok_and_runs_nothing(gateway: Gateway, session: str) -> 
         (
             ["BEGIN STATEMENT SET", "SHOW TABLES"],
             (
-                "Unsupported: A statement set takes "
+                "Unsupported: A statement set may contain "
                 "INSERT and CREATE TABLE … AS only, not SHOW TABLES; END the set first."
             ),
         ),

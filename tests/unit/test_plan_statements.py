@@ -67,7 +67,7 @@ def test_what_does_not_fit_is_named_with_its_place(text: str, reason: str, colum
 )
 def test_what_cannot_be_compiled_names_what_can(word: str) -> None:
     with pytest.raises(
-        Unsupported, match=r"cannot be compiled; COMPILE PLAN accepts INSERT INTO, and STATEMENT SET"
+        Unsupported, match=r"cannot be compiled; COMPILE PLAN takes INSERT INTO, and STATEMENT SET"
     ):
         parse(f"COMPILE PLAN 'p' FOR {word}")
 

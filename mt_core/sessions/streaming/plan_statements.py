@@ -101,7 +101,7 @@ class PlanStatements:
         for each in statements:
             if each.type != INSERT:
                 raise Unsupported(
-                    f"{each.type.replace('_', ' ')} cannot be compiled; COMPILE PLAN accepts "
+                    f"{each.type.replace('_', ' ')} cannot be compiled; COMPILE PLAN takes "
                     "INSERT INTO, and STATEMENT SET BEGIN INSERT …; END."
                 )
         if not statements:

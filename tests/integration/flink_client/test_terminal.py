@@ -94,7 +94,7 @@ def test_errors_are_readable_and_the_session_goes_on(terminal: Terminal) -> None
         'If necessary set "spark.sql.ansi.enabled" to "false" to bypass this error. '
         "SQLSTATE: 22012 (line 1, position 8)",
         (
-            "DefinitionInvalid: Catalog nope does not exist; there are lake, spark_catalog. "
+            "DefinitionInvalid: Catalog nope does not exist; the catalogs are lake, spark_catalog. "
             "CREATE CATALOG adds one."
         ),
         (

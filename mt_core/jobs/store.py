@@ -2,11 +2,11 @@
 
 A job must be visible, stoppable and reported to its hooks even if the gateway that runs it is killed at any
 moment. So a row is inserted before the work begins, and every change is a compare-and-set in one transaction
-that only applies to an open job: the first end wins. The row names its owner; when the lease of an
-owner has expired, another gateway inherits the job. A batch job cannot be resumed, so it becomes
-FAILED with the message `LOST`; a detached stream is restarted from its checkpoint. A change of data that has
-committed must be reported as done even if the registry fails just then: its end is retained in memory and
-stored by the next `settle`.
+that only applies to an open job: the first end wins. The row names its owner; when the lease of an owner has
+expired, the next gateway inherits the job. A batch job cannot be resumed, so it becomes FAILED with the error
+`LOST`; a detached stream is restarted from its checkpoint. A change of data that has committed must be
+reported as done even if the registry fails just then: its end is retained in memory and stored by the next
+`settle`.
 """
 
 from __future__ import annotations

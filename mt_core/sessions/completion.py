@@ -1,7 +1,7 @@
 """Completion: the keywords, names and options that can follow at a position of a statement.
 
-A statement being typed rarely parses, so completion never parses it: it looks at the keywords before the
-cursor and at the dotted name under it. Keywords come from the phrases that the statement parser declares
+A statement being typed rarely parses, so completion never parses it: it only uses the keywords before the
+cursor and the dotted name under it. Keywords come from the phrases that the statement parser declares
 (`PHRASES`), so a new statement is completed without a change here; inside a query, where Spark's grammar is
 not available, any keyword of `_IN_QUERY` is offered. The keyword before the cursor decides which names fit:
 tables after FROM, namespaces after USE, columns and functions elsewhere in a query. Completion never raises

@@ -41,7 +41,7 @@ class FakeClock(Clock):
             self._changed.notify_all()
 
     def put(self, delta: timedelta) -> None:
-        """Set the clock by *delta*, forward or back, without elapsed time: no thread wakes."""
+        """Move the clock by *delta*, forward or back, without elapsed time: no thread wakes."""
         with self._changed:
             self._now += delta
 

@@ -116,8 +116,8 @@ async def read_body(request: Request) -> Body:
     """Return the body, which counts towards the limits until the response; raises RequestInvalid,
     GatewayBusy.
     """
-    kept = request.scope[KEPT] = KeptBody(limits=request.app.state.bodies)
-    text = await kept.read(request)
+    buffered = request.scope[KEPT] = KeptBody(limits=request.app.state.bodies)
+    text = await buffered.read(request)
     if not text.strip():
         return Body()
     try:

@@ -26,8 +26,8 @@ FOREIGN = (
     "without its user knowing. Call the gateway from a program, or from a page that the gateway serves."
 )
 STRANGE_HOST = (
-    "Forbidden: this gateway asks for no token, so it answers to localhost and the loopback addresses "
-    "alone, not to '{host}': a web page could have given its own name this address. Call http://127.0.0.1, "
+    "Forbidden: this gateway does not require a token, so it only serves localhost and loopback addresses, "
+    "not '{host}': a web page could have given its own name this address. Call http://127.0.0.1, "
     "add the name to sql-gateway.security.allowed-hosts, or set sql-gateway.security.tokens."
 )
 FOREIGN_SESSION = (

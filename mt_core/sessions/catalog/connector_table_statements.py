@@ -3,10 +3,10 @@
 A table with a Flink connector must be visible under its name in any catalog and survive a restart of Spark,
 whose own catalog is in memory. The registry therefore stores its definition, and Spark gets what its queries
 need: in Spark's own catalog the table itself, or a view if its rows come from a query; in any other catalog a
-view of the table's name over a table in Spark's catalog with a generated name. Creating it is not atomic:
-`_make` undoes earlier steps when a later one fails, and the registry comes last, so a registered table
-exists. A dropped view may have been replaced by another table of that name, so only the view decides whether
-DROP applies. Catalogs without views cannot contain such tables.
+view with the table's name, over its query or over a table with a generated name in Spark's catalog. Creating
+it is not atomic: `_make` undoes earlier steps if a later one fails, and the registry comes last, so a
+registered table exists. Another program may drop the view and create another table with its name, so DROP
+applies only if it can drop the view. A catalog that does not support views cannot contain such tables.
 """
 
 from __future__ import annotations

@@ -2,10 +2,10 @@
 
 A statement of Flink's syntax may become several of Spark, and a statement set has several members, but a
 client sees one operation with one job id, which SHOW JOBS lists and STOP JOB cancels. So all Spark jobs of an
-operation share its planned job id, known before anything runs. Translation happens first: a statement that
-Spark would reject leaves no job. The members of a set run one after the other and are not a transaction:
-when one fails, the rows of those before it stay, and the error says so. Spark may still be starting when a
-statement arrives; the operation waits for it up to `engine_timeout_s` and can be cancelled meanwhile.
+operation share its planned job id, known before anything runs. A statement that cannot be translated leaves
+no job. The members of a set run one after the other and are not a transaction: if one fails, the changes of
+earlier members stay, and the error says so. If Spark is still starting, the operation waits for it up to
+`engine_timeout_s`, and can be cancelled while it waits.
 """
 
 from __future__ import annotations

@@ -74,7 +74,7 @@ class JobStore:
         """Add a hook to an open job; if its `done` contains CREATED, it is called only for the end."""
         job = tx.jobs.get(job_id)
         if job is None or job.status not in OPEN:
-            raise IllegalStatus(f"Job {job_id} has ended, so hook {hook.name} cannot be added.")
+            raise IllegalStatus(f"Job {job_id} is not running, so hook {hook.name} cannot be added.")
         tx.jobs.replace(replace(job, hooks=(*job.hooks, hook)))
 
     def end(

@@ -176,7 +176,7 @@ def test_a_hook_can_be_attached_to_a_job_that_runs_and_to_no_other(world: World)
     world.store.calls.call_due()
 
     assert world.events() == ["canceled"]
-    with pytest.raises(IllegalStatus, match="Job a does not run"):
+    with pytest.raises(IllegalStatus, match="Job a is not running"):
         world.store.attach("a", HOOK)
 
 

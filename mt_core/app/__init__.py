@@ -1,1 +1,1 @@
-"""The application: the only package that knows every part. It wires them; its home folder, lease and logs."""
+"""The application: wires all parts, and provides home folder, lease and logs. No package imports it."""

@@ -1,4 +1,4 @@
-"""The wiring of endpoints: from the services of statements and tables to what a request can ask for."""
+"""The wiring of endpoints to the services of statements and tables."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mt_core.sessions.sessions import SessionManager
 def wire_endpoints(
     tables: TableWork, statements: StatementServices, sessions: SessionManager, plans: PlanFiles
 ) -> GatewayServices:
-    """Return the services that all endpoints share, for requests without a token."""
+    """Return the services that all endpoints share, without tokens."""
     engine, requests = tables.services.engine, tables.manager.requests
     return GatewayServices(
         sessions=sessions,

@@ -1,4 +1,13 @@
-"""A whole gateway in this process: its services started in order, its loops, and all stopped in order."""
+"""A whole gateway in this process: starting its services in order, its background loops, and stopping them.
+
+Each step of the start relies on those before it. The lease comes first: only the gateway that holds it may
+change the registry. Then the jobs that an earlier gateway left are settled, before a request can see them.
+The HTTP server serves requests before Spark is ready, which takes up to half a minute: statements wait for
+Spark, and accepted refreshes are queued in the ledger. Workers, the reconciler and maintenance start only
+once Spark is ready. Stopping goes in the reverse order: no new work, then running publishes finish within
+`DRAIN_S`, then Spark, the lease and the registry. Every step of `stop` runs even if an earlier one fails, and
+at any stage of the start. A killed gateway skips all of this, so correctness must not depend on it.
+"""
 
 from __future__ import annotations
 
@@ -43,16 +52,16 @@ MAINTAIN_EVERY = timedelta(hours=1)
 EXPIRE_KEY = "sql-gateway.session.check-interval"
 HOOKS_EVERY = timedelta(seconds=1)
 CHECK_EVERY = timedelta(minutes=1)
-# How long all that publishes has, taken together, to finish; then the passes,
-# whose ends were requested before that.
+# How long workers that may be publishing have to finish, in total; and then the passes of the loops,
+# which were asked to end before.
 DRAIN_S, PASS_END_S = 30.0, 10.0
 SPARK_START_S = 300.0
 
 
 class Gateway:
-    """Built from a configuration; after `start` it answers requests at once, while Spark is still starting.
+    """A gateway built from a configuration; `start` returns once it serves requests, before Spark is ready.
 
-    `on_lost` receives the error that ends the gateway: it could not keep its lease of the registry.
+    `on_lost` is called with the error if the gateway loses its lease of the registry and must end.
     """
 
     def __init__(
@@ -93,7 +102,7 @@ class Gateway:
         self._check = self._loop("check", CHECK_EVERY, partial(self._upkeep, check_tables, "checked"))
         self._scheduler_loop = self._loop("scheduler", RECONCILE_EVERY, self._work.scheduler_watch.look)
         self._maintenance = self._loop("maintenance", MAINTAIN_EVERY, self._maintain)
-        # The owner of detached jobs waits for its next pass itself.
+        # No period: the owner of detached jobs waits for its next pass itself.
         self._stream_loop = BackgroundLoop("streams", self._owner.watch, clock=self._clock)
         self._loops.append(self._stream_loop)
 
@@ -102,26 +111,25 @@ class Gateway:
         return self._server.url
 
     def remaining_work(self) -> str:
-        """Return in words what goes on without clients; empty if nothing does."""
+        """Describe the work that continues without clients; empty if there is none."""
         return in_transaction(self._registry, remaining_work)
 
     def start(self, interrupt: threading.Event | None = None) -> None:
-        """Answer requests and let the scheduler tick; Spark starts in the background,
-        and accepted runs wait for it.
+        """Start serving requests and the scheduler; Spark starts in the background, and runs wait for it.
 
-        First it waits for the end of another gateway's lease of the registry, or for *interrupt*;
-        raises RegistryInUse.
+        First waits until another gateway's lease of the registry has ended, or until *interrupt* is set.
+        Raises RegistryInUse if that gateway is alive.
         """
         if not self._lease.take(interrupt or threading.Event()):
             return
         self._lease.start()
-        # Before the first request: a table of a scheduler that is not in use could be neither
-        # changed nor dropped.
+        # Before the first request: a table of a scheduler that is not configured could be neither
+        # altered nor dropped.
         for line in take_over_tables(self._tables):
             log.info("%s", line, extra={"action": "scheduler_changed"})
-        # Nobody is to see a job RUNNING whose gateway has ended.
+        # Fail orphaned jobs before the first request can see them.
         self._jobs.attempt()
-        # Clients look there for the address whose token they may send; the driver adds its JVM.
+        # Clients read the address from there before they send its token; the driver adds its JVM.
         self._home.note(url=self.url, jvm_pid=None)
         self._spark.start(self._job_store.jars())
         self._server.start()
@@ -144,7 +152,7 @@ class Gateway:
         self._expiry.start()
 
     def wait_ready(self) -> None:
-        """Wait until Spark runs, then settle what the last process left, and start the workers."""
+        """Wait until Spark is ready, settle what the last process left, and start the workers."""
         while not self._spark.driver.wait_ready(SPARK_START_S):
             log.warning("spark is not ready yet", extra={"action": "spark_late"})
         self._reconciler.attempt()
@@ -155,14 +163,15 @@ class Gateway:
         self._check.start()
 
     def stop(self) -> None:
-        """Refuse new work, let running publishes finish, and release everything;
-        harmless at any stage of the start.
+        """Refuse new work, let running publishes finish, and release everything.
+
+        May be called at any stage of the start.
         """
         for loop in self._loops:
             loop.end()
         self._work.workers.end()
         self._work.continuous.end()
-        # Every step runs, even if one before it failed; the error is raised at the end.
+        # Steps run in reverse order, each even if another failed; the error is raised at the end.
         with ExitStack() as steps:
             steps.callback(self._home.note, url=None, jvm_pid=None)
             steps.callback(self._registry.close)
@@ -189,7 +198,7 @@ class Gateway:
             engine_trouble=lambda: self._lease.trouble() or self._spark.engine.state.trouble(),
         )
         if config.boolean(EMBEDDED_KEY):
-            # The folder is closed to other users, and this process holds it.
+            # Safe without a token: other users cannot open the folder, and this process has locked it.
             app = build_app(replace(endpoints, remaining_work=self.remaining_work))
             return GatewayServer(app, listen_at(self._home.socket))
         address = config.text("sql-gateway.endpoint.rest.address")
@@ -200,7 +209,7 @@ class Gateway:
     # -------------------------------------------------------------------------------------------------- loops
 
     def _loop(self, name: str, every: timedelta, work: Callable[[], object]) -> BackgroundLoop:
-        """Return a loop that ends with the gateway; one without a period never starts."""
+        """Return a loop that ends with the gateway, and never starts if *every* is zero."""
         loop = BackgroundLoop(name, work, clock=self._clock, every=every)
         self._loops.append(loop)
         if not every:
@@ -208,16 +217,16 @@ class Gateway:
         return loop
 
     def _join(self) -> None:
-        """Wait for the end of running passes: they need the registry, which is closed next."""
+        """Wait for running passes to end: they need the registry, which is closed next."""
         deadline = time.monotonic() + PASS_END_S
         for loop in self._loops:
             if not loop.join(max(0.0, deadline - time.monotonic())):
                 log.warning(
-                    "%s is still at work", loop.name, extra={"action": "pass_left", "work": loop.name}
+                    "%s is still running", loop.name, extra={"action": "pass_left", "work": loop.name}
                 )
 
     def _settle_jobs(self) -> None:
-        """End the jobs of gateways that have ended, and log each."""
+        """End or take over the jobs of gateways that have ended, and log each."""
         for line in self._job_store.settle():
             log.info("%s", line, extra={"action": "job_ended"})
 
@@ -227,17 +236,13 @@ class Gateway:
         self._upkeep(maintain, "maintained")
 
     def _upkeep(self, pass_over: Callable[[TableServices], list[str]], action: str) -> None:
-        """Make one pass over the tables, and log each change as an event *action*;
-        the next pass retries what failed.
-        """
+        """Run one pass over the tables and log each change as *action*; the next pass retries failures."""
         for line in pass_over(self._tables):
             log.info("%s", line, extra={"action": action})
 
 
 def close_scheduler(scheduler: WorkflowScheduler, *users: BackgroundLoop) -> None:
-    """Close the scheduler once the passes of *users* have ended, which ask it,
-    or after `PASS_END_S` in all.
-    """
+    """Close the scheduler once the loops in *users*, which call it, have ended, or after `PASS_END_S`."""
     deadline = time.monotonic() + PASS_END_S
     for user in users:
         user.join(max(0.0, deadline - time.monotonic()))
@@ -245,7 +250,7 @@ def close_scheduler(scheduler: WorkflowScheduler, *users: BackgroundLoop) -> Non
 
 
 def drain(*workers: ContinuousWorkers | Workers) -> None:
-    """Let running batches and runs finish, for `DRAIN_S` in all."""
+    """Let running batches and runs finish, up to `DRAIN_S` in total."""
     deadline = time.monotonic() + DRAIN_S
     for each in workers:
         each.stop(max(0.0, deadline - time.monotonic()))

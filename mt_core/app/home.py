@@ -1,4 +1,4 @@
-"""The home folder of an embedded gateway: the places of its files, and the process that holds it."""
+"""The home folder of a gateway: the paths in it, and the lock that allows one process at a time."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ _POLL_S = 0.1
 
 
 class Home:
-    """A home folder held by this process, with the places of the gateway's files in it.
+    """A home folder, locked by `take`, with the paths of the gateway's files.
 
-    `socket` is where an embedded gateway listens. `token` is the token that the gateway generates, which
-    only the gateway's user may read. `results` has the rows of results that do not fit in memory; rows that
-    an earlier gateway left there belong to no result. `jars` has copies of added jars, `functions` of the
-    files of functions, `sessions` a folder for each open session with its files. `temporary` has what the JVM
-    writes for itself, and a killed one leaves. `holder` names the process that holds the folder and its JVM,
-    which may outlive a killed gateway for seconds.
+    `socket` is where an embedded gateway listens. `token` is the generated token, readable only by the
+    gateway's user. `results` has the rows of results that do not fit in memory; files from an earlier
+    gateway are obsolete. `jars` has copies of added jars, `functions` copies of function files, and
+    `sessions` a folder for each open session. `temporary` has the JVM's temporary files, which a killed JVM
+    leaves behind. `holder` records the process that has locked the folder, and its JVM, which may outlive
+    a killed gateway for seconds.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -48,9 +48,7 @@ class Home:
         self._lock = FileLock(self.folder / "gateway.lock")
 
     def take(self) -> None:
-        """Lock the folder; raises HomeLocked naming the process that holds it,
-        ConfigError if it cannot be created.
-        """
+        """Lock the folder; raises HomeLocked naming the process that has locked it, or ConfigError."""
         try:
             self.logs.mkdir(parents=True, exist_ok=True)
             self._close_to_others()
@@ -70,7 +68,7 @@ class Home:
         self.note(url=None, jvm_pid=None)
 
     def note(self, *, url: str | None, jvm_pid: int | None) -> None:
-        """Record this process, so that other gateways can name it."""
+        """Record this process in the folder, for other gateways and for clients."""
         jvm_started = None if jvm_pid is None else process_identity.start_of(jvm_pid)
         pid = os.getpid()
         started = process_identity.start_of(pid)
@@ -83,12 +81,13 @@ class Home:
             log.warning("%s cannot be written: %s", self.holder, cause, extra={"action": "home_note_failed"})
 
     def release(self) -> None:
-        """Release the folder; twice is harmless."""
+        """Unlock the folder. Idempotent."""
         self._lock.release()
 
     def stop_holder(self, wait_s: float) -> int:
-        """Stop the gateway that holds the folder, wait for its end, and return its process id;
-        raises ConfigError if that fails.
+        """Stop the gateway that has locked the folder, and return its process id once it has ended.
+
+        Raises ConfigError if that fails.
         """
         if not self.folder.is_dir() or self._is_free(0):
             raise ConfigError(
@@ -98,7 +97,7 @@ class Home:
         pid, started = holder.get("pid"), holder.get("started")
         if not isinstance(pid, int) or not started or not process_identity.is_running(pid, started):
             raise ConfigError(
-                f"Home folder {self.folder} does not say which process holds it; stop that one yourself."
+                f"Home folder {self.folder} does not name the process that uses it; stop it yourself."
             )
         try:
             os.kill(pid, signal.SIGTERM)
@@ -106,12 +105,12 @@ class Home:
             raise ConfigError(f"The gateway (process {pid}) cannot be stopped: {cause.strerror}.") from cause
         if not self._is_free(wait_s):
             raise ConfigError(
-                f"The gateway (process {pid}) has not ended after {wait_s:.0f} s; {self.logs} has more."
+                f"The gateway (process {pid}) has not ended after {wait_s:.0f} s; see {self.logs}."
             )
         return pid
 
     def _is_free(self, wait_s: float) -> bool:
-        """Wait until no other process holds the folder; returns whether that is so."""
+        """Wait until no process has locked the folder, up to *wait_s*; return whether it is unlocked."""
         try:
             with self._lock.acquire(timeout=wait_s):
                 return True
@@ -126,22 +125,20 @@ class Home:
         )
 
     def _close_to_others(self) -> None:
-        """Close the folder to other users: registry and logs are for the gateway's user alone."""
+        """Deny other users access to the folder: only the gateway's user may read registry and logs."""
         if self.folder.stat().st_mode & 0o077:
             try:
                 self.folder.chmod(0o700)
             except PermissionError:
                 log.warning(
                     "Home folder %s belongs to another user and is open to others; "
-                    "make it one of the gateway's user with mode 0700.",
+                    "make the gateway's user its owner, with mode 0700.",
                     self.folder,
                     extra={"action": "home_open"},
                 )
 
     def read_holder(self) -> dict[str, Any]:
-        """Return what the last holder recorded of itself: `pid`, `url`, `jvm_pid`, `jvm_started`;
-        empty if there is nothing.
-        """
+        """Return the record of the last holder: `pid`, `url`, `jvm_pid`, `jvm_started`; empty if absent."""
         try:
             holder = json.loads(self.holder.read_text(encoding="utf-8"))
         except (OSError, ValueError):
@@ -154,15 +151,16 @@ class Home:
         while pid is not None and _is_ours(pid, started):
             if time.monotonic() > deadline:
                 raise HomeLocked(
-                    f"Spark (process {pid}) of an earlier gateway still runs on {self.folder}; "
-                    "stop it and start again."
+                    f"Spark (process {pid}) of an earlier gateway is still running in {self.folder}; "
+                    "stop it, then start the gateway again."
                 )
             time.sleep(_POLL_S)
 
 
 def _is_ours(pid: int, started: str | None) -> bool:
-    """Return whether *pid* is the recorded JVM, not a later process with its id;
-    earlier releases recorded no start.
+    """Return whether *pid* is the recorded JVM, rather than a later process with its id.
+
+    *started* is None in records of earlier releases.
     """
     if started is not None and process_identity.start_of(pid) != started:
         return False

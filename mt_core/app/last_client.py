@@ -1,6 +1,4 @@
-"""The end of an embedded gateway: after its last client, once nothing goes on without one,
-or with its home folder.
-"""
+"""The end of an embedded gateway: after its last client, once no work remains, or with its home folder."""
 
 from __future__ import annotations
 
@@ -13,17 +11,17 @@ log = logging.getLogger(__name__)
 
 
 class LastClient:
-    """Calls *end* once no client is present and there is no *work*;
-    clients wait from then on for the end of this process.
+    """Calls *end* once no client is present and no *work* remains.
 
-    Without its home folder the gateway ends as well: no client can find it any more.
+    From then on, new clients wait for this process to end. The gateway also ends if its home folder was
+    removed, because clients could not find it.
     """
 
     def __init__(self, presence: Presence, *, work: Callable[[], str], end: Callable[[], object]) -> None:
         self._presence, self._work, self._end = presence, work, end
 
     def look(self) -> None:
-        """Look once; between two looks, clients come and go."""
+        """Check once whether the gateway must end; clients may connect and leave between checks."""
         if not self._presence.has_home:
             log.warning("the home folder was removed", extra={"action": "home_removed"})
             self._end()

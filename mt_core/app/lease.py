@@ -1,4 +1,4 @@
-"""The gateway's lease of its registry: taken at the start, renewed while it works, released at the end."""
+"""The gateway's lease of its registry: acquired at the start, renewed while it runs, released at the end."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from mt_core.tables.upkeep.gateways import LEASE, end_lease, take_lease
 RENEW_EVERY = LEASE / 3
 LOOK_EVERY = timedelta(seconds=1)
 END_S = 5.0
-# After so many periods without a renewal the lease has expired; a database that does not answer at all gets
-# longer, because it may be busy with a long transaction of our own.
+# The lease counts as lost after this many periods without renewal. A database that does not respond gets
+# more time, because a long transaction of this gateway may keep it busy.
 MOST_FAILED, MOST_SILENT = 3, 6
 
 log = logging.getLogger(__name__)
 
 
 def lease_of(owner: str, url: str) -> GatewayLease:
-    """Return the lease that this process can take, as *owner* with the address *url*."""
+    """Return a lease for this process, with *owner* and the address *url*."""
     return GatewayLease(
         owner=owner,
         url=url,
@@ -40,7 +40,9 @@ def lease_of(owner: str, url: str) -> GatewayLease:
 
 
 class RegistryLease:
-    """Keeps other gateways from *registry*; *on_lost* receives, once, the error that ends this one."""
+    """Excludes other gateways from *registry*; *on_lost* is called once, with the error that ends this
+    one.
+    """
 
     def __init__(
         self, registry: Registry, lease: GatewayLease, *, clock: Clock, on_lost: Callable[[MtError], object]
@@ -53,11 +55,10 @@ class RegistryLease:
         self._failure: RegistryError | None = None
 
     def take(self, interrupt: threading.Event) -> bool:
-        """Take the registry, and return True; False if *interrupt* is set before another
-        gateway's lease ends.
+        """Acquire the lease and return True; False if *interrupt* is set while waiting for another lease.
 
-        It does not wait for a gateway whose process has ended on this machine.
-        Raises RegistryInUse naming the gateway that renews its lease.
+        Does not wait for the lease of a process of this machine that has ended. Raises RegistryInUse naming
+        a gateway that renews its lease.
         """
         first: GatewayLease | None = None
         while (
@@ -84,13 +85,13 @@ class RegistryLease:
         self._watch.start()
 
     def renew(self) -> None:
-        """Renew the lease once; end this gateway if another one has taken the registry."""
+        """Renew the lease once; end this gateway if another one has acquired it."""
         try:
             holder = in_transaction(self._registry, partial(take_lease, lease=self._lease))
         except RegistryFull as error:
             if not isinstance(self._failure, RegistryFull):
                 log.error("%s: %s", RegistryFull.code, error, extra={"action": "disk_full"})
-            # Nobody else can write a lease there either.
+            # Other gateways cannot write a lease there either.
             self._renewed, self._failure = True, error
             return
         except RegistryError as error:
@@ -107,24 +108,25 @@ class RegistryLease:
             )
 
     def check(self) -> None:
-        """End this gateway if its last renewal is too long ago."""
+        """End this gateway if its last renewal was too long ago."""
         self._missed = 0 if self._renewed else self._missed + 1
         self._renewed = False
         if self._missed < (MOST_FAILED if self._failure else MOST_SILENT):
             return
-        reason = self._failure.message if self._failure else "its database does not answer"
+        reason = self._failure.message if self._failure else "its database does not respond"
         self._lose(
             RegistryError(f"The gateway ends, because it cannot renew its lease of the registry: {reason}")
         )
 
     def trouble(self) -> str:
-        """Return why the registry takes no changes while its disk is full, "" otherwise."""
+        """Return the error while the registry's disk is full, "" otherwise."""
         failure = self._failure
         return f"{failure.code}: {failure.message}" if isinstance(failure, RegistryFull) else ""
 
     def release(self) -> None:
-        """Stop the renewal, and end the lease so that the next gateway can start at once;
-        if that fails, the lease expires.
+        """Stop renewing and end the lease, so that the next gateway can start immediately.
+
+        If ending it fails, the lease expires.
         """
         for loop in (self._renewal, self._watch):
             loop.end()

@@ -1,4 +1,4 @@
-"""Where log events go: everything to a file in the home folder, warnings to stderr as well."""
+"""Logging: all events to a file in the home folder, warnings also to stderr."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class JsonLines(logging.Formatter):
 
 
 class PlainLines(logging.Formatter):
-    """Lines for people, on stderr."""
+    """Human-readable lines for stderr."""
 
     def format(self, record: logging.LogRecord) -> str:
         return without_passwords(super().format(record))
@@ -49,9 +49,7 @@ def _shown(key: str, value: object) -> object:
 
 
 def log_to(folder: Path, *, verbose: bool) -> None:
-    """Send log events of this process to *folder*/gateway.log, and warnings (or everything, if *verbose*)
-    to stderr.
-    """
+    """Log to *folder*/gateway.log, and warnings (all events if *verbose*) to stderr."""
     file = RotatingFileHandler(
         folder / "gateway.log", maxBytes=_MAX_BYTES, backupCount=_BACKUPS, encoding="utf-8"
     )

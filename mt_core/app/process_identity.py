@@ -1,4 +1,4 @@
-"""Which process of which machine: a process id alone does not say, because the system uses it again."""
+"""Identity of processes across machines and time: a process id is not enough, because it is reused."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _PROC = Path("/proc")
 
 
 def machine() -> str:
-    """Return what identifies this machine since its last start, and this container on it."""
+    """Return an identifier of this machine since its last boot, and of this container on it."""
     try:
         boot = (_PROC / "sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
         return f"{boot}/{os.readlink(_PROC / 'self/ns/pid')}"
@@ -20,9 +20,7 @@ def machine() -> str:
 
 
 def start_of(pid: int) -> str:
-    """Return when the process *pid* of this machine started, in a unit of its own;
-    empty if there is no such process.
-    """
+    """Return the start time of process *pid* as an opaque text; empty if it does not exist."""
     try:
         process = psutil.Process(pid)
         if process.status() == psutil.STATUS_ZOMBIE:
@@ -33,20 +31,20 @@ def start_of(pid: int) -> str:
 
 
 def is_running(pid: int, started: str) -> bool:
-    """Return whether the process *pid* that started then may still run.
+    """Return whether the process *pid* that started at *started* may still be running.
 
-    The system can hide a process of the same user from this one (`hidepid`):
-    one that takes signals then counts as that process.
+    The system may hide other processes (`hidepid`); a hidden process that accepts signals then counts as
+    running.
     """
     try:
         psutil.Process(pid).status()
     except psutil.Error:
-        return _takes_signals(pid)
+        return _accepts_signals(pid)
     return start_of(pid) == started
 
 
-def _takes_signals(pid: int) -> bool:
-    # Not psutil's `pid_exists`, which asks for what may be hidden.
+def _accepts_signals(pid: int) -> bool:
+    # psutil's `pid_exists` fails for hidden processes.
     try:
         os.kill(pid, 0)
     except PermissionError:
@@ -57,10 +55,10 @@ def _takes_signals(pid: int) -> bool:
 
 
 def _ticks(pid: int) -> str:
-    """Return the start in ticks since the machine's, which a change of the machine's clock does not move."""
+    """Return the start time in ticks since boot, which is independent of clock adjustments."""
     try:
         stat = (_PROC / str(pid) / "stat").read_text(encoding="utf-8", errors="replace")
     except OSError:
         return ""
-    # The name of the program stands in parentheses and may hold anything; the start is the 22nd field.
+    # The program name is in parentheses and may contain anything; the start time is the 22nd field.
     return stat.rpartition(")")[2].split()[19]

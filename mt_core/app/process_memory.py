@@ -1,4 +1,4 @@
-"""Process memory: what other processes of the gateway's user may read of the gateway."""
+"""Protection of the gateway's memory from other processes of its user."""
 
 from __future__ import annotations
 
@@ -12,18 +12,17 @@ _PR_SET_DUMPABLE = 4
 
 
 def close_process_memory() -> None:
-    """Close environment and memory of this process to others of its user:
-    the code of users' functions runs in such processes.
+    """Deny other processes of the same user access to the environment and memory of this one.
 
-    The kernel then writes no core dump of this process either, and lets only root attach a debugger.
-    A process that this one starts is as any other. Only on Linux; elsewhere nothing happens.
+    User functions run in such processes. The kernel then also writes no core dump, and only root may attach a
+    debugger. Child processes are not affected. Does nothing on systems other than Linux.
     """
     if sys.platform != "linux":
         return
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0):
         log.warning(
-            "the environment of this process cannot be closed to others of its user: %s",
+            "the environment of this process cannot be hidden from other processes of its user: %s",
             os.strerror(ctypes.get_errno()),
             extra={"action": "process_open"},
         )

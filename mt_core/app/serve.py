@@ -31,15 +31,15 @@ from mt_core.terminal.presence import Presence
 log = logging.getLogger(__name__)
 LOOK_EVERY = timedelta(seconds=1)
 WITHOUT_FUNCTIONS = (
-    "Functions in Java, Scala and Python are left out (sql-gateway.functions.enabled = false): "
-    "what calls one fails, and streaming jobs wait"
+    "Functions in Java, Scala and Python are disabled (sql-gateway.functions.enabled = false): "
+    "queries that call one fail, and streaming jobs wait"
 )
-# The documentation and deploy/compose.yaml give a gateway 120 s to stop; who stops it kills it after that.
+# The documentation and deploy/compose.yaml allow a gateway 120 s to stop before it is killed.
 STOP_WITHIN_S = 100.0
 _LOOK_FOR_SIGNALS_S = 0.5
 OPEN = (
-    "%s asks for no token: every user of this machine can run code as %s through it. "
-    "If others work here, start it with -D sql-gateway.security.tokens=generate"
+    "%s does not require a token: every user of this machine can run code as %s through it. "
+    "If this machine has other users, start it with -D sql-gateway.security.tokens=generate"
 )
 
 
@@ -51,14 +51,12 @@ class End:
         self._reason: Exception | None = None
 
     def take_signals(self) -> None:
-        """Let SIGTERM and SIGINT end the gateway."""
+        """Make SIGTERM and SIGINT end the gateway."""
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda _number, _frame: self.event.set())
 
     def fail(self, error: Exception) -> None:
-        """End the gateway because of *error*, unless it is ending: that makes its start fail,
-        which is no error.
-        """
+        """End the gateway because of *error*; ignored while it is ending, which may interrupt its start."""
         if self.event.is_set():
             return
         if not isinstance(error, MtError):
@@ -67,14 +65,14 @@ class End:
         self.event.set()
 
     def wait(self) -> None:
-        """Wait, in the main thread, for the end."""
-        # Python runs the handler of a signal in this thread only, and does not wake it if another one
-        # received the signal.
+        """Wait for the end, in the main thread."""
+        # Python runs signal handlers only in this thread, and does not wake it if another thread received
+        # the signal.
         while not self.event.wait(_LOOK_FOR_SIGNALS_S):
             pass
 
     def raise_reason(self) -> None:
-        """Raise the error that ended the gateway, if one did."""
+        """Raise the error that ended the gateway, if any."""
         match self._reason:
             case None:
                 return
@@ -98,8 +96,7 @@ def serve(
 ) -> int:
     """Run a gateway until SIGTERM or SIGINT, and return the exit code.
 
-    *note* receives a line when the gateway answers and Spark is starting, *say* the line with its URL
-    when it is ready.
+    *note* is called with a line once the gateway serves requests, and *say* with its URL once Spark is ready.
     """
     close_process_memory()
     end = End()
@@ -113,7 +110,7 @@ def serve(
             gateway.start(end.event)
             if not end.event.is_set():
                 note(
-                    f"The gateway answers at {gateway.url}. Spark is starting, which can take half a minute; "
+                    f"The gateway listens at {gateway.url}. Spark is starting, which can take half a minute; "
                     f"logs: {home.logs}"
                 )
                 if not config.tokens and not config.boolean(EMBEDDED_KEY):
@@ -137,17 +134,16 @@ def end_in_time(
     stopped: threading.Event | None = None,
     leave: Callable[[int], object] = os._exit,
 ) -> threading.Thread:
-    """End this process with exit code 1 in *limit_s*, in a thread, unless it ends or *stopped* is set before.
+    """Start a thread that exits this process with code 1 after *limit_s*, unless *stopped* is set first.
 
-    A gateway can be killed at any moment without a loss, so what cannot be stopped in time need not be.
+    A gateway can be killed at any moment without loss, so a stop that takes too long can be cut short.
     """
 
     def wait() -> None:
         if (stopped or threading.Event()).wait(limit_s):
             return
         text = (
-            "the gateway did not stop in %g s, and ends without waiting for more; "
-            "the next start takes up what it left"
+            "the gateway did not stop within %g s and exits now; the next start recovers its unfinished work"
         )
         log.error(text, limit_s, extra={"action": "stop_overdue"})
         faulthandler.dump_traceback(sys.__stderr__ or sys.stderr)
@@ -160,7 +156,7 @@ def end_in_time(
 
 @contextmanager
 def _until_the_last_client(config: Config, gateway: Gateway, end: End) -> Iterator[None]:
-    """End an embedded gateway after its last client, once nothing is left to do."""
+    """End an embedded gateway after its last client has left and no work remains."""
     last = LastClient(Presence(config.home), work=gateway.remaining_work, end=end.event.set)
     loop = BackgroundLoop("last client", last.look, clock=SystemClock(), every=LOOK_EVERY)
     if config.boolean(EMBEDDED_KEY):
@@ -173,20 +169,23 @@ def _until_the_last_client(config: Config, gateway: Gateway, end: End) -> Iterat
 
 
 def _say_when_ready(gateway: Gateway, say: Callable[[str], None]) -> None:
-    """Wait for Spark, in a thread of its own, so that the main thread can handle signals."""
+    """Wait for Spark in a separate thread, so that the main thread can handle signals."""
     gateway.wait_ready()
     freeze_startup_objects()
     log.info("gateway ready", extra={"action": "gateway_ready", "url": gateway.url})
     say(f"Freshtable gateway ready at {gateway.url}")
 
 
-# Ten times Python's own: requests and ticks make many objects, which die at once by their reference counts.
+# Ten times Python's defaults: requests and ticks create many objects that reference counting frees.
 THRESHOLDS = (20_000, 20, 50)
 
 
 def freeze_startup_objects() -> None:
-    """Exclude all present objects from collection: modules, endpoints and workflows live as long
-    as the process, and each search through them makes requests wait for a tenth of a second."""
+    """Exclude all existing objects from garbage collection.
+
+    Modules, endpoints and workflows live as long as the process, and each pass over them would delay
+    requests by a tenth of a second.
+    """
     gc.collect()
     gc.freeze()
     gc.set_threshold(*THRESHOLDS)

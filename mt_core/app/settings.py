@@ -1,4 +1,4 @@
-"""From the configuration to the settings of each part."""
+"""The settings of each part, from the configuration."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from mt_core.workflow.scheduler import WorkflowScheduler
 API_VERSIONS = ("V1", "V2", "V3", "V4")
 VERSIONS_KEY = "sql-gateway.endpoint.rest.api-versions"
 EMBEDDED_KEY = "sql-gateway.embedded"
-# The scheduler that runs in the gateway's process: others cannot reach its socket.
+# The scheduler in the gateway's process; others cannot reach the socket of an embedded gateway.
 IN_PROCESS = "memory"
 
 
@@ -71,9 +71,9 @@ def _freshness(length: timedelta) -> Freshness:
 
 
 def driver_settings(config: Config, home: Home, environ: Mapping[str, str]) -> DriverSettings:
-    """Return the settings of the Spark driver of the gateway that holds *home*.
+    """Return the settings of the Spark driver of a gateway with *home*.
 
-    Raises ConfigError where the ports of Spark would ask for no secret and no setting allows that.
+    Raises ConfigError if Spark's ports would be unauthenticated and no setting allows that.
     """
     url = config.catalog_url.reveal()
     if url.startswith("sqlite:///"):
@@ -95,7 +95,7 @@ def driver_settings(config: Config, home: Home, environ: Mapping[str, str]) -> D
 
 
 def spools(config: Config, folder: Path) -> Spools:
-    """Return the store of the rows of results, in memory and in *folder*, which it empties."""
+    """Return the spools for result rows, in memory and in *folder*, which is emptied."""
     return Spools(
         folder,
         max_memory=config.integer("sql-gateway.result.max-memory"),
@@ -111,7 +111,7 @@ def session_defaults(config: Config) -> dict[str, str]:
 
 
 def stream_defaults(config: Config) -> StreamDefaults:
-    """Return what a streaming job has where its session says nothing."""
+    """Return the defaults of streaming jobs."""
     return StreamDefaults(
         checkpoints=config.text(CHECKPOINTS_KEY) or str(config.home / "checkpoints"),
         savepoints=config.text(SAVEPOINTS_KEY) or str(config.home / "savepoints"),
@@ -134,9 +134,7 @@ def api_versions(config: Config) -> tuple[str, ...]:
 
 
 def scheduler_options(config: Config, scheduler: type[WorkflowScheduler]) -> dict[str, str]:
-    """Return the scheduler's options with their defaults; raises ConfigError for one it does not declare,
-    or lacks.
-    """
+    """Return the scheduler's options with their defaults; raises ConfigError for unknown or missing ones."""
     options = {option.key: option for option in scheduler.options}
     values = config.scheduler_options(options)
     prefix = f"workflow-scheduler.{scheduler.identifier}."
@@ -155,21 +153,19 @@ def scheduler_options(config: Config, scheduler: type[WorkflowScheduler]) -> dic
 
 
 def job_hooks(config: Config) -> InstalledHooks:
-    """Return the job status hooks of this gateway; raises ConfigError for URLs of a webhook
-    that cannot be used.
-    """
+    """Return the job status hooks of this gateway; raises ConfigError for an invalid webhook URL."""
     urls = [url.strip() for url in config.text(ALLOWED_KEY).split(",") if url.strip()]
     for url in urls:
         if not url.startswith(("http://", "https://")):
             raise ConfigError(
-                f"{ALLOWED_KEY}: '{url}' is no URL that begins with https:// or http://.", key=ALLOWED_KEY
+                f"{ALLOWED_KEY}: '{url}' is not a URL that begins with https:// or http://.", key=ALLOWED_KEY
             )
     return InstalledHooks({Webhook.identifier: Webhook(urls, Secret(config.text(SECRET_KEY)))})
 
 
 def check_exposure(config: Config) -> None:
-    """Raise ConfigError when the gateway would be open to other machines without a token,
-    or closed to its scheduler.
+    """Raise ConfigError if other machines could access the gateway without a token, or its scheduler
+    could not.
     """
     scheduler = config.text("workflow-scheduler.type")
     if config.boolean(EMBEDDED_KEY):

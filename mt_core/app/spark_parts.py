@@ -1,6 +1,4 @@
-"""Spark's part of a gateway, from its configuration: the driver, the engines over it,
-and the stores that they read.
-"""
+"""The Spark part of a gateway: the driver, the engines over it, and the stores that they read."""
 
 from __future__ import annotations
 
@@ -34,7 +32,7 @@ FUNCTIONS_KEY = "sql-gateway.functions.enabled"
 
 
 class SparkParts:
-    """Built before Spark starts; *on_launch* is called with the process id of each JVM of the driver."""
+    """The driver, engines and stores; *on_launch* is called with the process id of each JVM."""
 
     def __init__(
         self,
@@ -65,9 +63,9 @@ class SparkParts:
         self.plans = StoredPlans(self.driver, home.sessions)
 
     def start(self, needed_jars: Mapping[str, Iterable[str]]) -> None:
-        """Remove what no job and no function needs, and start Spark in the background.
+        """Remove unused jars and function files, and start Spark in the background.
 
-        *needed_jars* are those of the jobs that have not ended, by id.
+        *needed_jars* are the jars of open jobs, by job id.
         """
         self._jars.begin(needed_jars)
         self._function_files.remove_unused(self.functions.needed())

@@ -1,4 +1,4 @@
-"""The wiring of statements: from engine, stores and manager to the executor with its handlers."""
+"""The wiring of statements: engine, stores and manager to the executor and its handlers."""
 
 from __future__ import annotations
 
@@ -39,10 +39,9 @@ ENGINE_TIMEOUT_S = 600.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatementPorts:
-    """The engine, stores and clock of statements, of which `threads` run at a time.
+    """What statements need; up to `threads` of them run at a time.
 
-    `cluster_info` says where jobs run, `streams` who runs detached ones,
-    and `plans` has the files of compiled plans.
+    `cluster_info` describes where jobs run, `streams` runs detached jobs, and `plans` has compiled plans.
     """
 
     engine: StatementEngine
@@ -61,9 +60,7 @@ class StatementPorts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatementServices:
-    """The executor with its handlers, the jobs of all sessions with their hooks,
-    and the names in a session.
-    """
+    """The executor with its handlers, jobs with their hooks, and the names visible to a session."""
 
     executor: StatementExecutor
     handlers: StatementHandlers
@@ -73,7 +70,7 @@ class StatementServices:
 
 
 def wire_statements(ports: StatementPorts) -> StatementServices:
-    """Return the services of statements; nothing is started."""
+    """Return the services of statements, not started."""
     engine = ports.engine
     jobs = Jobs(ports.clock, ports.runs, ports.jobs, streams=ports.streams.owner)
     creations = TableCreations(engine, ports.jobs, engine_timeout_s=ENGINE_TIMEOUT_S)
@@ -99,7 +96,7 @@ def wire_statements(ports: StatementPorts) -> StatementServices:
 
 
 def _handlers(ports: StatementPorts, spark: SparkWork) -> StatementHandlers:
-    """Return the one table of what performs statements."""
+    """Return the handlers of all statements in one table."""
     engine, requests = ports.engine, CatalogRequests(spark=spark)
     detached = StreamingStatements(
         streams=ports.streams, engine=engine, spark=spark, store=ports.jobs, clock=ports.clock

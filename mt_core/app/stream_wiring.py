@@ -1,6 +1,4 @@
-"""The wiring of streams: from their engine and the store of jobs to the owner of jobs
-and the keeper of tables.
-"""
+"""The wiring of streams: stream engine and job store to the owner of jobs and the keeper of tables."""
 
 from __future__ import annotations
 
@@ -19,9 +17,9 @@ from mt_core.streaming.table_keeper import StreamKeeper
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamPorts:
-    """The engine and the store of jobs, of which `most_running` run at a time once `statements` takes work.
+    """What streams need; up to `most_running` jobs run at a time, once the engine of `statements` is ready.
 
-    `defaults` hold where a session says nothing.
+    `defaults` apply to properties that a session does not set.
     """
 
     engine: StreamEngine
@@ -34,14 +32,14 @@ class StreamPorts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamServices:
-    """What carries streaming jobs out, and what keeps tables with them."""
+    """The services that run streaming jobs, and that maintain tables with them."""
 
     streams: Streams
     keeper: StreamKeeper
 
 
 def wire_streams(ports: StreamPorts) -> StreamServices:
-    """Return the services of streams; nothing is started."""
+    """Return the services of streams, not started."""
 
     def ready() -> bool:
         try:

@@ -1,4 +1,4 @@
-"""The wiring of tables: from registry, engine, scheduler and clock to the manager, and to what refreshes."""
+"""The wiring of tables: registry, engine, scheduler and clock to the manager and the refresh workers."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ from mt_core.workflow.scheduler import WorkflowScheduler
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TablePorts:
-    """What refreshes tables, and keeps those over `streams`.
+    """What table work needs; `streams` is the keeper of tables over streams.
 
-    `refresh_threads` is how many are refreshed in full at a time, `continuous_threads` how many continuously.
+    `refresh_threads` limits concurrent runs, `continuous_threads` concurrent batches of CONTINUOUS tables.
     """
 
     registry: Registry
@@ -46,9 +46,7 @@ class TablePorts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableWork:
-    """The manager with its services, the workers, the watch over the scheduler,
-    and the workflows that it reads.
-    """
+    """The manager with its services, the workers, the scheduler watch and the served workflows."""
 
     services: TableServices
     manager: TableManager
@@ -59,7 +57,7 @@ class TableWork:
 
 
 def wire_table_work(ports: TablePorts, *, watch: Watch | None = None) -> TableWork:
-    """Return the work on tables, none of it started; *watch* is called before each step of a refresh."""
+    """Return the table work, not started; *watch* is called before each step of a refresh."""
     tables = wire_tables(ports.registry, ports.engine, ports.scheduler, ports.settings, ports.clock)
     assert isinstance(tables.keeper, Keepers)
     tables = replace(tables, keeper=tables.keeper.with_streams(ports.streams))
@@ -85,10 +83,10 @@ def wire_tables(
     clock: Clock,
     new_id: Callable[[], str] = _new_id,
 ) -> TableServices:
-    """Return the services of commands on materialized tables, over one signal."""
+    """Return the services of commands on materialized tables, which share one signal."""
     signal = Signal()
     fresh_at: dict[str, datetime] = {}
-    # It refuses the tables over streams until there is a keeper of these.
+    # Rejects tables over streams until their keeper is added.
     change = ChangeKeeper(fresh_at)
     return TableServices(
         registry=registry,

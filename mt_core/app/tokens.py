@@ -1,4 +1,4 @@
-"""The tokens of a running gateway: those of the configuration, the generated one, and its own scheduler's."""
+"""The tokens of a running gateway: configured, generated, and that of its own scheduler."""
 
 from __future__ import annotations
 
@@ -17,10 +17,9 @@ _BYTES = 32
 
 
 def gateway_tokens(configured: Sequence[Token], file: Path) -> tuple[Token, ...]:
-    """Return the tokens that give access, empty if none are *configured*;
-    the last one is that of the gateway's own scheduler.
+    """Return the tokens that grant access, the own scheduler's last; empty if none are *configured*.
 
-    A token that the gateway generates is the one in *file*, which it writes with mode 0600 if there is none.
+    A generated token is stored in *file*, which is created with mode 0600 if it does not exist.
     """
     if not configured:
         return ()
@@ -47,7 +46,7 @@ def _generated(file: Path) -> Secret:
 
 
 def _write(file: Path, text: str) -> None:
-    # Written aside first, so that a killed start leaves no incomplete token.
+    # Written to a temporary file first, so that a killed start cannot leave an incomplete token.
     staged = file.with_suffix(f".{os.getpid()}.tmp")
     with os.fdopen(
         os.open(staged, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="ascii"

@@ -1,4 +1,4 @@
-"""The FastAPI application: which router exists in which API version."""
+"""The FastAPI application: the routers of each API version."""
 
 from __future__ import annotations
 
@@ -27,10 +27,7 @@ from mt_core.gateway.statements import configuring_router, operations_router, st
 
 
 def build_app(services: GatewayServices, bodies: BodyLimits | None = None) -> FastAPI:
-    """Return the gateway's application.
-
-    A version is a list of routers; the default version has no prefix as well.
-    """
+    """Return the gateway's application, with a prefix for each API version and none for the default one."""
     app = FastAPI(openapi_url=None, redirect_slashes=False)
     app.state.bodies = bodies or BodyLimits()
     errors.install(app)
@@ -41,7 +38,7 @@ def build_app(services: GatewayServices, bodies: BodyLimits | None = None) -> Fa
 
 
 def documents(services: GatewayServices) -> dict[str, dict[str, Any]]:
-    """Return the OpenAPI document of each version by its prefix."""
+    """Return the OpenAPI document of each version, by prefix."""
     product_version = services.info.version
     return {
         version.prefix: document(
@@ -52,7 +49,7 @@ def documents(services: GatewayServices) -> dict[str, dict[str, Any]]:
 
 
 def _routes(services: GatewayServices, version: ApiVersion) -> list[BaseRoute]:
-    """Return the routes of a version, one by one and without its prefix."""
+    """Return the flat list of a version's routes, without its prefix."""
     routers = list(_routers(services, version))
     api = _api(routers, version)
     routers.append(openapi_router(api.routes, version, product_version=services.info.version))
@@ -68,7 +65,7 @@ def _api(routers: Iterable[APIRouter], version: ApiVersion) -> APIRouter:
 
 def _routers(services: GatewayServices, version: ApiVersion) -> Iterator[APIRouter]:
     yield info_router(services, version)
-    # The draft's endpoints that open a session and begin a statement answer the released fields as well.
+    # The draft's endpoints for sessions and statements also return the released fields.
     yield draft_router(services) if version.draft else statements_router(services)
     yield sessions_router(services, version)
     yield operations_router(services, version)

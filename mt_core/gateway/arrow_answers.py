@@ -1,6 +1,4 @@
-"""The Arrow answer of a result: a page as an Arrow IPC stream, with the other members of the JSON
-page in headers.
-"""
+"""Arrow responses: a result page as an Arrow IPC stream, with the other JSON members as headers."""
 
 from __future__ import annotations
 
@@ -14,7 +12,7 @@ from fastapi import Request, Response
 from mt_core.base.protocol import ARROW_TYPE, NEXT_URI_HEADER, RESULT_TYPE_HEADER
 from mt_core.base.rowset import Column, LogicalType
 
-# Fewer requests are faster; long rows make the page smaller than this.
+# Larger pages need fewer requests; a byte limit makes pages of long rows smaller.
 PAGE_ROWS = 262_144
 _TYPES = {
     "BOOLEAN": pa.bool_(),
@@ -27,7 +25,7 @@ _TEXTS = pa.map_(pa.string(), pa.string())
 
 
 class ArrowAnswer(Response):
-    """An Arrow IPC stream; without any bytes for a result that is not ready."""
+    """An Arrow IPC stream, empty for a result that is not ready."""
 
     media_type = ARROW_TYPE
 
@@ -45,15 +43,13 @@ class ArrowAnswer(Response):
 
 
 def accepts_arrow(request: Request) -> bool:
-    """Return whether the Accept header of a request names Arrow streams."""
+    """Return whether the Accept header of *request* includes Arrow streams."""
     accepted = request.headers.get("accept", "").split(",")
     return any(part.partition(";")[0].strip().lower() == ARROW_TYPE for part in accepted)
 
 
 def stream_of(columns: Sequence[Column], rows: Sequence[Sequence[Any]]) -> bytes | memoryview:
-    """Return the few JSON values of a statement that is no query as a stream;
-    a value without a simple type is text.
-    """
+    """Return the JSON rows of a non-query statement as an Arrow stream; complex types become text."""
     schema = pa.schema(
         [pa.field(column.name, _arrow_type(column.type), nullable=column.type.nullable) for column in columns]
     )

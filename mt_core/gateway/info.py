@@ -16,10 +16,10 @@ READY, UNKNOWN = "READY", "UNKNOWN"
 
 
 def info_router(services: GatewayServices, version: ApiVersion) -> APIRouter:
-    """Return the endpoint by which clients negotiate the API version, and the one that names the product.
+    """Return the endpoints for the supported API versions and for the product's name and version.
 
-    A header of the second says whether Spark takes work, or why it does not,
-    one whether the scheduler begins refreshes, and one, of an embedded gateway, what goes on without clients.
+    Headers of the latter report the state of Spark and of the scheduler, and for an embedded gateway the work
+    that continues without clients.
     """
     router = direct_router()
     info = {"productName": services.info.product_name, "version": services.info.version}
@@ -47,5 +47,5 @@ def info_router(services: GatewayServices, version: ApiVersion) -> APIRouter:
 
 
 def _line(text: str) -> str:
-    """Return *text* as a header can hold it: one line of ASCII."""
+    """Return *text* as a valid header value: one line of ASCII."""
     return " ".join(text.split()).encode("ascii", "replace").decode("ascii")

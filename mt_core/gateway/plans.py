@@ -1,6 +1,4 @@
-"""Plans of a session: the compiled plans in its folder, for a program that shares no files
-with the gateway.
-"""
+"""Compiled plans in a session's folder, for programs that do not share files with the gateway."""
 
 from __future__ import annotations
 
@@ -20,12 +18,12 @@ from mt_core.plans.json_form import read_plan
 from mt_core.sessions.ports import PlanFiles
 
 PlanName = Annotated[str, Path(pattern=r"^[\w-][\w.-]{0,199}$")]
-"""The name of a file in the folder of a session, which is no path."""
+"""A file name in the folder of a session, not a path."""
 
 
 def plans_router(services: GatewayServices) -> APIRouter:
-    """Return the endpoints; `EXECUTE PLAN 'name'` and `EXPLAIN PLAN 'name'` of the session
-    read the same file.
+    """Return the endpoints to read and write a plan, which `EXECUTE PLAN 'name'` of the session can
+    execute.
     """
     router = direct_router("/sessions/{session_handle}/plans")
 
@@ -43,7 +41,7 @@ def plans_router(services: GatewayServices) -> APIRouter:
     def put_plan(session: SessionHandle, name: PlanName, body: JsonBody) -> JsonAnswer:
         handle, text = services.sessions.get(session).handle, body.text("plan")
         if text is None:
-            raise RequestInvalid("plan is missing: it is the text of a file that COMPILE PLAN wrote.")
+            raise RequestInvalid("plan is missing; it must be the text of a file that COMPILE PLAN wrote.")
         try:
             read_plan(text)
         except PlanInvalid as error:
@@ -56,5 +54,5 @@ def plans_router(services: GatewayServices) -> APIRouter:
 
 def _files(services: GatewayServices) -> PlanFiles:
     if services.plans is None:
-        raise Unsupported("This gateway keeps no compiled plans; send the INSERT itself.")
+        raise Unsupported("This gateway does not store compiled plans; send the INSERT itself.")
     return services.plans

@@ -1,4 +1,4 @@
-"""The refresh endpoint that workflow schedulers call (FLIP-448); it exists in v3 only."""
+"""The refresh endpoint that workflow schedulers call (FLIP-448), in v3 only."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ from mt_core.tables.table_commands import RefreshRequest
 
 _MEANING = (
     "false is a manual refresh, of the whole table or of staticPartitions; "
-    "true is one at a schedule time, which scheduleTime names"
+    "true is a refresh at the schedule time in scheduleTime"
 )
-# The registry's column for attempts holds no more.
+# The limit of the registry's column for attempts.
 _DIGITS = 9
 _TRIGGER = re.compile(r"[a-z][a-z_]{0,39}")
 
 
 class RefreshHeaders(BaseModel):
-    """The headers of a call beside Flink's body."""
+    """The headers of a call, in addition to Flink's body."""
 
     request_key: str | None
     table_id: str | None
@@ -55,14 +55,16 @@ async def refresh_headers(
     force: Annotated[str | None, Header(alias=FORCE_HEADER.lower())] = None,
     trigger: Annotated[str | None, Header(alias=TRIGGER_HEADER.lower())] = None,
 ) -> RefreshHeaders:
-    """Return the headers of a call, which FastAPI reads."""
+    """Return the headers of a call, as a FastAPI dependency."""
     return RefreshHeaders(
         request_key=request_key, table_id=table_id, attempt=attempt, force=force, trigger=trigger
     )
 
 
 def refresh_router(services: GatewayServices) -> APIRouter:
-    """Return the refresh endpoint. Unlike all others it answers an error with the error's own HTTP status."""
+    """Return the refresh endpoint; unlike all others, it returns an error with the error's own HTTP
+    status.
+    """
     router = APIRouter()
 
     @router.post(
@@ -87,11 +89,11 @@ def refresh_router(services: GatewayServices) -> APIRouter:
 
 
 def _request(identifier: str, body: Body, headers: RefreshHeaders, caller: str) -> RefreshRequest:
-    """Return what a call requests; raises RequestInvalid naming the field that does not fit."""
+    """Return the request in a call; raises RequestInvalid naming an invalid field."""
     force = headers.force or "false"
     if force not in ("true", "false"):
         raise RequestInvalid(f"{FORCE_HEADER} must be true or false, not '{force[:40]}'.")
-    # It only says what began the refresh: a word that is none here is left out.
+    # Only informational, so an invalid word is ignored.
     trigger = headers.trigger if _TRIGGER.fullmatch(headers.trigger or "") else None
     return RefreshRequest(
         identifier_text=identifier,
@@ -110,7 +112,7 @@ def _request(identifier: str, body: Body, headers: RefreshHeaders, caller: str) 
 
 
 def attempt_of(text: str | None) -> int | None:
-    """Return the number in a Freshtable-Attempt header, None for none; raises RequestInvalid."""
+    """Return the number in a Freshtable-Attempt header, None if it is absent; raises RequestInvalid."""
     if not text:
         return None
     if not text.isdecimal() or len(text) > _DIGITS:

@@ -1,6 +1,4 @@
-"""Endpoints of Flink that the gateway refuses: its embedded scheduler (v3),
-and deploying a script to a cluster of its own (v4).
-"""
+"""Flink endpoints that the gateway rejects: the embedded scheduler (v3) and script deployment (v4)."""
 
 from __future__ import annotations
 
@@ -30,7 +28,7 @@ from mt_core.gateway.services import GatewayServices
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Refusal:
-    """An endpoint of Flink's embedded scheduler; `way_out` names the statement to use instead."""
+    """An endpoint of Flink's embedded scheduler, with the statement to use instead in `way_out`."""
 
     action: str
     method: str
@@ -77,8 +75,9 @@ _REFUSALS = (
 
 
 def workflows_router() -> APIRouter:
-    """Return the endpoints of Flink's embedded scheduler: a workflow changed through them would
-    not fit its table.
+    """Return the endpoints of Flink's embedded scheduler.
+
+    All are rejected: a workflow changed through them would not match its table.
     """
     router = APIRouter(prefix="/workflow/embedded-scheduler")
     for refusal in _REFUSALS:
@@ -105,7 +104,7 @@ def _refusing(refusal: _Refusal) -> Callable[[Body], JsonAnswer]:
 
 
 def scripts_router(services: GatewayServices) -> APIRouter:
-    """Return the endpoint of scripts."""
+    """Return the endpoint that deploys scripts, which is rejected."""
     router = direct_router()
 
     @router.post("/sessions/{session_handle}/scripts", **described("Deploy a script", DEPLOYED, body=SCRIPT))
@@ -113,7 +112,7 @@ def scripts_router(services: GatewayServices) -> APIRouter:
         services.sessions.get(session)
         fields = [name for name in ("script", "scriptUri") if body.text(name)]
         if len(fields) != 1:
-            what = "both are there" if fields else "neither is there"
+            what = "both are given" if fields else "neither is given"
             invalid = RequestInvalid(
                 f"Please specify either script content or uri: script and scriptUri, {what}."
             )

@@ -1,4 +1,13 @@
-"""Results, fetched page by page with tokens, as FLIP-91 has them."""
+"""Result pages, fetched by token as in FLIP-91.
+
+A result is fetched page by page: each response has the URI of the next page, and the last one has none.
+Flink's clients poll for a result that is not ready; a request for such a page waits up to `HOLD_S`, so that
+they poll less often. Rows stay encoded on the way from the engine to the socket: a page is Arrow IPC if the
+client accepts it, otherwise JSON text that is inserted into the response unparsed. The versions of the API
+differ in parameters, members and headers, as `ApiVersion` declares; where Flink's clients reject unknown
+members, additions are headers. A short page that is ready is returned from the event loop, because a thread
+switch would cost more than the page.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +38,7 @@ from mt_core.sessions.operations.operation import TERMINAL, OperationResult, Ope
 from mt_core.sessions.refreshes import AnyOperation
 
 RESULT_PATH = f"{OPERATION_PATH}/result/{{token}}"
-# A client gets at most two answers a second without anything new.
+# A polling client gets at most two responses a second without new rows.
 HOLD_S = 0.5
 MOST_ROWS = 1_000_000
 Answer = JsonAnswer | ArrowAnswer
@@ -39,7 +48,7 @@ PageSize = Annotated[int | None, Query(alias="pageSize", ge=1, le=MOST_ROWS)]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageRequest:
-    """The form of a page: its row format or Arrow, and the number of rows if the page is a new one."""
+    """The requested form of a page: row format or Arrow, and the maximum number of rows of a new page."""
 
     row_format: str = "JSON"
     page_size: int | None = None
@@ -48,7 +57,7 @@ class PageRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fetch:
-    """The page of an operation that a request asks for; `base` is the path of its pages without the token."""
+    """A requested page of an operation; `base` is the path of its pages without the token."""
 
     operation: AnyOperation
     token: int
@@ -63,9 +72,7 @@ class Fetch:
 
 
 def results_router(services: GatewayServices, version: ApiVersion) -> APIRouter:
-    """Return the endpoint of results; with extras there are Arrow, page sizes, progress,
-    warnings and the refresh run.
-    """
+    """Return the results endpoint; extras are Arrow, page sizes, progress, warnings and the refresh run."""
     router, pages = direct_router(), _Pages(services=services, version=version)
     route = described("A page of a result", result_schema(version))
     if version.extras:
@@ -110,7 +117,7 @@ def results_router(services: GatewayServices, version: ApiVersion) -> APIRouter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Pages:
-    """Answers with pages; a request for one that is not ready waits a while."""
+    """Responds with pages; a request for a page that is not ready waits up to `HOLD_S`."""
 
     services: GatewayServices
     version: ApiVersion
@@ -143,7 +150,7 @@ def _answer(fetch: Fetch) -> Answer:
 
 
 def _arrow_page(fetch: Fetch) -> Answer:
-    """Return a page as Arrow, or as JSON if the engine of the query has no Arrow."""
+    """Return a page as Arrow, or as JSON if the rows of the query have no Arrow form."""
     result = _result(fetch.operation)
     page = fetch.operation.fetch(fetch.token, fetch.form.page_size or PAGE_ROWS, PageForm.ARROW)
     stream = page.body
@@ -178,7 +185,7 @@ def _objects(rows: Sequence[Sequence[Any]], kinds: Sequence[RowKind] | None) -> 
 
 
 def _json_page(fetch: Fetch, result: OperationResult, data: Any, *, last: bool) -> JsonAnswer:
-    """Return a page with the rows *data*, which are objects or their JSON text."""
+    """Return a page with the rows in *data*, as objects or as JSON text."""
     body: dict[str, Any] = {"resultType": "EOS" if last else "PAYLOAD", "isQueryResult": result.is_query}
     if result.job_id is not None:
         body["jobID"] = result.job_id
@@ -191,7 +198,7 @@ def _json_page(fetch: Fetch, result: OperationResult, data: Any, *, last: bool) 
     if not last:
         body["nextResultUri"] = fetch.uri(fetch.token + 1)
     elif fetch.version.null_uri:
-        # Clients of the first version read the member without a check that it exists.
+        # Clients of the first version require the member.
         body["nextResultUri"] = None
     if not fetch.version.extras:
         return JsonAnswer(body)
@@ -217,7 +224,7 @@ def _result(operation: AnyOperation) -> OperationResult:
 
 
 def _affected(result: OperationResult) -> dict[str, str]:
-    """Return a header, because Flink's clients refuse members that they do not know."""
+    """Return the affected rows as a header, because Flink's clients reject unknown members."""
     return {} if result.affected_rows is None else {AFFECTED_ROWS_HEADER: str(result.affected_rows)}
 
 

@@ -1,4 +1,4 @@
-"""The services that the endpoints call, which every router receives."""
+"""The services that endpoints call, passed to every router."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ class ProductInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GatewayServices:
-    """Sessions and what runs in them; `names` are those that a session can see.
+    """Sessions and what runs in them.
 
-    `tokens` are the bearer tokens that give access (none: any request to a loopback address or one of `hosts`
-    has it); `engine_trouble` says why the engine takes no work (empty: it does), `engine_note` what it does
-    more slowly than it could (empty: nothing), `scheduler_trouble` why the scheduler begins no refreshes
-    (empty: it does; None: not known), `remaining_work` what goes on without clients (None: the gateway stays
-    in any case); `versions` are the API versions of GET /api_versions; `published` are the workflows that an
-    external scheduler reads, `plans` the files of compiled plans.
+    `names` returns the names visible to a session. `tokens` are the bearer tokens that grant access; without
+    any, every request to a loopback address or one of `hosts` has access. `engine_trouble` returns why the
+    engine accepts no work, or "". `engine_note` returns a performance hint about the engine, or "".
+    `scheduler_trouble` returns why the scheduler starts no refreshes, "" if it does, or None if unknown.
+    `remaining_work` describes the work that continues without clients; it is None for a gateway that does
+    not end with its last client. `published` are the workflows that an external scheduler reads.
     """
 
     sessions: SessionManager

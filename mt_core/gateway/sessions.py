@@ -1,4 +1,4 @@
-"""Sessions: open, show, keep alive, close."""
+"""Session endpoints: open, show, keep alive, close."""
 
 from __future__ import annotations
 
@@ -24,7 +24,9 @@ from mt_core.jobs.installed import HOOKS_KEY
 
 
 def sessions_router(services: GatewayServices, version: ApiVersion) -> APIRouter:
-    """Return the endpoints of sessions; in the version with the draft, the draft's endpoint opens them."""
+    """Return the endpoints of sessions; for the draft's version, another router has the one that opens
+    them.
+    """
     router = direct_router("/sessions")
 
     @router.get("/{session_handle}", **described("Properties of a session", SESSION))
@@ -48,7 +50,7 @@ def sessions_router(services: GatewayServices, version: ApiVersion) -> APIRouter
     async def open_session(body: JsonBody, caller: Caller) -> JsonAnswer:
         name, properties = body.text("sessionName"), body.texts("properties")
         if HOOKS_KEY in properties:
-            # A plug-in may have to be imported.
+            # The check may import a plug-in.
             await short(lambda: services.hooks.check(properties))
         session = services.sessions.open(name, properties, owner=caller)
         return JsonAnswer({"sessionHandle": session.handle})

@@ -1,4 +1,4 @@
-"""Published workflows over HTTP, for a scheduler outside the gateway, such as Airflow; v3 only."""
+"""Workflows served over HTTP to an external scheduler such as Airflow, in v3 only."""
 
 from __future__ import annotations
 
@@ -18,9 +18,8 @@ _NOT_MODIFIED = 304
 
 
 def shards_router(services: GatewayServices) -> APIRouter:
-    """Return the endpoints.
-
-    A shard has an ETag; the answer to a request with the same one is 304 without a body.
+    """Return the endpoints of shards and workflows; a request with a shard's current ETag is answered
+    with 304.
     """
     router = APIRouter()
 
@@ -38,7 +37,7 @@ def shards_router(services: GatewayServices) -> APIRouter:
             return _unknown(published, scheduler)
         shard = published.shard(number, _details_url(request, scheduler))
         etag = {"ETag": f'"{shard.etag}"'}
-        # Proxies may make a strong tag a weak one.
+        # Proxies may weaken a strong tag.
         present = {part.strip().removeprefix("W/").strip('"') for part in (if_none_match or "").split(",")}
         if present & {shard.etag, "*"}:
             return Response(status_code=_NOT_MODIFIED, headers=etag)
@@ -63,7 +62,7 @@ def _unknown(published: PublishedWorkflows | None, scheduler: str) -> JsonAnswer
         f"This gateway publishes no workflows for the scheduler '{scheduler}': "
         f"its workflow-scheduler.type is {ours}."
     )
-    return error_answer(error, error.http_status, doing="There are no such workflows.")
+    return error_answer(error, error.http_status, doing="The workflows cannot be shown.")
 
 
 def _details_url(request: Request, scheduler: str) -> str:

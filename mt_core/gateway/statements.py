@@ -1,6 +1,4 @@
-"""Statements and their operations: begin, status, cancel, close; configuring a session,
-and completing a statement.
-"""
+"""Endpoints for statements and their operations, for session configuration and for completion."""
 
 from __future__ import annotations
 
@@ -37,7 +35,7 @@ OPERATION_PATH = "/sessions/{session_handle}/operations/{operation_handle}"
 
 
 def statements_router(services: GatewayServices) -> APIRouter:
-    """Return the endpoint that begins statements."""
+    """Return the endpoint that submits statements."""
     router = direct_router()
 
     @router.post(
@@ -57,7 +55,7 @@ def statements_router(services: GatewayServices) -> APIRouter:
 
 
 def configuring_router(services: GatewayServices) -> APIRouter:
-    """Return configure-session, which configures a session without an operation, and complete-statement."""
+    """Return configure-session, which waits for its statement, and complete-statement."""
     router = direct_router("/sessions/{session_handle}")
 
     @router.post("/configure-session", **described("Set a session up", NOTHING, body=CONFIGURE))
@@ -80,7 +78,7 @@ def configuring_router(services: GatewayServices) -> APIRouter:
 
 
 def operations_router(services: GatewayServices, version: ApiVersion) -> APIRouter:
-    """Return the endpoints of operations; with extras the status has the progress of the work."""
+    """Return the endpoints of operations; extras add the progress to the status."""
     router = direct_router()
 
     @router.get(f"{OPERATION_PATH}/status", **described("Status of an operation", OPERATION_STATUS))
@@ -122,9 +120,9 @@ def _status(operation: AnyOperation, version: ApiVersion) -> JsonAnswer:
     return JsonAnswer({"status": operation.status, **progress_of(operation, version.extras)})
 
 
-def progress_of(operation: AnyOperation, wanted: bool) -> dict[str, Any]:
+def progress_of(operation: AnyOperation, included: bool) -> dict[str, Any]:
     """Return `{"progress": {...}}` for a running operation, `{}` for any other."""
-    progress = operation.progress() if wanted else None
+    progress = operation.progress() if included else None
     if progress is None:
         return {}
     tasks = progress.tasks

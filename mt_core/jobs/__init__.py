@@ -1,1 +1,1 @@
-"""Jobs of statements that change data: their store, their ends, and the hooks that are called at them."""
+"""Jobs of statements that change data: the job store, and job status hooks with their calls."""

@@ -1,4 +1,4 @@
-"""Calls of job status hooks: in order, at least once, with a pause that grows after each failure."""
+"""Calls of job status hooks: in order, at least once, with exponential backoff after failures."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from mt_core.tables.upkeep.gateways import living_owners
 log = logging.getLogger(__name__)
 LOOK_AGAIN = timedelta(seconds=30)
 _MOST_DOUBLINGS = 16
-# So many receivers that do not answer delay no other job's hooks.
+# Up to this many unresponsive receivers do not delay the hooks of other jobs.
 _CALLERS = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Due:
-    """A hook of a job that is to be called now, and the event."""
+    """A hook call that is due: the hook, by its index in the job, and the event."""
 
     job: Job
     index: int
@@ -37,10 +37,10 @@ class _Due:
 
 
 class HookCalls:
-    """Calls the hooks of the jobs of gateway *owner*, and of gateways that have ended; safe from any thread.
+    """Calls the hooks of jobs of gateway *owner* and of gateways that have ended; safe from any thread.
 
-    `find` returns the hook of a name; what it raises counts as a failure of the hook,
-    which may be installed again.
+    `find` returns a hook by name. Its errors count as failures of the hook, since a missing plug-in may be
+    installed again.
     """
 
     def __init__(
@@ -50,16 +50,15 @@ class HookCalls:
         self._owner, self._clock, self._find = owner, clock, find
         self._calling: set[str] = set()
         self._lock = threading.Lock()
-        # When to look for calls again at the latest, and whether to do so at once.
-        # By the time elapsed.
+        # The elapsed time of the next poll for calls, and whether to poll immediately.
         self._look_at, self._woken = clock.elapsed(), True
 
     def wake(self) -> None:
-        """Let the next `call_due` look for calls."""
+        """Make the next `call_due` poll for calls."""
         self._woken = True
 
     def call_due(self) -> None:
-        """Call the hooks that are due, if it is time to look for them."""
+        """Call the hooks that are due, if it is time to poll for them."""
         if not self._woken and self._clock.elapsed() < self._look_at:
             return
         self._woken = False
@@ -74,7 +73,9 @@ class HookCalls:
         self._look_at = self._clock.elapsed() + min([LOOK_AGAIN, *(each - now for each in retries)])
 
     def call(self, job_id: str, *, awaited: bool = False) -> None:
-        """Call the hooks of a job that are due, only those *awaited* if so; not while another thread does."""
+        """Call the due hooks of a job, or only *awaited* ones; do nothing if another thread is calling
+        them.
+        """
         with self._lock:
             if job_id in self._calling:
                 return
@@ -90,18 +91,18 @@ class HookCalls:
         job, now = self._job(job_id), self._clock.now()
         for index, hook in enumerate(job.hooks if job is not None else ()):
             event = hook.next_event(job.status) if job is not None else None
-            resting = is_ahead(hook.retry_at, now, self._kind(hook.name).longest_pause)
+            is_paused = is_ahead(hook.retry_at, now, self._kind(hook.name).longest_pause)
             if (
                 job is not None
                 and event is not None
-                and not resting
+                and not is_paused
                 and (not awaited or self._kind(hook.name).awaited)
             ):
                 return _Due(job=job, index=index, hook=hook, event=event)
         return None
 
     def _kind(self, name: str) -> JobStatusHook | type[JobStatusHook]:
-        """Return the hook of that name; one that cannot be loaded has what hooks have by default."""
+        """Return the hook *name*, or the base class with its defaults if the hook cannot be loaded."""
         try:
             return self._find(name)
         except MtError:
@@ -134,10 +135,10 @@ class HookCalls:
             case JobEvent.CANCELED:
                 hook.on_canceled(job, body)
             case _:
-                raise MtError(f"Job {job.job_id}: no hook is called for {due.event}.")
+                raise MtError(f"Job {job.job_id}: hooks are not called for {due.event}.")
 
     def _after_failure(self, due: _Due, error: str) -> JobHook:
-        """Return the hook as it is after a call that failed: paused, or with the event given up."""
+        """Return the hook after a failed call: paused, or with the event given up."""
         failures, kind = due.hook.failures + 1, self._kind(due.hook.name)
         if kind.retries is not None and failures > kind.retries:
             given_up = (*due.hook.given_up, due.event)
@@ -147,7 +148,7 @@ class HookCalls:
 
     @transactional
     def _store(self, tx: Transaction, due: _Due, hook: JobHook) -> None:
-        """Store what became of a hook, whatever became of its job in the meantime."""
+        """Store the result of a hook call in the current row of its job."""
         job = tx.jobs.get(due.job.job_id)
         if job is not None:
             tx.jobs.replace(replace(job, hooks=(*job.hooks[: due.index], hook, *job.hooks[due.index + 1 :])))
@@ -158,6 +159,6 @@ class HookCalls:
 
     @transactional
     def _waiting(self, tx: Transaction) -> Sequence[Job]:
-        """Return the jobs with hooks to call that no other gateway owns."""
+        """Return the jobs with due hooks that no other living gateway owns."""
         others = living_owners(tx) - {self._owner}
         return [job for job in tx.jobs.with_hooks_due() if job.owner not in others]

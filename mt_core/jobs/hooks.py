@@ -1,4 +1,4 @@
-"""Job status hooks (FLIP-218): the ABC, its context, and the pluggy hook that offers it."""
+"""Job status hooks (FLIP-218): the base class, and the pluggy hook that registers it."""
 
 from __future__ import annotations
 
@@ -19,9 +19,7 @@ Body = Mapping[str, Any]
 
 
 class JobHooks:
-    """The hooks a plug-in implements; its entry point in group `mt_core.job_hooks` has the name
-    that `job.hooks` gives it.
-    """
+    """The pluggy hooks of a plug-in; `job.hooks` refers to it by its entry point in `mt_core.job_hooks`."""
 
     @hookspec
     def mt_job_status_hooks(self) -> list[type[JobStatusHook]]:  # type: ignore[empty-body]
@@ -29,43 +27,42 @@ class JobHooks:
 
 
 class JobStatusHook(ABC):
-    """Is called when a job is created and when it has ended, in this order.
+    """Callbacks for the creation and the end of a job, called in this order.
 
-    Each call happens at least once: again after it raised, and again after the gateway ended before it was
-    recorded, then in another process, to which only the job and *body* are left. So a call must be harmless
-    when it is repeated. What it raises is recorded and never changes the outcome of the job. Every method may
-    be called from any thread.
+    Calls are made at least once: a call is repeated if it raised, or if the gateway ended before recording
+    it, possibly in another process that has only the job and *body*. Calls must therefore be idempotent.
+    An error is recorded and never changes the outcome of the job. Methods may be called from any thread.
     """
 
     identifier: ClassVar[str]
-    # Whether the work of the job waits for the first call of `on_created`, and its statement
-    # for the first of its end.
+    # Whether the job's work waits for the first call of `on_created`, and its statement for the first
+    # call at its end.
     awaited: ClassVar[bool] = False
-    # How often the call for one event is repeated (None: until it succeeds), and the first pause,
+    # The maximum number of retries for one event (None: unlimited), and the first pause between them,
     # which doubles each time.
     retries: ClassVar[int | None] = None
     first_pause: ClassVar[timedelta] = timedelta(seconds=1)
     longest_pause: ClassVar[timedelta] = timedelta(minutes=10)
 
     def body_of(self, properties: Mapping[str, str]) -> Body:
-        """Return what is stored for it with a job of a session with *properties*: JSON without secrets.
+        """Return the JSON, without secrets, to store with a job of a session with *properties*.
 
-        Raises RequestInvalid for a property that it cannot use; the statement is refused then.
+        Raises RequestInvalid for an unusable property, which rejects the statement.
         """
         return {}
 
     @abstractmethod
     def on_created(self, job: Job, body: Body) -> None:
-        """The job is stored; it may have begun, unless it waits for this call."""
+        """Handle a stored job; unless `awaited`, its work may have begun."""
 
     @abstractmethod
     def on_finished(self, job: Job, body: Body) -> None:
-        """The job has done all its work."""
+        """Handle a job that succeeded."""
 
     @abstractmethod
     def on_failed(self, job: Job, body: Body, error: str) -> None:
-        """The job has failed; also when the gateway that ran it ended, and part of the work may be done."""
+        """Handle a job that failed or whose gateway ended; part of its work may be done."""
 
     @abstractmethod
     def on_canceled(self, job: Job, body: Body) -> None:
-        """The job was cancelled."""
+        """Handle a job that was cancelled."""

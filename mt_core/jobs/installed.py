@@ -1,6 +1,4 @@
-"""Installed job status hooks: those of the gateway, and those of plug-ins, which are imported
-when a job names them.
-"""
+"""Installed job status hooks: built-in ones, and plug-ins, imported when a job first names them."""
 
 from __future__ import annotations
 
@@ -17,19 +15,19 @@ HOOKS_KEY = "job.hooks"
 
 
 class InstalledHooks:
-    """Finds hooks by their names: *own* ones first; safe from any thread."""
+    """Looks up hooks by name, *own* hooks before plug-ins; safe from any thread."""
 
     def __init__(self, own: Mapping[str, JobStatusHook] | None = None) -> None:
         self._hooks, self._offered = dict(own or {}), tuple(own or ())
         self._lock = threading.Lock()
 
     def provide(self, hook: JobStatusHook) -> None:
-        """Add a hook that the gateway attaches itself, and nobody else."""
+        """Register a built-in hook that only the gateway attaches, not users."""
         with self._lock:
             self._hooks[hook.identifier] = hook
 
     def find(self, name: str) -> JobStatusHook:
-        """Return the hook *name*; raises PluginError naming what is wrong."""
+        """Return the hook *name*; raises PluginError if it is missing or invalid."""
         with self._lock:
             if name not in self._hooks:
                 self._hooks[name] = _load(name, self._offered)
@@ -44,9 +42,7 @@ class InstalledHooks:
             raise RequestInvalid(f"{HOOKS_KEY}: {cause}", key=HOOKS_KEY) from cause
 
     def attached(self, properties: Mapping[str, str]) -> tuple[JobHook, ...]:
-        """Return the hooks that `job.hooks` names, with what each needs of *properties*;
-        raises RequestInvalid.
-        """
+        """Return the hooks that `job.hooks` names, each with its stored body; raises RequestInvalid."""
         self.check(properties)
         return tuple(
             JobHook(name=name, body=self.find(name).body_of(properties)) for name in _names(properties)
@@ -66,7 +62,7 @@ def _load(name: str, own: Collection[str]) -> JobStatusHook:
         problem = (
             f"claimed by {' and '.join(sorted(matching))}; uninstall one"
             if matching
-            else f"not installed; there are: {names}"
+            else f"not installed; installed hooks: {names}"
         )
         raise PluginError(f"Job status hook {name!r} is {problem}.")
     [point] = matching.values()

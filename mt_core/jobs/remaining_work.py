@@ -1,4 +1,4 @@
-"""What goes on at a gateway without any client."""
+"""Work that a gateway continues without any client."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _UNDER_WAY = (RunStatus.QUEUED, RunStatus.RUNNING)
 
 
 def remaining_work(tx: Transaction) -> str:
-    """Return in words which jobs, tables and refreshes need the gateway; empty if nothing does.
+    """Describe the jobs, tables and refreshes that need the gateway; empty if none do.
 
     Queries end with their clients, and a suspended table or stream waits for a statement.
     """

@@ -1,4 +1,13 @@
-"""The job store: the jobs of statements that change data, in the registry, whichever gateway ran them."""
+"""The job store: jobs of statements that change data, in the registry, for all gateways that used it.
+
+A job must be visible, stoppable and reported to its hooks even if the gateway that runs it is killed at any
+moment. So a row is inserted before the work begins, and every change is a compare-and-set in one transaction
+that only applies to an open job: the first end wins. The row names its owner; when the lease of an owner has
+expired, the next gateway inherits the job. A batch job cannot be resumed, so it becomes FAILED with the error
+`LOST`; a detached stream is restarted from its checkpoint. A change of data that has committed must be
+reported as done even if the registry fails just then: its end is retained in memory and stored by the next
+`settle`.
+"""
 
 from __future__ import annotations
 
@@ -22,14 +31,14 @@ log = logging.getLogger(__name__)
 HISTORY = timedelta(days=7)
 LOST = (
     "the gateway that ran it ended. What it had committed by then stays, and it is not run again: "
-    "look at its target, then send the statement again if its rows are missing"
+    "check its target, then send the statement again if its rows are missing"
 )
 
 
 class JobStore:
-    """Keeps the jobs that gateway *owner* runs, and ends or takes over those of gateways that have ended.
+    """Stores the jobs of gateway *owner*, and ends or takes over jobs of gateways that have ended.
 
-    `changed` is set when a detached job was added or has changed. Safe from any thread.
+    `changed` is set when a detached job is added or changed. Safe from any thread.
     """
 
     def __init__(
@@ -46,13 +55,13 @@ class JobStore:
         self.calls = HookCalls(registry, owner=owner, clock=clock, find=self.hooks.find)
         self.changed = Signal()
         self._owner, self._clock, self._history = owner, clock, history
-        # Ends that the registry did not take when they happened.
+        # Ends that could not be stored because the registry failed.
         self._unsaved: dict[str, Callable[[Job], Job]] = {}
         self._lock = threading.Lock()
 
     def begin(self, job: Job) -> None:
-        """Store a job that begins now, and call its hooks; raises RegistryError,
-        and then it must not begin.
+        """Store a job before it begins, and call its hooks; if this raises RegistryError, it must not
+        begin.
         """
         self._insert(replace(job, owner=self._owner))
         if job.hooks:
@@ -62,10 +71,10 @@ class JobStore:
 
     @transactional
     def attach(self, tx: Transaction, job_id: str, hook: JobHook) -> None:
-        """Add a hook to a job that runs; it is called for the end alone if its `done` has CREATED already."""
+        """Add a hook to an open job; if its `done` contains CREATED, it is called only for the end."""
         job = tx.jobs.get(job_id)
         if job is None or job.status not in OPEN:
-            raise IllegalStatus(f"Job {job_id} does not run, and takes no hook {hook.name}.")
+            raise IllegalStatus(f"Job {job_id} is not running, so hook {hook.name} cannot be added.")
         tx.jobs.replace(replace(job, hooks=(*job.hooks, hook)))
 
     def end(
@@ -77,7 +86,7 @@ class JobStore:
         error: str | None,
         rows_read: int | None = None,
     ) -> None:
-        """Store how a job ended, now or, when the registry fails, with the next `settle`."""
+        """Store the end of a job, or defer it to the next `settle` if the registry fails."""
         finished_at = self._clock.now()
 
         def ended(job: Job) -> Job:
@@ -88,15 +97,18 @@ class JobStore:
         try:
             self.update(job_id, ended)
         except RegistryError as failure:
-            # The change itself is done, and its statement must say so.
-            log.warning("the end of job %s waits: %s", job_id, failure, extra={"action": "job_end_waits"})
+            # The change is committed, and its statement must report success.
+            log.warning(
+                "the end of job %s will be stored later: %s",
+                job_id,
+                failure,
+                extra={"action": "job_end_waits"},
+            )
             with self._lock:
                 self._unsaved[job_id] = ended
 
     def update(self, job_id: str, change: Callable[[Job], Job]) -> Job | None:
-        """Store a change of a job and call the hooks of its end; return the job,
-        None if it had ended already.
-        """
+        """Store a change of a job and call its due hooks; return the job, or None if it had already ended."""
         job = self._change(job_id, change)
         if job is not None and job.hooks_due:
             self._call_hooks(job_id)
@@ -106,28 +118,28 @@ class JobStore:
 
     @transactional
     def streams(self, tx: Transaction) -> Sequence[Job]:
-        """Return the detached jobs of this gateway that have not ended, oldest first."""
+        """Return the open detached jobs of this gateway, oldest first."""
         return [job for job in tx.jobs.streams() if job.owner == self._owner]
 
     def creator(self, table: TableName) -> str | None:
-        """Return the id of the detached job of this gateway that creates *table*, None if none does."""
+        """Return the id of this gateway's detached job that creates *table*, or None."""
         jobs = ((job.job_id, job.definition) for job in self.streams())
         return next(
             (job_id for job_id, each in jobs if each and each.creates and each.creates.table == table), None
         )
 
     def jars(self) -> Mapping[str, Sequence[str]]:
-        """Return the jars of the detached jobs of this gateway that have not ended, by the ids of these."""
+        """Return the jars of this gateway's open detached jobs, by job id."""
         return {job.job_id: job.definition.jars for job in self.streams() if job.definition is not None}
 
     @transactional
     def ended_streams(self, tx: Transaction) -> Sequence[Job]:
-        """Return the detached jobs that ended longer ago than the history."""
+        """Return the detached jobs that ended before the retained history."""
         return tx.jobs.ended_streams(self._clock.surely() - self._history) if self._history else ()
 
     @transactional
     def forget_definition(self, tx: Transaction, job_id: str) -> None:
-        """Store that nothing is left of the stream of a job that has ended."""
+        """Remove the definition of an ended job, whose stream has been cleaned up."""
         job = tx.jobs.get(job_id)
         if job is not None and job.status not in OPEN:
             tx.jobs.replace(replace(job, definition=None))
@@ -138,22 +150,18 @@ class JobStore:
 
     @transactional
     def newest(self, tx: Transaction, limit: int) -> Sequence[Job]:
-        """Return the jobs that began last, the newest first;
-        one that cannot be read says why in place of its name.
-        """
+        """Return the last *limit* jobs, newest first; an unreadable one has the reason as its name."""
         return [*map(_readable, each_row(tx, lambda: tx.jobs.newest(limit)))]
 
     @transactional
     def open(self, tx: Transaction) -> Sequence[Job]:
-        """Return the jobs that have not ended, oldest first;
-        one that cannot be read says why in place of its name.
-        """
+        """Return the open jobs, oldest first; an unreadable one has the reason as its name."""
         return [*map(_readable, each_row(tx, tx.jobs.open))]
 
     def settle(self) -> list[str]:
-        """End the jobs whose gateway has ended, take over the detached ones, and store ends that wait for it.
+        """Store deferred ends, end jobs of gateways that have ended, and take over their detached jobs.
 
-        Returns what was done, in words.
+        Returns a line for each job, for the log.
         """
         with self._lock:
             waiting = dict(self._unsaved)
@@ -174,7 +182,7 @@ class JobStore:
 
     @transactional
     def forget_old(self, tx: Transaction) -> int:
-        """Remove the jobs that ended longer ago than the history; return how many."""
+        """Delete the jobs that ended before the retained history; return their number."""
         return tx.jobs.forget(self._clock.surely() - self._history) if self._history else 0
 
     @transactional
@@ -183,16 +191,21 @@ class JobStore:
 
     @transactional
     def _change(self, tx: Transaction, job_id: str, change: Callable[[Job], Job]) -> Job | None:
-        """Store a change of a job that has not ended, and return it."""
+        """Store a change of an open job and return it; None if the job has ended."""
         job = tx.jobs.get(job_id)
         return tx.jobs.replace(change(job)) if job is not None and job.status in OPEN else None
 
     def _call_hooks(self, job_id: str) -> None:
-        """Call the hooks that a job or its statement waits for; the others follow in the background."""
+        """Call the awaited hooks of a job now; others are called in the background."""
         try:
             self.calls.call(job_id, awaited=True)
         except RegistryError as failure:
-            log.warning("hooks of job %s wait: %s", job_id, failure, extra={"action": "job_hooks_wait"})
+            log.warning(
+                "the hooks of job %s will be called later: %s",
+                job_id,
+                failure,
+                extra={"action": "job_hooks_wait"},
+            )
         self.calls.wake()
 
     @transactional
@@ -201,9 +214,7 @@ class JobStore:
         return [tx.jobs.replace(self._inherited(job)) for job in tx.jobs.open() if job.owner not in living]
 
     def _inherited(self, job: Job) -> Job:
-        """Return the job of a gateway that has ended as a job of this gateway,
-        which calls its hooks from now on.
-        """
+        """Return *job* of a gateway that has ended as a job of this gateway."""
         if job.definition is None:
             return job.advance(JobStatus.FAILED, error=LOST, owner=self._owner, finished_at=self._clock.now())
         if job.status is JobStatus.RUNNING:
@@ -212,7 +223,7 @@ class JobStore:
 
 
 def _readable(job: Job | FactUnreadable) -> Job:
-    """Return *job*, or what can be told of one that cannot be read."""
+    """Return *job*, or a placeholder with the reason if it is unreadable."""
     if isinstance(job, Job):
         return job
     columns, text = job.columns, f"cannot be read: {job}"

@@ -1,6 +1,4 @@
-"""The webhook: a job status hook that posts each event, signed, to a URL of the session's choice
-that the gateway allows.
-"""
+"""The webhook: a job status hook that posts signed events to a URL that the gateway allows."""
 
 from __future__ import annotations
 
@@ -28,8 +26,9 @@ _PORTS = {"http": 80, "https": 443}
 
 
 class Webhook(JobStatusHook):
-    """Posts to a URL that begins with one of *allowed*, with an HMAC-SHA256 of the body by *secret*
-    in `Freshtable-Signature`.
+    """Posts events to the session's URL, which must be at or below one of *allowed*.
+
+    The header `Freshtable-Signature` has the HMAC-SHA256 of the body with *secret*.
     """
 
     identifier: ClassVar[str] = "webhook"
@@ -57,7 +56,7 @@ class Webhook(JobStatusHook):
         self._post(JobEvent.CANCELED, job, body)
 
     def _check(self, url: str) -> None:
-        """Raise RequestInvalid unless the gateway allows to post to *url*."""
+        """Raise RequestInvalid unless the gateway allows posting to *url*."""
         if not self._allowed or not self._secret:
             raise RequestInvalid(
                 f"The hook webhook is off; the gateway needs the settings {ALLOWED_KEY} and {SECRET_KEY}.",
@@ -67,14 +66,14 @@ class Webhook(JobStatusHook):
             raise RequestInvalid(f"The hook webhook needs a URL; SET '{URL_KEY}' = 'https://…'.", key=URL_KEY)
         if not any(_is_within(url, each) for each in self._allowed):
             raise RequestInvalid(
-                f"{URL_KEY} is no URL to which this gateway may post; "
-                f"its setting {ALLOWED_KEY} has those that it may.",
+                f"{URL_KEY} is not a URL that this gateway may post to; "
+                f"its setting {ALLOWED_KEY} lists the allowed URLs.",
                 key=URL_KEY,
             )
 
     def _post(self, event: JobEvent, job: Job, body: Body) -> None:
         url = str(body["url"])
-        # Again, because the setting may have changed since.
+        # The setting may have changed since the job was created.
         self._check(url)
         content = json.dumps(_message(event, job), sort_keys=True).encode()
         digest = hmac.new(self._secret.reveal().encode(), content, hashlib.sha256).hexdigest()
@@ -90,7 +89,7 @@ class Webhook(JobStatusHook):
             )
         except (httpx.HTTPError, httpx.InvalidURL) as cause:
             raise MtError(
-                f"{urlsplit(url).hostname} did not take the event {event}: {type(cause).__name__}."
+                f"{urlsplit(url).hostname} did not accept the event {event}: {type(cause).__name__}."
             ) from cause
         if not answer.is_success:
             raise MtError(
@@ -99,21 +98,21 @@ class Webhook(JobStatusHook):
 
 
 def _is_within(url: str, allowed: SplitResult) -> bool:
-    """Return whether *url* has scheme, host and port of *allowed*, and a path at or below its path."""
+    """Whether *url* has the scheme, host and port of *allowed*, and a path at or below it."""
     try:
-        asked, ports = (
+        parts, ports = (
             urlsplit(url),
             [each.port or _PORTS.get(each.scheme) for each in (urlsplit(url), allowed)],
         )
     except ValueError:
         return False
-    steps = unquote(asked.path).replace("\\", "/").split("/")
-    if asked.scheme not in _PORTS or "@" in asked.netloc or ".." in steps or url != url.strip():
+    steps = unquote(parts.path).replace("\\", "/").split("/")
+    if parts.scheme not in _PORTS or "@" in parts.netloc or ".." in steps or url != url.strip():
         return False
-    same_server = (asked.scheme, asked.hostname) == (allowed.scheme, allowed.hostname) and ports[0] == ports[
+    same_server = (parts.scheme, parts.hostname) == (allowed.scheme, allowed.hostname) and ports[0] == ports[
         1
     ]
-    return same_server and f"{asked.path}/".startswith(f"{allowed.path.rstrip('/')}/")
+    return same_server and f"{parts.path}/".startswith(f"{allowed.path.rstrip('/')}/")
 
 
 def _message(event: JobEvent, job: Job) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Statements that Spark performs: in streaming mode as streams if they read one, else as batch."""
+"""Statements that run on Spark: as streams in streaming mode if they read a stream, otherwise as batch."""
 
 from __future__ import annotations
 
@@ -22,8 +22,9 @@ from mt_core.sql.statement_types import INSERT
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchOrStream:
-    """Runs one statement or the members of a set; answers a statement about a table
-    with a connector itself.
+    """Runs one statement or the members of a statement set.
+
+    Statements about connector tables are answered from the registry, without Spark where possible.
     """
 
     spark: SparkWork
@@ -36,27 +37,25 @@ class BatchOrStream:
         return dict.fromkeys((NoneType, SparkStatement, CreateConnectorTable), self._perform)
 
     def run(self, task: Task, statements: Sequence[ReadStatement], *, changing: bool = True) -> None:
-        """Run statements as streams or as batch; the result of those *changing* data is the id
-        of their job.
-        """
+        """Run statements as streams or as batch; statements *changing* data return their job id."""
         if len(statements) == 1 and self._answer(task, statements[0]):
             return
         if not self.mode.run(task, statements):
             self.run_batch(task, statements, changing=changing)
 
     def run_batch(self, task: Task, statements: Sequence[ReadStatement], *, changing: bool = True) -> None:
-        """Run statements as batch, otherwise as `run` does."""
+        """Run statements as batch, even if they could be streams; see `run`."""
         changes = ConnectorTableChanges(statements=self.connector_tables)
-        keeping = [changes.keeping(each, task.context()) for each in statements]
+        recorders = [changes.keeping(each, task.context()) for each in statements]
         _check_targets(task.temporary(), statements)
-        self.spark.run(task, statements, changing=changing, keep=lambda: [keep() for keep in keeping])
+        self.spark.run(task, statements, changing=changing, keep=lambda: [record() for record in recorders])
 
     def _perform(self, task: Task, _fact: SparkStatement | None) -> None:
         read = task.operation.statement
         self.run(task, (read,), changing=Trait.CHANGE in read.traits)
 
     def _answer(self, task: Task, read: ReadStatement) -> bool:
-        """Perform a statement about a table with a connector, and return whether it is one."""
+        """Answer a statement about a connector table; return False for any other statement."""
         if not self.connector_tables.concern(read):
             return False
         answer = self.connector_tables.answer(read, self.requests.begin(task))
@@ -66,9 +65,8 @@ class BatchOrStream:
 
 
 def _check_targets(temporary: Sequence[TemporaryObject], statements: Sequence[ReadStatement]) -> None:
-    """Raise Unsupported for an INSERT into what only streams can write."""
+    """Raise Unsupported for an INSERT into a table that only streams can write to."""
     for each in statements:
-        # An INSERT has the name near its beginning; of another statement all of the text could be searched
-        # for one.
+        # An INSERT names its target near the start; other statements might be scanned to the end.
         if temporary and each.type == INSERT:
             check_writable(temporary, target_of(each))

@@ -1,4 +1,4 @@
-"""Completion inside of a quote: the keys of properties and options, and the values of those that have few."""
+"""Completion inside a string literal: keys of properties and options, and values of enumerated ones."""
 
 from __future__ import annotations
 
@@ -24,10 +24,9 @@ _WITH = {"WITH", "SET", "RESET"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenQuote:
-    """A text that ends inside of a string: the tokens of its statement before the quote,
-    and the string so far.
+    """An unterminated string literal: the tokens before it in its statement, and its text so far.
 
-    In a hint the tokens are those of the hint, after `HINT`.
+    In a hint, `tokens` are the tokens inside the hint's parentheses.
     """
 
     tokens: Sequence[Token]
@@ -36,7 +35,7 @@ class OpenQuote:
 
 
 def open_quote(text: str) -> OpenQuote | None:
-    """Return the quote inside of which *text* ends; None if it ends outside of one, or in a comment."""
+    """Return the string literal that *text* ends in; None if it ends outside a literal or in a comment."""
     before, quote, begun = text.rpartition("'")
     if not quote:
         return None
@@ -52,7 +51,7 @@ def open_quote(text: str) -> OpenQuote | None:
 
 
 def options_in(quote: OpenQuote) -> list[str]:
-    """Return the keys or values that complete the string of *quote*, without quotes; sorted."""
+    """Return the keys or values that complete *quote*, sorted and without quotation marks."""
     tokens = quote.tokens
     if tokens and tokens[-1].text == "=" and len(tokens) > 1 and tokens[-2].kind is TokenKind.STRING:
         keys = _keys(OpenQuote(tokens=tokens[:-2], begun="", in_hint=quote.in_hint))
@@ -63,7 +62,7 @@ def options_in(quote: OpenQuote) -> list[str]:
 
 
 def _keys(quote: OpenQuote) -> Mapping[str, Sequence[str]]:
-    """Return the keys that can be written at *quote*, each with its values if it has few."""
+    """Return the keys valid at *quote*, each with its values if they can be enumerated."""
     if quote.in_hint:
         return {STREAMING: BOOLEAN.values}
     words = [token.keyword for token in quote.tokens]
@@ -84,9 +83,7 @@ def _keys(quote: OpenQuote) -> Mapping[str, Sequence[str]]:
 
 
 def _opened(tokens: Sequence[Token]) -> int | None:
-    """Return the place of the word WITH, SET or RESET whose list of options goes on at the end
-    of *tokens*.
-    """
+    """Return the index of the WITH, SET or RESET whose option list is still open at the end of *tokens*."""
     for place in range(len(tokens) - 1, 0, -1):
         if tokens[place].text == "(":
             return place - 1 if tokens[place - 1].keyword in _WITH and tokens[-1].text in {"(", ","} else None
@@ -96,6 +93,6 @@ def _opened(tokens: Sequence[Token]) -> int | None:
 
 
 def _written(tokens: Sequence[Token]) -> dict[str, str]:
-    """Return the options that *tokens* have so far."""
+    """Return the options written so far in *tokens*."""
     texts = [token.value for token in tokens if token.kind is TokenKind.STRING]
     return dict(zip(texts[::2], texts[1::2], strict=False))

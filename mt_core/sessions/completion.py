@@ -1,4 +1,12 @@
-"""Completion: the keywords, names and options that can follow at a position of a statement."""
+"""Completion: the keywords, names and options that can follow at a position of a statement.
+
+A statement being typed rarely parses, so completion never parses it: it only uses the keywords before the
+cursor and the dotted name under it. Keywords come from the phrases that the statement parser declares
+(`PHRASES`), so a new statement is completed without a change here; inside a query, where Spark's grammar is
+not available, any keyword of `_IN_QUERY` is offered. The keyword before the cursor decides which names fit:
+tables after FROM, namespaces after USE, columns and functions elsewhere in a query. Completion never raises
+an error and never takes the session's turn. While Spark starts it offers only keywords and option keys.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +23,7 @@ from mt_core.sessions.completed_options import open_quote, options_in
 from mt_core.sql.kinds import PHRASES
 from mt_core.sql.statements import Name
 
-# A keyword is empty for the URI of a plan.
+# The empty word stands for the URI of a plan, which is not a keyword.
 _PLANS = [
     [*verb.split(), "", *rest.split()]
     for verb, word in (
@@ -106,10 +114,10 @@ _PART = re.compile(r"`((?:[^`]|``)*)(?:`|$)|([^.`]+)")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Place:
-    """The place to complete: the keywords of its statement before it, the name at it as written,
-    the parts of that name, and the beginning of its last part.
+    """A completion position: the keywords before it in its statement, and the name under the cursor.
 
-    A keyword is empty for a token that is no word.
+    `written` is that name as typed, `parts` its complete parts and `begun` its last, incomplete part.
+    A token that is not a word has an empty keyword.
     """
 
     keywords: Sequence[str]
@@ -119,11 +127,10 @@ class _Place:
 
 
 def complete(text: str, position: int, names: SessionNames) -> list[str]:
-    """Return the candidates for the word at *position* of *text*, each as the whole word;
-    sorted, without repetition.
+    """Return the distinct, sorted candidates that can replace the word at *position* of *text*.
 
-    It raises no error. There are no candidates inside of a comment, and inside of a string those of options
-    only, without its quotes.
+    Never raises. Inside a comment there are no candidates; inside a string literal, only option keys and
+    values, without quotation marks.
     """
     before = text[: max(position, 0)]
     place = _place(before)
@@ -136,7 +143,7 @@ def complete(text: str, position: int, names: SessionNames) -> list[str]:
 
 
 def _place(text: str) -> _Place | None:
-    """Return the place at the end of *text*, None inside of a string or comment."""
+    """Return the completion position at the end of *text*; None inside a string literal or comment."""
     match = _WORD.search(text)
     written = match.group() if match else ""
     try:
@@ -176,7 +183,7 @@ def _keywords(place: _Place) -> Iterable[str]:
 
 
 def _offered(phrases: Sequence[Sequence[str]]) -> list[str]:
-    """Return the next words of *phrases*: of each as many as there is no choice of more than two words."""
+    """Return the next words of *phrases*, extended up to the first choice among more than two words."""
     offered: list[str] = []
     for first in dict.fromkeys(phrase[0] for phrase in phrases if phrase):
         group = [phrase for phrase in phrases if phrase[:1] == [first]]
@@ -197,7 +204,7 @@ def _offered(phrases: Sequence[Sequence[str]]) -> list[str]:
 
 
 def _names(place: _Place, text: str, names: SessionNames) -> list[str]:
-    """Return the names that complete the one at *place*, each with the parts before it."""
+    """Return the names that complete the name at *place*, each with its qualifier."""
     first, last = (place.keywords[0], place.keywords[-1]) if place.keywords else ("", "")
     candidates: Sequence[str] = ()
     if last in _BEFORE_TABLE:
@@ -215,16 +222,14 @@ def _names(place: _Place, text: str, names: SessionNames) -> list[str]:
 
 
 def _namespaces(parts: Name, names: SessionNames) -> list[str]:
-    """Return the namespaces and catalogs that can follow *parts*."""
+    """Return the namespaces and catalogs that can follow the qualifier *parts*."""
     if not parts:
         return [*names.within(Named.NAMESPACES), *names.catalogs()]
     return [*names.within(Named.NAMESPACES, parts)] if len(parts) == 1 else []
 
 
 def _columns(parts: Name, text: str, names: SessionNames) -> list[str]:
-    """Return the columns of the tables that the statement reads;
-    with *parts* of the one of that name or alias.
-    """
+    """Return the columns of the statement's tables; with *parts*, of the table with that name or alias."""
     try:
         tokens = list(significant(text))
     except SqlSyntaxError:
@@ -239,15 +244,16 @@ def _columns(parts: Name, text: str, names: SessionNames) -> list[str]:
 
 
 def _functions(place: _Place, names: SessionNames) -> list[str]:
-    """Return the functions that a query can call, once a letter chooses among the hundreds of Spark's."""
+    """Return the callable functions once a first letter is typed: Spark has hundreds."""
     if place.parts or not place.begun:
         return []
     return [*names.functions(), *names.system_functions()]
 
 
 def _read_table(tokens: Sequence[Token]) -> tuple[Name, str]:
-    """Return the name that *tokens* begin with, empty if there is none, and its alias
-    or else its last part.
+    """Return the name at the start of *tokens*, and its alias or else its last part.
+
+    Both are empty if *tokens* do not start with a name.
     """
     parts, rest = list[str](), iter(tokens)
     token = next(rest, None)

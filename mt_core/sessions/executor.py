@@ -1,4 +1,13 @@
-"""The executor: performs the statements of sessions, each in its turn, in pools of threads."""
+"""The executor: performs the statements of sessions, each in its turn, in thread pools.
+
+Clients expect the statements of one session to run in order, since SET and USE affect the statements after
+them; statements of different sessions run in parallel. Each session therefore has a *turn* that one operation
+holds at a time, and a statement occupies a thread only once it holds the turn. Three pools prevent
+deadlocks: STOP JOB and the like run outside the turn in their own pool, because the statement that they stop
+may hold the turn and a thread; waiting for a refresh run occupies a third pool, so that long refreshes do
+not use up the threads of other statements. A statement gives up its turn before it waits for a refresh.
+A quick statement of an idle session runs in the caller's thread, which saves a thread switch.
+"""
 
 from __future__ import annotations
 
@@ -27,12 +36,12 @@ from mt_core.sql.parser import ReadStatement
 log = logging.getLogger(__name__)
 _JOB_STATEMENTS = 16
 _LONGEST_QUICK = 1000
-# Threads start as they are needed; a wait beyond these begins when another has ended.
+# Upper bound: threads start on demand. A further wait queues until another one ends.
 _MOST_WAITS = 1000
 
 
 class StatementExecutor:
-    """Performs statements in a bounded pool of threads, those of one session one after the other.
+    """Performs statements in a bounded thread pool, one at a time for each session.
 
     While an operation only waits for a refresh run, the next statement of its session may begin.
     """
@@ -56,8 +65,8 @@ class StatementExecutor:
         )
         self._deadlines = Deadlines(clock)
         self._pool = ThreadPoolExecutor(max_workers=max_workers, thread_name_prefix="statement")
-        # Pools of their own: running statements must not block those that stop them,
-        # nor waits for a refresh the running ones.
+        # Separate pools: running statements must not block the statements that stop them,
+        # and waiting for refreshes must not block running statements.
         self._job_statements = ThreadPoolExecutor(
             max_workers=_JOB_STATEMENTS, thread_name_prefix="job-statement"
         )
@@ -74,11 +83,10 @@ class StatementExecutor:
         timeout_ms: int = 0,
         caller: str = "",
     ) -> Operation:
-        """Begin a statement of *caller* and return its operation, RUNNING or terminal;
-        *execution_config* applies to it alone.
+        """Start a statement of *caller* and return its operation, RUNNING or terminal.
 
-        After *timeout_ms*, or the session's `execution.timeout` if that is shorter, the operation is TIMEOUT;
-        0 is no limit.
+        *execution_config* applies only to this statement. The operation becomes TIMEOUT after *timeout_ms*
+        or the session's `execution.timeout`, whichever is shorter; 0 means no limit.
         """
         read, config = ReadStatement(statement), execution_config or {}
         operation = Operation(
@@ -88,7 +96,7 @@ class StatementExecutor:
         operation.advance(OperationStatus.PENDING)
         operation.advance(OperationStatus.RUNNING)
         if caller:
-            # Its type alone: the text may have secrets in it.
+            # Only the type: the text may contain secrets.
             log.info(
                 "statement begun", extra={"action": "statement_begun", "by": caller, "statement": read.type}
             )
@@ -101,7 +109,7 @@ class StatementExecutor:
                 self._deadlines.watch(operation, limit)
         task = Task(session=session, operation=operation, properties=config)
         if Trait.OUT_OF_TURN in read.traits:
-            # The statement that it stops may have the turn.
+            # The statement that it stops may hold the turn.
             _start(self._job_statements, partial(self._perform, task))
         elif is_quick(read, self._engine) and session.take_turn_now(operation):
             self._perform(task)
@@ -110,8 +118,9 @@ class StatementExecutor:
         return operation
 
     def configure(self, session: Session, statement: str, *, timeout_ms: int = 0, caller: str = "") -> None:
-        """Perform a statement that sets the session up, and wait for it;
-        raises its error, or Unsupported for any other.
+        """Perform a statement that configures the session, and wait for it.
+
+        Raises the statement's error, or Unsupported for a statement of another kind.
         """
         read = ReadStatement(statement)
         if Trait.CONFIGURES not in read.traits:
@@ -123,7 +132,7 @@ class StatementExecutor:
         operation = self.submit(session, statement, timeout_ms=timeout_ms, caller=caller)
         try:
             while not operation.wait(POLL_S):
-                # Its client waits for the answer.
+                # The client is waiting: its session must not expire.
                 session.use(self._clock)
             if operation.error is not None:
                 raise operation.error
@@ -135,7 +144,7 @@ class StatementExecutor:
             session.close_operation(operation.handle)
 
     def close(self) -> None:
-        """Refuse further statements; those that run end when their sessions close."""
+        """Refuse further statements; running statements end when their sessions close."""
         self._deadlines.close()
         for pool in (self._pool, self._job_statements, self._waits):
             pool.shutdown(wait=False, cancel_futures=True)
@@ -143,13 +152,11 @@ class StatementExecutor:
     # -------------------------------------------------------------------------------------------- in its turn
 
     def _perform(self, task: Task) -> None:
-        """Perform a statement and end its turn; then its operation waits for the refresh that it began,
-        if any.
-        """
+        """Perform a statement and end its turn, then wait for the refresh that it started, if any."""
         operation = task.operation
         pending: PendingRefresh | None = None
         try:
-            # Else a change of data that goes on in a closed session would find the names of a new one.
+            # A change of data may outlive its session, and must still see that session's names.
             with _failing(operation), self._engine.keeping(task.session.handle):
                 if operation.status not in TERMINAL:
                     pending = self._handlers.perform(task)
@@ -167,15 +174,16 @@ class StatementExecutor:
             self._refreshes.wait(operation, pending)
 
     def _note_temporary(self, task: Task) -> None:
-        """Remember what a statement that has succeeded did to the temporary objects of its session."""
+        """Update the session's list of temporary objects after a successful statement."""
         session, read = task.session, task.operation.statement
         if concerns_temporary(read):
             session.temporary = after(session.temporary, read, self._engine.session_state(task.context()))
 
 
 def is_quick(statement: ReadStatement, engine: StatementEngine) -> bool:
-    """Return whether to perform *statement* costs less than to hand it to another thread;
-    not if it has to wait for Spark.
+    """Whether performing *statement* costs less than handing it to another thread.
+
+    False while the statement would have to wait for Spark.
     """
     if Trait.QUICK not in statement.traits or len(statement.sent) > _LONGEST_QUICK:
         return False
@@ -186,16 +194,16 @@ def is_quick(statement: ReadStatement, engine: StatementEngine) -> bool:
 
 
 def _start(pool: ThreadPoolExecutor, step: Callable[[], object]) -> None:
-    """Run *step* in a thread of *pool*; raises EngineUnavailable when the gateway shuts down."""
+    """Run *step* in *pool*; raises EngineUnavailable while the gateway shuts down."""
     try:
         pool.submit(step)
     except RuntimeError as cause:
-        raise EngineUnavailable("The gateway is shutting down and takes no more statements.") from cause
+        raise EngineUnavailable("The gateway is shutting down and accepts no more statements.") from cause
 
 
 @contextmanager
 def _failing(operation: Operation) -> Iterator[None]:
-    """End the block at an error, of any kind, which becomes the operation's."""
+    """Fail the operation with any error that the block raises."""
     try:
         yield
     except MtError as error:
@@ -203,7 +211,7 @@ def _failing(operation: Operation) -> Iterator[None]:
     except Exception as error:
         log.exception("statement failed", extra={"action": "statement_failed", "operation": operation.handle})
         wrapped = MtError(
-            f"Operation {operation.handle} met an error inside the gateway, {type(error).__name__}: {error}; "
+            f"Operation {operation.handle} failed with an internal error, {type(error).__name__}: {error}; "
             "the gateway's log has the details."
         )
         wrapped.__cause__ = error

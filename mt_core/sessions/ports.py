@@ -1,5 +1,11 @@
-"""What sessions need from outside: an engine that runs SQL text, and the manager of materialized tables
-with its runs.
+"""Ports of sessions: the engine that runs SQL text, and the manager of materialized tables and its runs.
+
+Sessions do not depend on Spark: what they need from it is declared here as protocols, implemented by
+`mt_core.spark` and by the fakes of the tests. The engine's protocols are split by use (`SqlEngine` runs text,
+`CatalogEngine` looks up names, `CreationEngine` and `FunctionEngine` create), and each caller declares only
+the part that it uses; `StatementEngine` combines them. The engine identifies a session only by its id.
+Results are pulled: `ResultRows` buffers a bounded number of rows until pages are fetched, so a client that
+stops fetching pauses its query and does not fill the gateway's memory.
 """
 
 from __future__ import annotations
@@ -27,64 +33,57 @@ from mt_core.tables.views.run_view import RunView
 
 
 class ResultRows(Protocol):
-    """The rows of a statement, which any thread can read until they are closed,
-    also while the query still produces more.
-    """
+    """The rows of a statement, readable from any thread until closed, even while the query is running."""
 
     @property
     def columns(self) -> Sequence[Column]: ...
 
     @property
     def running(self) -> bool:
-        """Whether the query can still produce rows."""
+        """Whether the query may still produce rows."""
 
     @property
     def endless(self) -> bool:
-        """Whether rows may come until the result is closed, however many were there."""
+        """Whether the result is unbounded: rows may arrive until it is closed."""
 
     @property
     def changelog(self) -> bool:
-        """Whether rows may take away others that were given before."""
+        """Whether rows may retract earlier rows."""
 
     def available(self, start: int, size: int, timeout_s: float) -> int:
-        """Wait until row *start* is available or the rows end before it;
-        return how many of *size* rows are available as a page.
-        """
+        """Wait until row *start* is available or the rows end; return how many of *size* are available."""
 
     def page(self, start: int, size: int) -> list[list[Any]]:
-        """Return up to *size* rows from row *start* in JSON form; fewer only at the end.
+        """Return *size* rows from row *start* in JSON form, or fewer at the end of the result.
 
-        Waits for them; raises the error of a query that failed before it produced them.
+        Blocks until they are available; raises the query's error if it failed before it produced them.
         """
 
     def kinds(self, start: int, size: int) -> list[RowKind]:
-        """Return how each of the rows that `page` returns changes the result."""
+        """Return the row kind of each row that `page` returns."""
 
     def encoded(self, start: int, size: int, form: PageForm) -> bytes | memoryview | None:
-        """Return what `page` and `kinds` return, encoded; None if the rows have no encoded form."""
+        """Return rows and kinds encoded in *form*; None if these rows have no encoded form."""
 
     def release(self, before: int) -> None:
-        """Release the rows before row *before*, which no page needs any more."""
+        """Release the rows before row *before*, which will not be read again."""
 
     def on_end(self, callback: Callable[[MtError | None], None]) -> None:
-        """Call *callback* once, when the query has ended, with its error or None;
-        at once if it has ended already.
-        """
+        """Call *callback* once with the query's error or None when it ends, immediately if it has ended."""
 
     def abort(self, error: MtError) -> None:
-        """Stop the query if it runs; to read further rows raises *error*."""
+        """Stop the query if it is running; reading further rows raises *error*."""
 
     def close(self) -> None:
-        """Stop the query if it runs, and release the rows."""
+        """Stop the query if it is running, and release the rows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatementResult:
-    """The result of a statement; `is_query` for SELECT and the like, `rows` None for a statement
-    that only has an effect.
+    """The result of a statement; `rows` is None for a statement without a result set.
 
-    `affected_rows` are those that a change inserted, updated and deleted, `rows_read` those
-    that its scans gave, None where that is not known.
+    `affected_rows` counts the rows inserted, updated and deleted, `rows_read` the rows that its scans read;
+    both are None if unknown.
     """
 
     is_query: bool
@@ -96,7 +95,7 @@ class StatementResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionContext:
-    """A session as the engine needs it: its id, and the properties that differ from the defaults."""
+    """A session as the engine sees it: its id, and the properties that override the defaults."""
 
     session_id: str
     properties: Mapping[str, str]
@@ -104,8 +103,7 @@ class SessionContext:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionState:
-    """A session's own state in the engine: where its names are looked up, the time zone of its queries,
-    and its temporary names, in lower case."""
+    """A session's state in the engine: current namespace, time zone, and lower-case temporary names."""
 
     catalog: str
     namespace: Namespace
@@ -116,29 +114,30 @@ class SessionState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Relation:
-    """A table or view: its columns, and the names of those of its primary key (none: it has no key)."""
+    """A table or view: its columns, and the names of its primary key columns, if any."""
 
     columns: Sequence[Column]
     keys: Sequence[str] = ()
 
 
 class SqlEngine(Protocol):
-    """Runs SQL text in sessions that do not see each other.
+    """Runs SQL text in isolated sessions.
 
-    Raises EngineUnavailable while it starts and after it is lost.
+    Methods raise EngineUnavailable while the engine starts and after it is lost.
     """
 
     def wait_ready(self, timeout_s: float) -> bool:
-        """Wait until statements can run; raises EngineUnavailable with the cause if the engine failed,
-        or lost its cluster.
+        """Wait until statements can run, up to *timeout_s*; return whether they can.
+
+        Raises EngineUnavailable with the cause if the engine failed or lost its cluster.
         """
 
     def execute(
         self, context: SessionContext, sql: str, *, job_id: str, reservation: Reservation | None = None
     ) -> StatementResult:
-        """Run one statement until its first rows are available; blocks.
+        """Run one statement and block until its first rows are available.
 
-        It keeps to its *reservation*, if it has one.
+        A table is created as *reservation* specifies, if there is one.
 
         Raises QueryFailed with line and position, Canceled after `cancel(job_id)`.
         """
@@ -151,60 +150,51 @@ class SqlEngine(Protocol):
 
 
 class CreationEngine(SqlEngine, Protocol):
-    """Creates tables of queries, and removes what is left of those that were not published."""
+    """Creates tables from queries, and cleans up after tables that were not published."""
 
     def reserve(self, context: SessionContext, sql: str, *, job_id: str) -> Reservation | None:
-        """Return what a statement that creates or replaces a table of a query may leave behind; nothing runs.
+        """Return what a CREATE or REPLACE TABLE AS may leave behind if it fails; nothing runs.
 
-        None for any other statement, and for one that has nothing to create.
+        None for any other statement, and for a table that exists already and need not be created.
         Raises QueryFailed, TableNotFound.
         """
 
     def settle(self, reservation: Reservation) -> bool:
-        """Return whether the job, which has ended, published its table;
-        remove all that it left if it has not.
+        """Return whether the ended job published its table; if not, remove everything it left.
 
-        May be repeated, also by another process.
+        Idempotent, also across processes.
         """
 
 
 class CatalogEngine(SqlEngine, Protocol):
-    """Knows the catalogs of a session, and the columns of their tables and of queries."""
+    """Looks up catalogs, tables and their columns, and columns of queries, as a session sees them."""
 
     def catalogs(self, context: SessionContext) -> Mapping[str, Mapping[str, str]]:
-        """Return the catalogs that the session can see with their options;
-        `type` is the kind or the class.
-        """
+        """Return the options of each catalog visible to the session; `type` is a kind or a class name."""
 
     def relation(self, context: SessionContext, name: Sequence[str]) -> Relation:
-        """Return a table or view, without running anything; raises QueryFailed if there is none."""
+        """Return a table or view without running a job; raises QueryFailed if it does not exist."""
 
     def relations(self, context: SessionContext, namespace: Sequence[str]) -> Sequence[str]:
-        """Return the tables and views of *namespace*, empty: of the current one, and the temporary views,
-        in any order.
+        """Return the tables and views of *namespace* and the temporary views, in any order.
 
-        Nothing runs. Raises QueryFailed or EngineError if there is no such namespace.
+        An empty *namespace* means the current one. No job runs. Raises QueryFailed or EngineError if the
+        namespace does not exist.
         """
 
     def query_columns(self, context: SessionContext, query: str) -> Sequence[StoredColumn]:
-        """Return the columns that a query gives, without running it; raises QueryFailed."""
+        """Return the result columns of a query without running it; raises QueryFailed."""
 
     def check_assignable(
         self, context: SessionContext, produced: StoredColumn, declared: StoredColumn
     ) -> None:
-        """Raise DefinitionInvalid unless values of the one column can be stored in the other
-        without a CAST.
-        """
+        """Raise DefinitionInvalid unless *produced* can be stored in *declared* without a CAST."""
 
     def load_connector(self, context: SessionContext, connector: str) -> None:
-        """Load the classes that tables with *connector* need; raises ConfigError with the way out
-        where there are none.
-        """
+        """Load the classes of *connector*; raises ConfigError that says how to install missing ones."""
 
     def open_catalog(self, name: str, settings: Mapping[str, str]) -> None:
-        """Open a catalog with *settings* as a test, which no session sees;
-        raises QueryFailed or EngineError if that fails.
-        """
+        """Try to open a catalog with *settings*, invisible to sessions; raises QueryFailed or EngineError."""
 
 
 class FunctionEngine(SqlEngine, Protocol):
@@ -213,151 +203,124 @@ class FunctionEngine(SqlEngine, Protocol):
     def check_function(
         self, context: SessionContext, function: CreatedFunction, *, job_id: str
     ) -> CreatedFunction:
-        """Return *function* as it is kept: with its files copied, its type,
-        and where the names in its body are looked up.
+        """Return *function* as it will be stored: files copied, types resolved, namespace set.
 
-        `cancel(job_id)` ends the process that loads a module of Python.
-
-        Raises DefinitionInvalid for one that cannot be called, with the reason.
+        `cancel(job_id)` ends the process that loads a Python module. Raises DefinitionInvalid with the
+        reason for a function that cannot be called.
         """
 
     def create_temporary_function(
         self, context: SessionContext, function: CreatedFunction, *, job_id: str
     ) -> CreatedFunction:
-        """Create *function* in the session alone, in place of one of its name,
-        and return it as `check_function` does.
-        """
+        """Create or replace *function* in this session only; return it as `check_function` does."""
 
 
 class StatementEngine(CreationEngine, CatalogEngine, FunctionEngine, Protocol):
-    """All that statements ask of the engine: also plans, streams, jars, and what sessions keep."""
+    """Everything that statements need from the engine, including plans, streams, jars and session state."""
 
     def has_variable(self, context: SessionContext, name: str) -> bool:
-        """Return whether the session has a variable, of a DECLARE VARIABLE, with that name in upper
-        or lower case.
-        """
+        """Return whether DECLARE VARIABLE has declared *name*, in any case, in the session."""
 
     def explain(self, context: SessionContext, sql: str, mode: str) -> str:
-        """Return the plan of a statement without running it, in a mode of EXPLAIN or as json;
-        raises QueryFailed.
+        """Return the plan of a statement without running it; raises QueryFailed.
+
+        *mode* is a mode of EXPLAIN, or json.
         """
 
     def topology(self, context: SessionContext, texts: Sequence[str]) -> Topology:
-        """Return the operators of changes of data that run as batch; nothing runs. Raises QueryFailed."""
+        """Return the operators of batch INSERT statements without running them; raises QueryFailed."""
 
     def reads_stream(self, context: SessionContext, query: StreamMember) -> bool:
-        """Return whether a SELECT or an INSERT reads a table as a stream; nothing runs.
+        """Return whether a SELECT or INSERT reads a table as a stream, without running it.
 
-        Raises QueryFailed, Unsupported.
-
-        The errors of an INSERT that does may come from what runs or explains it as a stream.
+        Raises QueryFailed, Unsupported. Errors in an INSERT that reads a stream may be raised only when it
+        is run or explained.
         """
 
     def explain_streams(
         self, context: SessionContext, queries: Sequence[StreamMember], temporary: Sequence[str], mode: str
     ) -> str:
-        """Return where the sources of streams begin, what these keep, how their rows arrive,
-        and the plan of each; nothing runs.
+        """Return start positions, state, changelog modes and plans of streams, without running them.
 
-        *temporary* are the statements that create the temporary tables of the session.
-        Raises what running them would.
+        *temporary* are the statements that create the temporary objects of the session. Raises the errors
+        that running the streams would raise.
         """
 
     def follow(self, context: SessionContext, query: StreamMember, *, job_id: str) -> ResultRows:
-        """Return the rows of a SELECT that reads streams, which go on until they are closed,
-        or `cancel(job_id)`.
+        """Return the rows of a SELECT that reads streams; they end when closed, or with `cancel(job_id)`.
 
-        Raises Unsupported with the way out for a query whose rows would change once they are given.
+        Raises Unsupported with the way out for a query that would have to retract rows.
         """
 
     def create_unbounded(self, context: SessionContext, table: CreateConnectorTable) -> None:
-        """Create a temporary table whose rows are without end in the session;
-        raises QueryFailed if its name is taken.
-        """
+        """Create a temporary unbounded table in the session; raises QueryFailed if its name is taken."""
 
     def add_jar(self, context: SessionContext, path: str) -> str:
-        """Load the classes of a jar and return its full path; raises DefinitionInvalid
-        if there is no such file.
-        """
+        """Load the classes of a jar and return its full path; raises DefinitionInvalid if it is missing."""
 
     def jar_copies(self, context: SessionContext, paths: Sequence[str]) -> Sequence[str]:
-        """Return the copies of jars that the session has added, which stay as they are when
-        the files are replaced.
-        """
+        """Return the immutable copies that were made of *paths* when the session added them."""
 
     def keeping(self, session_id: str) -> AbstractContextManager[None]:
-        """Keep what statements gave a session, such as USE and temporary views, in the block,
-        also if it is closed meanwhile.
-        """
+        """Retain the session's state, such as USE and temporary views, in the block, even if it is closed."""
 
     def close_session(self, session_id: str) -> None:
-        """Forget what statements gave a session, once nothing keeps it any more."""
+        """Discard the session's state, once no `keeping` block retains it."""
 
 
 class PlanFiles(Protocol):
-    """Files of compiled plans by their URIs.
+    """Files of compiled plans by URI.
 
-    A relative path is one of the folder of its session, which ends with it.
-
-    Raises ConfigError and Unsupported, with the way out, for a URI that nothing reads,
-    EngineError for a store that fails.
+    A relative path is in the folder of its session, which is deleted with the session. Methods raise
+    ConfigError and Unsupported, with the way out, for an unsupported URI, and EngineError if the store fails.
     """
 
     def exists(self, session_id: str, uri: str) -> bool: ...
 
     def read(self, session_id: str, uri: str) -> str:
-        """Return the text of a file as it is now; raises PlanNotFound."""
+        """Return the current text of a file; raises PlanNotFound."""
 
     def write(self, session_id: str, uri: str, text: str, *, replace: bool) -> None:
-        """Write a file as a whole; raises PlanExists if it is there and *replace* is not set."""
+        """Write a file atomically; raises PlanExists if it exists and *replace* is not set."""
 
 
 class TableCommands(Protocol):
     """Executes statements about materialized tables."""
 
     def execute(self, statement: TableStatement, context: CommandContext) -> CommandOutcome:
-        """Raises MtError with nothing changed, or with everything undone."""
+        """Execute *statement*; raises MtError with nothing changed, or with everything undone."""
 
 
 class Runs(Protocol):
-    """Refresh runs as requesters see them: a COALESCED run shows the status and result of the run
-    that covers it.
-    """
+    """Refresh runs as requesters see them: a COALESCED run has the status and result of its covering run."""
 
     def request_refresh(self, request: RefreshRequest) -> RefreshRun:
-        """Check *request*, queue or attach, commit; raises TableNotFound, TableGone, TableInitializing,
-        RequestInvalid.
+        """Queue *request*, or attach it to a run that covers it, and commit.
+
+        Raises TableNotFound, TableGone, TableInitializing, RequestInvalid.
         """
 
     def run(self, run_id: str) -> RefreshRun | None: ...
 
     def wait_run(self, run_id: str, timeout_s: float) -> RefreshRun:
-        """Return the run as soon as it is terminal, or as it is after *timeout_s*;
-        raises OperationNotFound.
-        """
+        """Return the run once it is terminal or after *timeout_s*; raises OperationNotFound."""
 
     def cancel_run(self, run_id: str, attempt: int | None = None) -> RefreshRun:
-        """Withdraw one requester, unless it has made a later attempt than *attempt*;
-        return the run as requesters see it.
-        """
+        """Withdraw one requester from the run, unless it has made a later attempt than *attempt*."""
 
     def progress(self, run_id: str) -> Progress | None: ...
 
     def running_jobs(self) -> Sequence[RunView]:
-        """Return the jobs of the runs that are RUNNING, but for CONTINUOUS ones,
-        in the order in which they were requested.
-        """
+        """Return the jobs of RUNNING runs, except CONTINUOUS ones, in the order of their requests."""
 
     def continuous_jobs(self) -> Sequence[ContinuousJob]:
-        """Return the jobs of the tables that are refreshed continuously."""
+        """Return the jobs of the continuously refreshed tables."""
 
     def stop_continuous(self, job: ContinuousJob) -> None:
         """Suspend the table of *job*; raises IllegalStatus, TableBusy, TableNotFound."""
 
     def last_version(self, job: ContinuousJob) -> str:
-        """Return the snapshot that a stopped *job* has published last;
-        raises TableBusy while its last batch goes on.
-        """
+        """Return the last snapshot a stopped *job* published; raises TableBusy while its last batch runs."""
 
     def job(self, job_id: str) -> RunView | None:
-        """Return the job of a run that is open or among the last thousand, None for any other id."""
+        """Return the job of an open run or one of the last 1000 runs; None for any other id."""

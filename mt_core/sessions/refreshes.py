@@ -1,5 +1,5 @@
-"""Refresh runs as operations: a run id is an operation handle under any live session,
-also after a restart.
+"""Refresh runs as operations: a run id is a valid operation handle in any live session,
+even after a restart of the gateway.
 """
 
 from __future__ import annotations
@@ -43,9 +43,7 @@ ClusterInfo = Callable[[], Mapping[str, str]]
 
 
 def refresh_result(run: RefreshRun, cluster_info: Mapping[str, str]) -> OperationResult:
-    """Return the result of a refresh: one row of job id and cluster info, as in Flink,
-    with partitions and rows.
-    """
+    """Return the result of a refresh: a row of job id and cluster info, as in Flink, scope and row count."""
     job_id = run.job_id or run.run_id.replace("-", "")
     rows = RowSet(columns=REFRESH_COLUMNS, rows=[[job_id, dict(cluster_info), str(run.scope), run.rows]])
     return OperationResult(rows=rows, result_kind=ResultKind.SUCCESS_WITH_CONTENT, run=run)
@@ -58,14 +56,14 @@ def queue_message(run: RefreshRun) -> str:
 
 @dataclass(frozen=True, slots=True)
 class RefreshOperation:
-    """A run as an operation. It has no state: every call reads the ledger."""
+    """A run as an operation. It is stateless: every call reads the ledger."""
 
     handle: str
     runs: Runs
     cluster_info: ClusterInfo
 
     def run(self) -> RefreshRun:
-        """Return the present state of the run; raises OperationNotFound."""
+        """Return the current state of the run; raises OperationNotFound."""
         run = self.runs.run(self.handle)
         if run is None:
             raise OperationNotFound(
@@ -80,7 +78,7 @@ class RefreshOperation:
 
     @property
     def error(self) -> MtError | None:
-        """The error of a run that failed, else None."""
+        """The error of a failed run, otherwise None."""
         run = self.run()
         if run.status is not RunStatus.FAILED:
             return None
@@ -89,20 +87,20 @@ class RefreshOperation:
 
     @property
     def result(self) -> OperationResult | None:
-        """The result of a run that succeeded or was skipped, else None."""
+        """The result of a run that succeeded or was skipped, otherwise None."""
         run = self.run()
         return refresh_result(run, self.cluster_info()) if run.status in DONE else None
 
     def wait(self, timeout_s: float) -> bool:
-        """Wait until the run is terminal; returns whether it is."""
+        """Wait until the run is terminal, up to *timeout_s*; return whether it is."""
         return STATUS_OF[self.runs.wait_run(self.handle, timeout_s).status] in TERMINAL
 
     def wait_page(self, token: int, timeout_s: float) -> bool:
-        """Wait until the run is terminal, for its one row is available then; returns whether it is."""
+        """Wait as `wait` does: the only row becomes available when the run ends."""
         return self.wait(timeout_s)
 
     def fetch(self, token: int, size: int | None = None, form: PageForm | None = None) -> Page:
-        """Return page *token* as `Operation.fetch` does."""
+        """Return page *token*; see `Operation.fetch`."""
         run = self.run()
         if run.status not in DONE:
             raise IllegalStatus(
@@ -114,7 +112,7 @@ class RefreshOperation:
         return pages.fetch(token, size, form)
 
     def progress(self) -> OperationProgress | None:
-        """Return the progress of the run; None when it has ended."""
+        """Return the progress of the run; None once it has ended."""
         run = self.run()
         if STATUS_OF[run.status] in TERMINAL:
             return None
@@ -123,9 +121,9 @@ class RefreshOperation:
         )
 
     def cancel(self, attempt: int | None = None) -> OperationStatus:
-        """Withdraw the requester, or one of its attempts, from the run, and return the operation's status.
+        """Withdraw the requester, or only its *attempt*, from the run; return the operation's status.
 
-        After the end of the run an attempt changes nothing; without one this raises IllegalStatus.
+        If the run has ended, this raises IllegalStatus, or does nothing if *attempt* is given.
         """
         status = self.status
         if status in TERMINAL and attempt is None:
@@ -142,14 +140,14 @@ AnyOperation = Operation | RefreshOperation
 
 @dataclass(frozen=True, slots=True)
 class OperationFinder:
-    """Finds an operation by its handles, whether a statement of the session or a refresh run of any table."""
+    """Looks up operations by handle: statements of a session, and refresh runs of any table."""
 
     sessions: SessionManager
     runs: Runs
     cluster_info: ClusterInfo
 
     def find(self, session_handle: str, handle: str) -> AnyOperation:
-        """Return the operation; raises SessionNotFound, OperationNotFound."""
+        """Return the operation with *handle*; raises SessionNotFound, OperationNotFound."""
         statement = self.sessions.get(session_handle).operation(handle)
         if statement is not None:
             return statement
@@ -161,10 +159,9 @@ class OperationFinder:
         )
 
     def cancel(self, session_handle: str, handle: str, attempt: int | None) -> OperationStatus:
-        """End an operation and return its status; *attempt* numbers the caller's attempts at a refresh (None:
-        it has none).
+        """Cancel an operation and return its status; raises IllegalStatus if it has already ended.
 
-        Raises IllegalStatus when it has ended.
+        *attempt* is the caller's attempt number at a refresh, None if it does not number its attempts.
         """
         operation = self.find(session_handle, handle)
         if isinstance(operation, RefreshOperation):

@@ -1,4 +1,13 @@
-"""A session: properties over the gateway's defaults, its operations, and the order of its statements."""
+"""A session: its properties, its operations, and the order of its statements.
+
+A session is the state of one client (FLIP-91): properties over the gateway's defaults, jars, temporary
+objects, an open statement set. All of it is changed by statements, so statements take turns: at most one
+operation holds the turn, others wait in the order of their submission, and only the holder changes the
+state. Each change replaces an immutable value, so readers need no lock. Closing an operation ends a query,
+but not a change of data that has begun: Flink's clients close the operation as soon as they have the job
+id. The turn then passes on, except while a statement set still has members to run. The idle timeout counts
+elapsed time, which a clock adjustment cannot change.
+"""
 
 from __future__ import annotations
 
@@ -26,9 +35,9 @@ DML_SYNC = "table.dml-sync"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionView:
-    """A session at one moment: what SET, SHOW JARS and REST show of it.
+    """A snapshot of a session for SET, SHOW JARS and REST.
 
-    `properties` are all that are in effect.
+    `properties` are all properties in effect, defaults included.
     """
 
     handle: str
@@ -42,8 +51,8 @@ class SessionView:
 class Session:
     """The state of one client on the gateway; safe from any thread.
 
-    Only the operation that has the turn changes `overrides`, `jars`, `temporary` and `statement_set`,
-    each by a new value.
+    Only the operation that holds the turn may change `overrides`, `jars`, `temporary` and
+    `statement_set`, and only by assigning a new value.
     """
 
     def __init__(
@@ -60,22 +69,22 @@ class Session:
         # The name of the token that opened it; "" if no token is required.
         self.owner = owner
         self.opened_at = self.last_access = opened_at
-        # When it was last used by the time elapsed, which counts for the idle timeout.
+        # When it was last used, as elapsed time, for the idle timeout.
         self.used = timedelta(0)
-        # The properties that differ from the defaults: at first those that the session was opened with.
+        # The properties that override the defaults; initially those given at opening.
         self.overrides: Mapping[str, str] = dict(properties)
         self._opened_with = dict(properties)
-        # The jars that statements added, in their order; RESET leaves them alone.
+        # The jars that statements added, in order; RESET does not remove them.
         self.jars: tuple[str, ...] = ()
-        # What its statements created as temporary, in order.
+        # The temporary objects that statements created, in order.
         self.temporary: tuple[TemporaryObject, ...] = ()
-        # The statements of the open statement set, None without one.
+        # The members of the open statement set, None if no set is open.
         self.statement_set: tuple[ReadStatement, ...] | None = None
         self._defaults = dict(defaults)
         self._operations: dict[str, Operation] = {}
         self._closed = False
-        # The handle of the operation that has the turn, and those that wait for it,
-        # with the call that begins each.
+        # The handle of the operation that holds the turn, and the waiting operations,
+        # each with the call that starts it.
         self._holder: str | None = None
         self._waiting: deque[tuple[str, Callable[[], object]]] = deque()
         self._lock = threading.RLock()
@@ -86,17 +95,17 @@ class Session:
         return {**self._defaults, **self.overrides}
 
     def use(self, clock: Clock) -> None:
-        """Count the present as a request of its client."""
+        """Record a request of the client now, which restarts the idle timeout."""
         self.last_access, self.used = clock.now(), clock.elapsed()
 
     @property
     def operations(self) -> list[Operation]:
-        """The operations that are not closed, oldest first."""
+        """The open operations, oldest first."""
         with self._lock:
             return list(self._operations.values())
 
     def view(self) -> SessionView:
-        """Return the present state of the session."""
+        """Return a snapshot of the session."""
         return SessionView(
             handle=self.handle,
             name=self.name,
@@ -107,18 +116,16 @@ class Session:
         )
 
     def context(self, statement_properties: Mapping[str, str] | None = None) -> SessionContext:
-        """Return the session as the engine needs it; *statement_properties* apply to one statement only."""
+        """Return the session's context for the engine; *statement_properties* apply to one statement only."""
         return SessionContext(
             session_id=self.handle, properties={**self.overrides, **(statement_properties or {})}
         )
 
     def reset(self, key: str | None) -> None:
-        """Give the property *key*, or all of them if it is None, the value that the session was opened with,
-        else the default.
-        """
-        kept = {each: text for each, text in self.overrides.items() if key not in (None, each)}
-        opened = {each: text for each, text in self._opened_with.items() if key in (None, each)}
-        self.overrides = {**kept, **opened}
+        """Reset *key*, or all properties if it is None, to the value at opening or else the default."""
+        others = {each: text for each, text in self.overrides.items() if key not in (None, each)}
+        initial = {each: text for each, text in self._opened_with.items() if key in (None, each)}
+        self.overrides = {**others, **initial}
 
     # --------------------------------------------------------------------------------------------- operations
 
@@ -132,20 +139,20 @@ class Session:
             self._operations[operation.handle] = operation
 
     def operation(self, handle: str) -> Operation | None:
-        """Return the open operation of that handle, None if there is none."""
+        """Return the open operation with *handle*, or None."""
         with self._lock:
             return self._operations.get(handle)
 
     def operation_of_job(self, job_id: str) -> Operation | None:
-        """Return the open operation whose job has that id, None if there is none."""
+        """Return the open operation whose job is *job_id*, or None."""
         return next((each for each in self.operations if each.planned_job_id == job_id), None)
 
     def close_operation(self, handle: str, *, expired: bool = False) -> None:
-        """Close an operation and remove it; does nothing if there is none of that handle.
+        """Close and remove an operation; does nothing if *handle* is unknown.
 
-        A change of data continues after its operation is closed, and the next statement may begin, unless the
-        change is a set of statements; with `table.dml-sync` it is cancelled, as in Flink, but not because its
-        session has *expired*. One that has not begun never does.
+        A change of data that has begun continues, and the next statement may start, unless the change is a
+        statement set. With `table.dml-sync` the change is cancelled, as in Flink, unless its session
+        *expired*. A statement that has not begun never starts.
         """
         with self._lock:
             operation = self._operations.pop(handle, None)
@@ -173,20 +180,20 @@ class Session:
             self.end_turn(operation)
 
     def end_queries(self) -> bool:
-        """Close the queries of a client that is gone; return whether nothing else keeps the session open.
+        """Close the queries of an idle session; return whether the session can be closed now.
 
-        Any other statement that has not ended keeps it, unless it outlives the session:
-        it was accepted, and runs to its end.
+        Other statements were accepted and must complete: unless they can outlive the session, they keep it
+        open.
         """
-        open_ones = [each for each in self.operations if each.status not in TERMINAL or each.querying]
-        for operation in open_ones:
+        unfinished = [each for each in self.operations if each.status not in TERMINAL or each.querying]
+        for operation in unfinished:
             if operation.is_query:
                 self.close_operation(operation.handle)
-        return all(each.is_query or each.outlives_session for each in open_ones)
+        return all(each.is_query or each.outlives_session for each in unfinished)
 
     def close(self, *, expired: bool = False) -> None:
-        """Close all operations, and refuse further ones; an error with one is logged,
-        and does not keep the others open.
+        """Close all operations and refuse new ones; an error closing one is logged, and the rest still
+        close.
         """
         with self._lock:
             self._closed = True
@@ -196,17 +203,13 @@ class Session:
     # -------------------------------------------------------------------------------------------------- turns
 
     def take_turn(self, operation: Operation, begin: Callable[[], object]) -> None:
-        """Call *begin*, which may not block, when all earlier turns have ended:
-        *operation* has the turn then.
-        """
+        """Give *operation* the turn after all earlier ones, and call *begin*, which must not block."""
         with self._lock:
             self._waiting.append((operation.handle, begin))
         self._begin_next()
 
     def take_turn_now(self, operation: Operation) -> bool:
-        """Give *operation* the turn if it is free and no operation waits for it;
-        returns whether it has the turn.
-        """
+        """Give *operation* the turn if no other holds or waits for it; return whether it got it."""
         with self._lock:
             if self._holder is not None or self._waiting:
                 return False
@@ -214,7 +217,7 @@ class Session:
             return True
 
     def end_turn(self, operation: Operation) -> None:
-        """Begin the next turn, unless that of *operation* has ended already."""
+        """End the turn of *operation*, if it holds the turn, and start the next one."""
         with self._lock:
             if self._holder != operation.handle:
                 return

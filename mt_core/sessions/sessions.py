@@ -1,6 +1,4 @@
-"""All sessions of a gateway: how they are opened, found, closed, and expire when clients
-no longer use them.
-"""
+"""The sessions of a gateway: opening, lookup, closing, and expiry of idle sessions."""
 
 from __future__ import annotations
 
@@ -27,11 +25,10 @@ _NEVER = timedelta(0)
 
 
 class SessionManager:
-    """The sessions of a gateway by their handles; safe from any thread.
+    """The sessions of a gateway by handle; safe from any thread.
 
-    With an `idle_timeout` of zero none expires.
-
-    `on_close` is called with the handle of each session that ends.
+    With an `idle_timeout` of zero, sessions never expire. `on_close` is called with the handle of each
+    session that closes.
     """
 
     def __init__(
@@ -56,10 +53,10 @@ class SessionManager:
     def open(
         self, name: str | None = None, properties: Mapping[str, str] | None = None, *, owner: str = ""
     ) -> Session:
-        """Open a session whose *properties* override the defaults; raises SessionLimit,
-        RequestInvalid for a wrong value.
+        """Open a session whose *properties* override the defaults.
 
-        *owner* is the name of the token that opens it, "" if no token is required.
+        *owner* is the name of the request's token, "" if no token is required. Raises SessionLimit, and
+        RequestInvalid for an invalid property value.
         """
         properties = properties or {}
         for key, value in properties.items():
@@ -79,7 +76,7 @@ class SessionManager:
         return session
 
     def get(self, handle: str) -> Session:
-        """Return an open session, and count this as a request of its client; raises SessionNotFound."""
+        """Return an open session and restart its idle timeout; raises SessionNotFound."""
         with self._lock:
             session = self._sessions.get(handle)
         if session is None:
@@ -88,20 +85,22 @@ class SessionManager:
         return session
 
     def use(self, session: Session) -> None:
-        """Count this as a request of the client of *session*, such as one that still waits for its answer."""
+        """Restart the idle timeout of *session*, for example while its client waits for an answer."""
         session.use(self._clock)
 
     def owner_of(self, handle: str) -> str | None:
-        """Return the name of the token that opened a session, None if there is no such session;
-        no use of it counts.
+        """Return the name of the token that opened a session, None if the session does not exist.
+
+        The session's idle timeout does not restart.
         """
         with self._lock:
             session = self._sessions.get(handle)
         return session.owner if session is not None else None
 
     def close(self, handle: str, *, missing_ok: bool = False, expired: bool = False) -> None:
-        """Close a session with its operations, perhaps because it has *expired*;
-        raises SessionNotFound unless *missing_ok*.
+        """Close a session and its operations; raises SessionNotFound unless *missing_ok*.
+
+        *expired* says that its idle timeout passed, not that its client closed it.
         """
         with self._lock:
             session = self._sessions.pop(handle, None)
@@ -116,17 +115,17 @@ class SessionManager:
             self._engine.close_session(handle)
 
     def close_all(self) -> None:
-        """Close every session; an error with one is logged, and does not keep the others open."""
+        """Close every session; an error closing one is logged, and the rest still close."""
         with self._lock:
             handles = list(self._sessions)
         for handle in handles:
             attempt("closing a session", partial(self.close, handle, missing_ok=True))
 
     def expire_idle(self) -> list[str]:
-        """Close the sessions from which no request has come for the idle timeout, and return their handles.
+        """Close the sessions that were idle for the idle timeout, and return their handles.
 
-        Their queries end. A change of data or a refresh that has begun goes on without its session;
-        any other statement that a session has accepted keeps it until it has ended.
+        Their queries end. A change of data or a refresh that has begun continues without its session;
+        any other accepted statement keeps the session open until it ends.
         """
         if self._idle_timeout <= _NEVER:
             return []
@@ -138,7 +137,7 @@ class SessionManager:
         return expired
 
     def _expire(self, session: Session, expired: list[str]) -> None:
-        """Close a session that nobody uses, and add its handle to *expired*, unless a statement keeps it."""
+        """Close an idle session, unless a statement keeps it open, and add its handle to *expired*."""
         if session.end_queries():
             self.close(session.handle, missing_ok=True, expired=True)
             expired.append(session.handle)
@@ -147,7 +146,6 @@ class SessionManager:
 
 def _missing(handle: str) -> SessionNotFound:
     return SessionNotFound(
-        f"Session '{handle}' does not exist; it was closed, or expired because no client "
-        "used it. Open a new one.",
+        f"Session '{handle}' does not exist; it was closed, or expired because it was idle. Open a new one.",
         session=handle,
     )

@@ -1,5 +1,6 @@
-"""Temporary objects of a session: the statements that created its tables, views and functions,
-so that a job can repeat them.
+"""Temporary objects of a session: the statements that created its temporary tables, views and functions.
+
+A detached job repeats these statements in its own engine session.
 """
 
 from __future__ import annotations
@@ -24,9 +25,7 @@ _IF_NOT_EXISTS = "IF NOT EXISTS"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TemporaryObject:
-    """A statement that created or altered a temporary object; its names are those of `catalog`
-    and `namespace`.
-    """
+    """A statement that created or altered a temporary object, with the namespace where it resolves names."""
 
     name: str
     is_function: bool
@@ -36,14 +35,14 @@ class TemporaryObject:
 
 
 def concerns_temporary(read: ReadStatement) -> bool:
-    """Whether *read* creates, alters or drops what may be a temporary table or view, or drops a function."""
+    """Whether *read* may create, alter or drop a temporary table or view, or drop a temporary function."""
     return _target(read) is not None and not isinstance(read.fact, CreateFunction)
 
 
 def after(
     objects: Sequence[TemporaryObject], read: ReadStatement, state: SessionState
 ) -> tuple[TemporaryObject, ...]:
-    """Return the temporary objects once *read* has succeeded; *state* is the session's then."""
+    """Return the temporary objects after *read* has succeeded and left the session in *state*."""
     target = _target(read)
     if target is None:
         return tuple(objects)
@@ -71,36 +70,33 @@ def after(
 
 
 def created(objects: Sequence[TemporaryObject], one: TemporaryObject) -> tuple[TemporaryObject, ...]:
-    """Return *objects* with *one* that was created after them, or in the place of one of its name."""
+    """Return *objects* with *one* appended, or in the place of the object of the same name."""
     same = [each for each in objects if (each.name, each.is_function) == (one.name, one.is_function)]
-    # In its place: what was created after it may read it.
+    # Keep the position: later objects may refer to it.
     place = objects.index(same[0]) if same else len(objects)
     before = tuple(each for each in objects[:place] if each not in same)
     return (*before, one, *(each for each in objects[place:] if each not in same))
 
 
 def texts(objects: Iterable[TemporaryObject], state: SessionState) -> tuple[str, ...]:
-    """Return the statements that create those of *objects* that are still in a session with that *state*,
-    in order.
+    """Return the statements that recreate the *objects* still present in *state*, in order.
 
-    They begin in the catalog and the namespace of *state*, and end there.
+    They start and end in the current catalog and namespace of *state*.
     """
-    found, home = list[str](), (state.catalog, state.namespace)
+    statements, home = list[str](), (state.catalog, state.namespace)
     current = home
     for each in objects:
         if each.name not in (state.functions if each.is_function else state.relations):
             continue
         if (each.catalog, each.namespace) != current:
             current = (each.catalog, each.namespace)
-            found.append(use_statement(*current))
-        found.append(each.text)
-    return tuple(found if current == home else [*found, use_statement(*home)])
+            statements.append(use_statement(*current))
+        statements.append(each.text)
+    return tuple(statements if current == home else [*statements, use_statement(*home)])
 
 
 def stranger(statements: Sequence[str]) -> int | None:
-    """Return the place of the first of *statements* that is none which `texts` returns,
-    None if there is no such statement.
-    """
+    """Return the index of the first statement that `texts` cannot have returned, or None."""
     created = set[tuple[str, bool]]()
     for place, text in enumerate(statements):
         read = ReadStatement(text)
@@ -118,23 +114,21 @@ def stranger(statements: Sequence[str]) -> int | None:
 
 
 def check_writable(objects: Iterable[TemporaryObject], target: str) -> None:
-    """Raise Unsupported for a batch INSERT into *target* if that is a temporary table that only takes
-    the rows of streams.
-    """
+    """Raise Unsupported for a batch INSERT into a temporary table that only streams can write to."""
     for each in objects:
         if each.is_function or each.name != target.lower():
             continue
         fact = ReadStatement(each.text).fact
         if isinstance(fact, CreateConnectorTable) and fact.connector in SINKS:
             raise Unsupported(
-                f"Table {target}: connector '{fact.connector}' takes the rows of a stream, and this "
-                "INSERT reads none as one; "
+                f"Table {target}: connector '{fact.connector}' can only be written by a stream, and this "
+                "INSERT does not read one; "
                 "SET 'execution.runtime-mode' = 'streaming' and read a table as a stream."
             )
 
 
 def use_statement(catalog: str, namespace: Namespace) -> str:
-    """Return the USE after which names are looked up in *namespace* of *catalog*."""
+    """Return the USE statement that makes *namespace* of *catalog* current."""
     return f"USE {sql_name((catalog, *namespace))}"
 
 
@@ -143,9 +137,7 @@ def _words(read: ReadStatement) -> list[str]:
 
 
 def _target(read: ReadStatement) -> tuple[str, bool] | None:
-    """Return the name in lower case of the temporary object that *read* is about,
-    and whether it is a function.
-    """
+    """Return the lower-case name of the temporary object in *read*, and whether it is a function."""
     words = _words(read)
     verb = words[0] if words else ""
     kind = next((place for place, word in enumerate(words) if word in _KINDS), None)

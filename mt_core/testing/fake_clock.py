@@ -1,4 +1,4 @@
-"""FakeClock: time stands still until a test moves it."""
+"""FakeClock: time stands still until a test advances it."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from datetime import datetime, timedelta
 
 from mt_core.clock import Clock
 
-# The real time within which a waiting thread sees that its event was set.
+# How long, in real time, a waiting thread takes at most to notice that its event was set.
 _NOTICE_S = 0.002
 
 
 class FakeClock(Clock):
-    """A clock for tests. Thread-safe."""
+    """A clock for tests; safe from any thread."""
 
     def __init__(self, start: datetime) -> None:
         self._now, self._elapsed = start, timedelta(days=1)
         self._changed = threading.Condition()
-        # By sleeping thread: the elapsed time at which it wakes, and its event.
+        # The elapsed time and the event that each waiting thread waits for.
         self._asleep: dict[threading.Thread, tuple[timedelta | None, threading.Event]] = {}
         self._awake: set[threading.Thread] = set()
         super().__init__()
@@ -31,9 +31,9 @@ class FakeClock(Clock):
             return self._elapsed
 
     def advance(self, delta: timedelta) -> None:
-        """Let *delta* pass at once, and wake all threads whose instant is reached.
+        """Advance by *delta* and wake the threads whose instant is reached.
 
-        A negative *delta* sets the clock back, but no time passes.
+        A negative *delta* sets the clock back, but no time elapses.
         """
         with self._changed:
             self._now += delta
@@ -41,7 +41,7 @@ class FakeClock(Clock):
             self._changed.notify_all()
 
     def put(self, delta: timedelta) -> None:
-        """Set the clock ahead by *delta*, or back if it is negative; no time passes, and no thread wakes."""
+        """Move the clock by *delta*, forward or back, without elapsed time: no thread wakes."""
         with self._changed:
             self._now += delta
 
@@ -60,16 +60,16 @@ class FakeClock(Clock):
             return event.is_set()
 
     def settle(self, *, threads: str = "", timeout_s: float = 5.0) -> bool:
-        """Wait until every woken thread sleeps again or has ended; return False on timeout.
+        """Wait until every woken thread is waiting again or has ended; return False on timeout.
 
-        *threads* restricts this to threads whose names have that prefix: a thread that waits once and then
-        works on would never settle.
+        *threads* restricts this to threads with that name prefix, since a thread that waits only once and
+        then keeps working never settles.
         """
         with self._changed:
             return self._changed.wait_for(lambda: self._is_settled(threads), timeout_s)
 
     def wait_asleep(self, thread: str, timeout_s: float = 5.0) -> bool:
-        """Wait until the thread of that name sleeps; return False on timeout."""
+        """Wait until the thread named *thread* is waiting on this clock; return False on timeout."""
         with self._changed:
             return self._changed.wait_for(
                 lambda: any(each.name == thread for each in self._asleep), timeout_s

@@ -1,14 +1,11 @@
-"""FakeGateway: a real HTTP server that records a scheduler's ticks and responds as the test configures.
+"""FakeGateway: a real HTTP server that records the ticks of a scheduler and answers them as configured.
 
-A scheduler talks to its gateway only over HTTP, from threads or processes of its own, so its tests need a
-server rather than a stub. This one implements just what a tick uses: sessions, the refresh endpoint with its
-status and result, and the shards that an external scheduler reads. It never refreshes anything; a tick is
-accepted, refused or delayed as the test says, and every answered tick is recorded with its headers, body and
-session properties.
-
-A tick is recorded when its answer is chosen, under one lock, so that the order of `ticks` is that of the
-answers. Tests wait for counts of ticks instead of sleeping. Stopping the server closes all connections and
-forgets the sessions, which is what a restart of the gateway looks like to a scheduler.
+A scheduler reaches its gateway only over HTTP, possibly from another process, so its tests need a server and
+not a mock. The server implements the two endpoints of a tick, opening a session and requesting a refresh, and
+for an external scheduler also the shards and the status of a refresh, which is always finished. Each tick
+gets the next answer that the test has queued, otherwise the default. It is recorded when it is answered, so
+that a test that has seen a tick knows that the scheduler can proceed; a held tick is recorded after its
+release. Tests wait on one condition and never poll.
 """
 
 from __future__ import annotations
@@ -34,7 +31,7 @@ _NOT_MODIFIED = 304
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GatewayAnswer:
-    """The gateway's response to one tick."""
+    """The response of the gateway to one tick."""
 
     status: int = 200
     headers: Mapping[str, str] = field(default_factory=dict)
@@ -85,9 +82,10 @@ class ReceivedTick:
 
 
 class FakeGateway:
-    """Serves `POST /v3/sessions` and the refresh endpoint on a loopback port (0: a free one). Thread-safe.
+    """Serves `POST /v3/sessions` and the refresh endpoint on a loopback port (0: any free one).
 
-    For external schedulers it also serves the shards of *definitions*, and reports every refresh as finished.
+    For external schedulers it also serves the shards of *definitions* and reports each refresh as finished.
+    Safe from any thread.
     """
 
     def __init__(self, port: int = 0, definitions: DefinitionStore | None = None) -> None:
@@ -110,7 +108,7 @@ class FakeGateway:
         return f"http://127.0.0.1:{self._port}"
 
     def start(self) -> None:
-        """Listen, on the same port as before a stop; sessions do not survive a stop."""
+        """Listen, after a stop on the same port again; sessions do not survive a stop."""
         self._server = _Server(self, self._port)
         self._port = self._server.server_address[1]
         threading.Thread(
@@ -118,7 +116,7 @@ class FakeGateway:
         ).start()
 
     def stop(self) -> None:
-        """Answer the held ticks, close every connection and stop listening; harmless to repeat."""
+        """Answer held ticks, close all connections and stop listening. Idempotent."""
         self.release()
         server, self._server = self._server, None
         if server is not None:
@@ -130,27 +128,27 @@ class FakeGateway:
     # ---------------------------------------------------------------------------------------- what it answers
 
     def answer(self, *answers: GatewayAnswer) -> None:
-        """Give these answers to the next ticks, one each; later ticks get the default."""
+        """Answer the next ticks with *answers*, one each, and later ticks with the default."""
         with self._changed:
             self._answers.extend(answers)
 
     def answer_all(self, answer: GatewayAnswer) -> None:
-        """Give this answer to every tick from now on."""
+        """Set the default answer."""
         with self._changed:
             self._default = answer
 
     def forget_sessions(self) -> None:
-        """Close all sessions, as a restart of the gateway does."""
+        """Close all sessions, like a restart of the gateway."""
         with self._changed:
             self._sessions.clear()
 
     def hold(self, table_id: str) -> None:
-        """Delay the answers to ticks of that table until `release`."""
+        """Delay the answers to ticks of *table_id* until `release`."""
         with self._changed:
             self._held.add(table_id)
 
     def release(self) -> None:
-        """Answer all held ticks, and hold no more."""
+        """Answer the held ticks and stop holding ticks."""
         with self._changed:
             self._held.clear()
             self._changed.notify_all()
@@ -159,7 +157,7 @@ class FakeGateway:
 
     @property
     def ticks(self) -> list[ReceivedTick]:
-        """All answered ticks, in the order of their answers."""
+        """The answered ticks, in the order of their answers."""
         with self._changed:
             return list(self._ticks)
 
@@ -169,24 +167,24 @@ class FakeGateway:
 
     @property
     def opened_sessions(self) -> int:
-        """The number of sessions that clients have opened."""
+        """The number of sessions opened so far."""
         with self._changed:
             return self._opened_sessions
 
     def wait_for_ticks(self, count: int, timeout_s: float = 10.0) -> list[ReceivedTick]:
-        """Wait until *count* ticks are answered, and return all; raise AssertionError on timeout."""
+        """Wait until *count* ticks were answered and return all; raises AssertionError on timeout."""
         with self._changed:
             if not self._changed.wait_for(lambda: len(self._ticks) >= count, timeout_s):
                 raise AssertionError(
-                    f"{len(self._ticks)} of {count} ticks came within {timeout_s} s: {self._ticks}"
+                    f"{len(self._ticks)} of {count} ticks arrived within {timeout_s} s: {self._ticks}"
                 )
             return list(self._ticks)
 
     def wait_for_requests(self, count: int, timeout_s: float = 10.0) -> None:
-        """Wait until *count* ticks have arrived, answered or held; raise AssertionError on timeout."""
+        """Wait until *count* ticks have arrived, answered or held; raises AssertionError on timeout."""
         with self._changed:
             if not self._changed.wait_for(lambda: self._entered >= count, timeout_s):
-                raise AssertionError(f"{self._entered} of {count} ticks came in within {timeout_s} s.")
+                raise AssertionError(f"{self._entered} of {count} ticks arrived within {timeout_s} s.")
 
     # ----------------------------------------------------------------------------------------------- requests
 
@@ -245,12 +243,12 @@ class _Server(ThreadingHTTPServer):
             self.shutdown_request(connection)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Ignore clients that disconnect."""
+        """Ignore errors of clients that disconnect."""
 
 
 class _Requests(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    # Sends headers and body in one packet.
+    # Buffered, so that headers and body are sent in one packet.
     wbufsize = -1
     disable_nagle_algorithm = True
     server: _Server
@@ -295,4 +293,4 @@ class _Requests(BaseHTTPRequestHandler):
         self.wfile.write(content)
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Log nothing: tests read the recorded ticks."""
+        """Suppress the request log."""

@@ -1,4 +1,4 @@
-"""JobHookContract: tests that every job status hook must pass; its author subclasses them.
+"""JobHookContract: tests that every job status hook must pass, to be subclassed by its author.
 
     class TestMyHook(JobHookContract):
         @pytest.fixture
@@ -6,10 +6,10 @@
             return MyHook()
 
         def effects(self) -> object:
-            return everything the hook has done so far, for comparison
+            return the effects of the hook so far, as a comparable value
 
-Override the fixture `properties` with session properties that the hook accepts.
-New required tests come with minor versions only.
+Override the fixture `properties` with session properties that the hook accepts. New required tests are only
+added in minor versions.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ STARTED_AT = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
 
 class JobHookContract:
-    """The contract tests."""
+    """The tests of a job status hook."""
 
     @pytest.fixture
     def properties(self) -> Mapping[str, str]:
@@ -41,7 +41,7 @@ class JobHookContract:
         )
 
     def effects(self) -> object:
-        """Return everything the hook has done so far; by default, repeated calls are not compared."""
+        """Return the effects of the hook so far, which the test of repeated calls compares."""
         return None
 
     def test_what_is_stored_with_a_job_is_json(

@@ -12,10 +12,9 @@ from mt_core.workflow.definitions import DefinitionStore, WorkflowDefinition
 
 
 class MemoryDefinitionStore(DefinitionStore):
-    """Stores the JSON of each definition in a dictionary, as the registry stores it in a table.
+    """Stores each definition as JSON, as a registry would.
 
-    Tests set `schedule_times` to the contents of the ledger, and `failure` to an error that every call
-    raises.
+    Tests set `schedule_times` to the schedule times in the ledger, and `failure` to an error for every call.
     """
 
     def __init__(self) -> None:

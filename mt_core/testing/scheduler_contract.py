@@ -1,18 +1,17 @@
-"""SchedulerContract: tests that every workflow scheduler must pass; its author subclasses them.
+"""SchedulerContract: tests that every workflow scheduler must pass, to be subclassed by its author.
 
     class TestMyScheduler(SchedulerContract):
         @pytest.fixture
         def scheduler_class(self) -> type[WorkflowScheduler]:
             return MyScheduler
 
-The contract is what the gateway relies on: a workflow ticks once for each grid point, with the point as its
-schedule time; a suspended workflow does not tick; of several missed points at most the latest is made up,
-since the gateway derives the earlier ones; operations may be repeated; and each failure is a WorkflowError
-that names its cause. The tests observe only the ticks that a fake gateway receives and the results of
-operations, so they apply to a scheduler in this process as well as to a remote service.
-
-Methods of the workbench stand for abilities that a service may lack, such as moving its clock: override them.
-New required tests come with minor versions only.
+A scheduler promises that an active workflow ticks once for each point of its grid, with the point as its
+schedule time and never before it; that a paused one does not tick; and that creating or deleting a workflow
+twice is harmless, since the gateway repeats operations after a crash. It need not tick for every missed
+point: the gateway catches up on its own, so after a pause, a clock jump or a restart, one tick of the latest
+point is enough. To show that a tick does not come, a test waits for the later tick of another workflow.
+Services differ in what they support, such as moving their clock: override those methods of the workbench. New
+required tests are only added in minor versions.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ class ArchiveRefreshWorkflow:
 
 
 class SchedulerContract(SchedulerWorkbench):
-    """The contract tests."""
+    """The tests of a workflow scheduler."""
 
     def test_a_workflow_ticks_on_its_schedule_with_the_grid_point_not_the_time_of_day(self) -> None:
         self.create()
@@ -67,7 +66,7 @@ class SchedulerContract(SchedulerWorkbench):
 
         self.move_clock(0.48 * self.length)
         ticks = self.wait_for_ticks(1)
-        # A real clock may have passed the next point while the tick was sent.
+        # A real clock may have passed the point while the tick was being sent.
         is_early = self.clock.now() < grid_of(self.period, "UTC").after(self.start)
 
         assert ticks[0].table_id == OTHER
@@ -309,7 +308,7 @@ class SchedulerContract(SchedulerWorkbench):
         assert [tick.schedule_time for tick in ticks] == [self.point(1)]
 
     def test_a_scheduler_that_is_open_is_healthy_and_a_closed_one_is_not(self) -> None:
-        # A scheduler may leave it unknown.
+        # A scheduler may report its health as unknown.
         assert _health_in_time(self.scheduler) in (SchedulerHealth(), None)
 
         self.scheduler.close()
@@ -339,7 +338,7 @@ class SchedulerContract(SchedulerWorkbench):
 
 
 def _health_in_time(scheduler: WorkflowScheduler, timeout_s: float = 60.0) -> SchedulerHealth | None:
-    """Return the health once it has no trouble: a busy service may report late that it is running."""
+    """Return the health once it has no trouble: a busy service may take time to report that it is running."""
     deadline = time.monotonic() + timeout_s
     while (health := scheduler.health()) not in (SchedulerHealth(), None) and time.monotonic() < deadline:
         time.sleep(0.1)

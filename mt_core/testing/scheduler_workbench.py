@@ -1,4 +1,4 @@
-"""SchedulerWorkbench: a scheduler opened with a fake clock and a fake gateway, and helpers to test it."""
+"""SchedulerWorkbench: a scheduler with a fake clock and a fake gateway, and tools to test it."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ ABSENT = "0aa5c1a4-7a3b-4c50-9d0e-6f1f3c1f0003"
 
 
 class SchedulerWorkbench:
-    """The base class of scheduler tests.
+    """An open scheduler and helpers; time starts half a period before a point of the grid.
 
-    Time begins half a period before a grid point; workflows tick each period of UTC unless a test says
-    otherwise. A scheduler whose service has its own clock overrides `move_clock`, may use shorter periods,
-    and sets `jumps` to False, which skips the tests that jump over time.
+    Workflows tick once a period in UTC unless a test specifies otherwise. A scheduler whose service has its
+    own clock overrides `move_clock`, may use shorter periods, and sets `jumps` to False if time cannot be
+    skipped, which skips the tests that need it.
     """
 
     period: ClassVar[Freshness] = Freshness(1, "MINUTE")
@@ -53,26 +53,26 @@ class SchedulerWorkbench:
 
     @pytest.fixture
     def options(self) -> dict[str, str]:
-        """Return the `workflow-scheduler.<type>.*` options of the scheduler; others have their defaults."""
+        """Return the options `workflow-scheduler.<type>.*` of the scheduler; others have their defaults."""
         return {}
 
     @pytest.fixture
     def start_clock(self) -> Clock:
-        """Return the clock of the scheduler, half a period before a grid point."""
+        """Return the clock of the scheduler, half a period before a point of the grid."""
         return FakeClock(START)
 
     def move_clock(self, delta: timedelta) -> None:
-        """Let *delta* pass in one jump, for a scheduler that uses the clock of its context."""
+        """Advance the clock by *delta* in one jump, for a scheduler that uses the given clock."""
         assert isinstance(self.clock, FakeClock), "Override move_clock for a clock of another kind."
         self.clock.advance(delta)
 
     def need_jumps(self) -> None:
-        """Skip the test if the clock cannot jump."""
+        """Skip the test if time cannot be skipped."""
         if not self.jumps:
-            pytest.skip("the service has a clock of its own, and cannot skip time")
+            pytest.skip("the service has its own clock, which cannot skip time")
 
     def point(self, number: int, freshness: Freshness | None = None, zone: str = "UTC") -> str:
-        """Return the schedule time of the grid point *number*, counted from 1 after the start."""
+        """Return the schedule time of point *number* after the start, counted from 1."""
         grid = grid_of(freshness or self.period, zone)
         point = self.start
         for _ in range(number):
@@ -80,11 +80,11 @@ class SchedulerWorkbench:
         return show_schedule_time(point, zone)
 
     def every(self, freshness: Freshness, zone: str = "UTC") -> Schedule:
-        """Return the schedule of that freshness, since the start."""
+        """Return a schedule with *freshness*, since the start."""
         return Schedule(freshness=freshness, zone=zone, since=self.start)
 
     def workflow(self, **facts: Any) -> CreatePeriodicRefreshWorkflow:
-        """Return a workflow to create, with *facts* replacing the defaults."""
+        """Return a workflow to create; *facts* override the defaults."""
         return workflow(**{"schedule": self.every(self.period), **facts})
 
     @property
@@ -93,22 +93,20 @@ class SchedulerWorkbench:
         return timedelta(seconds=self.period.seconds)
 
     def prepare(self) -> None:
-        """Prepare the service to read `definitions` and to reach `gateway`, before the scheduler opens."""
+        """Prepare the service to read `definitions` and reach `gateway`, before the scheduler is opened."""
 
     def clean_up(self) -> None:
-        """Remove what the test left in the service, before the scheduler closes."""
+        """Clean up the service before the scheduler is closed."""
 
     def settle(self) -> None:
-        """Wait until the scheduler has sent all due ticks; override it if it cannot report this."""
+        """Wait until the scheduler has sent all due ticks; does nothing unless overridden."""
 
     def break_service(self) -> None:
-        """Make the next operations fail; by default, those of the definition store."""
+        """Make the next operations fail; by default, by an error of the definition store."""
         self.definitions.failure = RegistryError("The registry cannot be reached.")
 
     def wait_for_ticks(self, count: int) -> list[ReceivedTick]:
-        """Wait until the gateway has answered *count* ticks and the scheduler has sent all due ones; return
-        all.
-        """
+        """Wait for *count* ticks and for all due ticks to be sent; return all received ticks."""
         self.gateway.wait_for_ticks(count)
         self.settle()
         return self.gateway.ticks
@@ -158,22 +156,19 @@ class SchedulerWorkbench:
         return [tick for tick in self.gateway.ticks if tick.table_id == workflow_id]
 
     def pass_a_period_with_a_witness(self) -> None:
-        """Pass a grid point at which another workflow ticks.
-
-        A tick of the same point that has not arrived by then never will.
-        """
+        """Pass a point at which another workflow ticks: a tick that has not arrived by then never will."""
         self.create(workflow_id=OTHER)
         self.move_clock(self.length)
         self.wait_for_ticks(1)
 
 
 def every(amount: int, unit: str) -> Schedule:
-    """Return the schedule of that freshness in UTC, since `START`."""
+    """Return a schedule with the freshness *amount* *unit* in UTC, since `START`."""
     return Schedule(freshness=Freshness(amount, unit), zone="UTC", since=START)
 
 
 def workflow(**facts: Any) -> CreatePeriodicRefreshWorkflow:
-    """Return a workflow to create, with *facts* replacing the defaults; each table has its own name."""
+    """Return a workflow to create; *facts* override the defaults, and the table name depends on its id."""
     identifier = "lake.sales.daily" if facts.get("workflow_id", TABLE) == TABLE else "lake.sales.other"
     usual = CreatePeriodicRefreshWorkflow(
         workflow_id=TABLE,

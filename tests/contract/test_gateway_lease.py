@@ -228,7 +228,7 @@ def test_a_gateway_whose_database_does_not_answer_ends_itself(gateways: Gateways
         assert gateways.lost == []
         first.check()
 
-    assert "its database does not answer" in str(gateways.lost[0])
+    assert "its database does not respond" in str(gateways.lost[0])
 
 
 @pytest.fixture

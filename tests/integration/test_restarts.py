@@ -94,7 +94,7 @@ def a_catalog(gateway: GatewayUnderTest, folder: Path) -> Iterator[None]:
     yield
     add(5)
 
-    with pytest.raises(GatewayError, match=r"cannot be dropped: second\.d\.totals lives in it"):
+    with pytest.raises(GatewayError, match=r"cannot be dropped: second\.d\.totals is in it"):
         gateway.sql("DROP CATALOG second")
     with closing(sqlite3.connect(gateway.home / "registry.db")) as registry:
         bodies = registry.execute("SELECT body FROM materialized_tables").fetchall()

@@ -29,7 +29,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 # Both have one handler: each ends a gateway in one of two states, and in the other one in `make test-kills`.
 TERM_AT_LEAST = [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.kills)]
 INT_AT_LEAST = [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.kills)]
-OPEN = "asks for no token: every user of this machine can run code as"
+OPEN = "does not require a token: every user of this machine can run code as"
 STARTING = "Spark is starting, which can take half a minute; logs: "
 START_S = 180.0
 
@@ -78,7 +78,7 @@ def test_a_gateway_answers_while_spark_starts_keeps_its_registry_and_ends_with_i
     assert [alive(jvm) for jvm in jvms] == [False]
     said = (tmp_path / "stderr.txt").read_text(encoding="utf-8").splitlines()
     assert len(said) == 2
-    assert said[0].startswith(f"The gateway answers at {url}. {STARTING}")
+    assert said[0].startswith(f"The gateway listens at {url}. {STARTING}")
     assert OPEN in said[1]
     waiting, refused = second.stderr.splitlines()
     first = re.escape(f"the gateway at {url} (process {process.pid} on ") + ".*"

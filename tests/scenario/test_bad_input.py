@@ -166,6 +166,6 @@ def test_a_statement_that_is_missing_is_named(gateway: Gateway, path: str) -> No
 
     assert (answer.status_code, root_cause(answer)) == (
         400,
-        "RequestInvalid: statement is missing: it is the text to run.",
+        "RequestInvalid: statement is missing; it must be the text to run.",
     )
     assert len(gateway.sessions) == 1

@@ -109,7 +109,7 @@ def test_the_job_of_a_continuous_refresh_is_stopped_with_its_snapshot_as_the_sav
     dropped = root_cause(gateway.run(session, f"STOP JOB '{'c' * 32}' WITH DROP"))
     saved = gateway.rows(session, f"STOP JOB '{'c' * 32}' WITH SAVEPOINT")
 
-    assert "is no streaming job, and leaves no table when it is stopped" in dropped
+    assert "is not a streaming job, and stopping it leaves no table" in dropped
     assert (saved, gateway.runs.continuous) == ([["1"]], [])
 
 

@@ -190,14 +190,14 @@ def test_a_plan_that_is_there_is_not_replaced_unless_that_is_asked_for(plans: Wh
         (
             "temporary",
             "DROP TABLE daily",
-            "temporary[1] is no CREATE TEMPORARY TABLE, VIEW or FUNCTION: DROP TABLE daily",
+            "temporary[1] is not a CREATE TEMPORARY TABLE, VIEW or FUNCTION: DROP TABLE daily",
         ),
         (
             "temporary",
             "ALTER VIEW daily AS SELECT 1",
-            "temporary[1] is no CREATE TEMPORARY TABLE, VIEW or FUNCTION: ALTER",
+            "temporary[1] is not a CREATE TEMPORARY TABLE, VIEW or FUNCTION: ALTER",
         ),
-        ("statements", "DELETE FROM daily", "statements[1] is no INSERT INTO: DELETE FROM daily"),
+        ("statements", "DELETE FROM daily", "statements[1] is not an INSERT INTO: DELETE FROM daily"),
     ],
 )
 def test_a_plan_runs_no_other_statements_than_those_that_are_compiled(

@@ -215,7 +215,7 @@ def test_an_alter_whose_refresh_fails_says_so_and_the_next_tick_makes_up_for_it(
     whole.pass_time(days=1)
 
     assert text.endswith(
-        "Materialized table lake.default.daily was altered, the refresh of all of it failed: "
+        "Materialized table lake.default.daily was altered, but its full refresh failed: "
         "write failed: no executor"
     )
     assert (due, whole.facts()["rebuild due"]) == ("yes", "no")

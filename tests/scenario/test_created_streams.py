@@ -103,7 +103,7 @@ def test_with_drop_is_refused_for_a_batch_job(whole: WholeGateway) -> None:
     refusal = whole.refused(f"STOP JOB '{listed['job id']}' WITH DROP")
 
     assert (
-        f"job {listed['job id']} is no streaming job, and leaves no table when it is stopped; use STOP JOB"
+        f"job {listed['job id']} is not a streaming job, and stopping it leaves no table; use STOP JOB"
         in refusal
     )
 

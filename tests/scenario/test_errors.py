@@ -209,10 +209,10 @@ def test_a_create_whose_first_refresh_fails_keeps_the_table_and_says_what_to_do(
     refused = whole.refused(DAILY)
 
     assert refused == (
-        "Materialized table lake.default.daily was created, its first refresh failed: write failed: "
+        "Materialized table lake.default.daily was created, but its first refresh failed: write failed: "
         "division by zero; correct the sources and ALTER MATERIALIZED TABLE lake.default.daily REFRESH, "
         "or correct the query with ALTER MATERIALIZED TABLE lake.default.daily AS … or CREATE OR ALTER. "
-        "Each scheduled refresh tries the whole table again; DROP ends that."
+        "Until then, each scheduled refresh tries the whole table again; DROP removes the table."
     )
     whole.sql("ALTER MATERIALIZED TABLE daily REFRESH")
     assert whole.amounts() == [("2026-02-28", 1), ("2026-03-01", 2)]

@@ -48,7 +48,7 @@ def test_a_hook_that_is_not_installed_is_refused_wherever_it_is_named(gateway: G
     answers.append(gateway.result(f"{session}/operations/{one['operationHandle']}"))
 
     for answer in answers:
-        assert "job.hooks: Job status hook 'nope' is not installed; there are: " in root_cause(answer)
+        assert "job.hooks: Job status hook 'nope' is not installed; installed hooks: " in root_cause(answer)
     assert (gateway.engine.executed, len(gateway.sessions)) == ([], 1)
     assert gateway.rows(session, "SHOW JOBS") == gateway.rows(session, "SET 'job.hooks'") == []
 

@@ -154,7 +154,7 @@ def test_a_plan_is_one_of_its_session_alone(plans: WholeGateway) -> None:
 @pytest.mark.parametrize(
     ("body", "code", "message"),
     [
-        ({}, "REQUEST_INVALID", "plan is missing: it is the text of a file that COMPILE PLAN wrote."),
+        ({}, "REQUEST_INVALID", "plan is missing; it must be the text of a file that COMPILE PLAN wrote."),
         ({"plan": 1}, "REQUEST_INVALID", "plan must be a string, not 1."),
         ({"plan": "{}"}, "PLAN_INVALID", "Plan x.json: version is missing."),
     ],

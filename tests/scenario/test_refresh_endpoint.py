@@ -141,7 +141,7 @@ def test_an_error_nobody_expected_is_told_without_its_text_and_the_connection_st
     answer = answers[-1]
     assert (answer.status_code, answer.headers["freshtable-error"]) == (500, "INTERNAL")
     assert root_cause(answer) == (
-        "MtError: The gateway met an error of its own, ZeroDivisionError; its log has the details."
+        "MtError: The gateway failed with an internal error, ZeroDivisionError; its log has the details."
     )
 
 
@@ -178,7 +178,7 @@ def test_a_tick_whose_is_periodic_got_lost_is_refused_and_does_not_rewrite_the_w
     )
     assert root_cause(answer) == (
         "RequestInvalid: isPeriodic is missing: false is a manual refresh, of the whole table or of "
-        "staticPartitions; true is one at a schedule time, which scheduleTime names."
+        "staticPartitions; true is a refresh at the schedule time in scheduleTime."
     )
 
 

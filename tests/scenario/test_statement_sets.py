@@ -105,14 +105,14 @@ def test_an_empty_set_is_ok_and_runs_nothing(gateway: Gateway, session: str) -> 
         (
             ["BEGIN STATEMENT SET", "SHOW TABLES"],
             (
-                "Unsupported: A statement set takes "
+                "Unsupported: A statement set may contain "
                 "INSERT and CREATE TABLE … AS only, not SHOW TABLES; END the set first."
             ),
         ),
         (
             ["EXECUTE STATEMENT SET BEGIN SELECT 1; END"],
             (
-                "Unsupported: A statement set takes INSERT and CREATE TABLE … AS only, not "
+                "Unsupported: A statement set may contain INSERT and CREATE TABLE … AS only, not "
                 "SELECT; END the set first."
             ),
         ),

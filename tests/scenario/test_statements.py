@@ -354,7 +354,7 @@ def test_a_create_waits_for_its_first_run_and_says_ok(gateway: Gateway) -> None:
         (5, ""),
         (
             7,
-            ", more than half of its freshness of 10 seconds, so that it cannot keep up: "
+            ", more than half of its freshness of 10 seconds, so it cannot keep up: "
             "ALTER MATERIALIZED TABLE lake.default.daily SET FRESHNESS = INTERVAL '14' SECOND, or longer",
         ),
     ],
@@ -382,10 +382,10 @@ def test_a_create_whose_first_refresh_fails_says_that_the_table_is_there(gateway
     answer = gateway.run(gateway.open(), CREATE)
 
     assert root_cause(answer) == (
-        "RefreshFailed: Materialized table lake.default.daily was created, its first refresh failed: "
+        "RefreshFailed: Materialized table lake.default.daily was created, but its first refresh failed: "
         "no space left; correct the sources and ALTER MATERIALIZED TABLE lake.default.daily REFRESH, "
         "or correct the query with ALTER MATERIALIZED TABLE lake.default.daily AS … or CREATE OR ALTER. "
-        "Each scheduled refresh tries the whole table again; DROP ends that."
+        "Until then, each scheduled refresh tries the whole table again; DROP removes the table."
     )
 
 

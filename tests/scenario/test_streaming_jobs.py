@@ -118,7 +118,7 @@ def test_a_savepoint_that_fails_says_why_and_that_the_job_goes_on(whole: WholeGa
 
     whole.streams.after_copy = fail
     with pytest.raises(
-        Exception, match=r"Job a+ goes on, because its savepoint failed: memory:/s is read-only"
+        Exception, match=r"Job a+ continues, because its savepoint failed: memory:/s is read-only"
     ):
         whole.perform(f"STOP JOB '{JOB}' WITH SAVEPOINT")
 
@@ -133,7 +133,7 @@ def test_a_batch_job_has_no_savepoint(whole: WholeGateway) -> None:
     refusal = whole.refused(f"STOP JOB '{job['job id']}' WITH SAVEPOINT")
 
     assert (
-        f"job {job['job id']} is no streaming job, and has no checkpoint; use STOP JOB '{job['job id']}'."
+        f"job {job['job id']} is not a streaming job, and has no checkpoint; use STOP JOB '{job['job id']}'."
         in refusal
     )
 

@@ -253,6 +253,6 @@ def test_a_batch_insert_into_a_sink_of_streams_is_refused_with_the_way_out(gatew
     refused = gateway.run(session, "INSERT INTO p SELECT 1")
 
     assert root_cause(refused).startswith(
-        "Unsupported: Table p: connector 'print' takes the rows of a stream"
+        "Unsupported: Table p: connector 'print' can only be written by a stream"
     )
     assert [text for _, text in gateway.engine.executed] == [sink.spark_sql]

@@ -63,7 +63,7 @@ def test_stop_job_suspends_the_table_and_resume_lets_the_job_go_on(whole: WholeG
     whole.run_batch()
 
     assert (
-        f"STOP JOB '{job}' suspends both, ALTER MATERIALIZED TABLE lake.default.kept RESUME lets them go on"
+        f"STOP JOB '{job}' suspends both, ALTER MATERIALIZED TABLE lake.default.kept RESUME continues them"
         in refused
     )
     assert (suspended["status"], suspended["status by"], stopped) == ("SUSPENDED", "STOP JOB", "SUSPENDED")

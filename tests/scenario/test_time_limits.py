@@ -39,7 +39,7 @@ def test_a_late_query_is_stopped_and_its_result_says_why(gateway: Gateway) -> No
     assert (answer.status_code, answer.headers["freshtable-error"]) == (500, "STATEMENT_TIMED_OUT")
     assert root_cause(answer) == (
         f"StatementTimedOut: Operation {operation.rpartition('/')[2]} took longer than 1.5 s, "
-        "the limit it was given; raise executionTimeout or execution.timeout, whichever is shorter."
+        "its time limit; raise executionTimeout or execution.timeout, whichever is shorter."
     )
     assert gateway.rows(session, "SELECT 1") == [[1]]
 

@@ -144,14 +144,14 @@ def test_the_embedded_scheduler_says_who_manages_workflows(
             {},
             (
                 "RequestInvalid: Please specify either script content or uri: "
-                "script and scriptUri, neither is there."
+                "script and scriptUri, neither is given."
             ),
         ),
         (
             {"script": "SELECT 1", "scriptUri": "file:///x"},
             (
                 "RequestInvalid: Please specify either script content or uri: "
-                "script and scriptUri, both are there."
+                "script and scriptUri, both are given."
             ),
         ),
         ({"script": "SELECT 1"}, "Unsupported: Scripts cannot be deployed: there is no application mode"),

@@ -308,7 +308,9 @@ def test_a_catalog_is_created_once_and_dropped_once(world: World) -> None:
         world.run(CREATE)
     world.run(CREATE.replace("CATALOG c", "CATALOG IF NOT EXISTS c"))
     world.run("DROP CATALOG c")
-    with pytest.raises(DefinitionInvalid, match=r"Catalog c does not exist; there are lake, spark_catalog\."):
+    with pytest.raises(
+        DefinitionInvalid, match=r"Catalog c does not exist; the catalogs are lake, spark_catalog\."
+    ):
         world.run("DROP CATALOG c")
     world.run("DROP CATALOG IF EXISTS c")
 

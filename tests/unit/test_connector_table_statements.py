@@ -200,7 +200,7 @@ def test_a_catalog_that_keeps_no_views_is_refused_with_the_way_out(world: World)
 
     with pytest.raises(
         DefinitionInvalid,
-        match=r"catalog lake keeps no views.*CREATE TEMPORARY TABLE.*spark_catalog\.default\.t",
+        match=r"catalog lake does not support views.*CREATE TEMPORARY TABLE.*spark_catalog\.default\.t",
     ):
         world.run(CREATE)
 

@@ -408,7 +408,7 @@ def test_a_function_that_a_table_calls_through_a_view_is_not_dropped_until_a_ref
     assert str(raised.value) == (
         "Function plus cannot be dropped: materialized table lake.default.sums through a view uses it. "
         "DROP or ALTER these first, STOP the jobs, or give the function another body with CREATE "
-        "OR REPLACE FUNCTION. A view that no longer calls it counts from the next refresh on."
+        "OR REPLACE FUNCTION. If a view has stopped calling it, refresh the table first."
     )
     assert set(world.shared.all()) == {"plus"}
     recorded(world, "other")

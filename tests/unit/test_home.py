@@ -107,7 +107,7 @@ def test_a_process_that_only_got_the_id_of_a_gateway_is_not_stopped(tmp_path: Pa
 
         assert (stopped.exit_code, stranger.poll(), gateway.poll()) == (1, None, None)
         stranger.kill()
-    assert "does not say which process holds it; stop that one yourself." in stopped.stderr
+    assert "does not name the process that uses it; stop it yourself." in stopped.stderr
 
 
 def test_a_home_whose_lock_cannot_be_opened_is_refused_by_name(tmp_path: Path) -> None:

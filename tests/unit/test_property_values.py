@@ -157,7 +157,7 @@ def test_set_of_an_unknown_property_of_the_gateway_is_refused() -> None:
 )
 def test_set_of_a_setting_of_the_whole_gateway_is_refused_as_it_would_change_nothing(key: str) -> None:
     with pytest.raises(
-        RequestInvalid, match=f"{key} is a setting of the whole gateway, not of a session; give it to"
+        RequestInvalid, match=f"{key} is a setting of the whole gateway, not of a session; set it when"
     ):
         check_set(key, "10")
 

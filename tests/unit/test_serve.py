@@ -36,7 +36,7 @@ def test_a_stop_that_takes_too_long_ends_the_process(caplog: pytest.LogCaptureFi
     end_in_time(0.0, leave=codes.append).join(JOIN_S)
 
     assert codes == [1]
-    assert "the gateway did not stop in 0 s" in caplog.text
+    assert "the gateway did not stop within 0 s" in caplog.text
 
 
 def test_a_stop_in_time_ends_nothing() -> None:

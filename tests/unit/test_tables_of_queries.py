@@ -176,7 +176,7 @@ def test_the_hook_removes_what_a_job_left_from_its_json_alone(event: JobEvent) -
 
 
 def test_a_session_cannot_ask_for_the_hook_of_tables() -> None:
-    with pytest.raises(RequestInvalid, match="table-creation belongs to tables of queries"):
+    with pytest.raises(RequestInvalid, match="table-creation is attached to CREATE TABLE AS"):
         TableCreationHook(_creations(FakeStatementEngine())).body_of({})
 
 

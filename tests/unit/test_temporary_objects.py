@@ -101,7 +101,7 @@ def test_a_batch_insert_into_a_sink_of_streams_is_refused_with_the_way_out() -> 
     objects = made(A, "CREATE TEMPORARY TABLE G (n INT) WITH ('connector' = 'print')", FUNCTION)
 
     with pytest.raises(
-        Unsupported, match=r"Table g: connector 'print' takes the rows of a stream.*= 'streaming'"
+        Unsupported, match=r"Table g: connector 'print' can only be written by a stream.*= 'streaming'"
     ):
         check_writable(objects, "g")
     for target in ("a", "lake.g", "h"):

@@ -1,8 +1,12 @@
-"""The draft of FLIP-91 on /v1: sessions, statements with their results, and jobs,
-beside the released endpoints.
+"""The draft of FLIP-91 on /v1: sessions, statements with their results, and jobs.
 
-The endpoints that open sessions and begin statements accept and answer the fields of both
-(docs/decisions/0010).
+Clients of the draft use the same paths as released clients of v1 to open sessions and submit statements, but
+expect other responses: results and errors in the response to the statement, and jobs instead of operations.
+So these endpoints accept the fields of both and return both (docs/decisions/0010). A session opened with a
+field of the draft is *drafted*: the response to a statement without a job waits for its end and has its
+error. A released client waits at most `INLINE_WAIT_S`, and gets an error when it fetches the result. A
+statement without a session gets a temporary one, which is closed with the response, so its result must fit
+into one page.
 """
 
 from __future__ import annotations
@@ -51,12 +55,12 @@ from mt_core.sql.statement_types import SELECT
 Rows = list[list[Any]]
 Wait = Callable[[float], bool]
 PLANNERS, EXECUTION_TYPES = ("old", "blink"), ("batch", "streaming")
-# A client that sends one of these when it opens a session expects results and errors at once.
+# A client that opens a session with one of these expects results and errors in the response to a statement.
 DRAFT_FIELDS = {"session_name", "planner", "execution_type"}
 JobId = Annotated[str, Path(pattern="^[0-9a-f]{32}$")]
-# How long the answer to a released client waits for the result of a statement that needs no job.
+# How long the response to a released client waits for the result of a statement without a job.
 INLINE_WAIT_S = 1.0
-# How long an answer waits for the first rows of a result that has no end.
+# How long a response waits for the first rows of an unbounded result.
 FIRST_ROWS_S = 10.0
 JOB_PATH = "/sessions/{session_handle}/jobs/{job_id}"
 JOB_STATUS = {
@@ -72,8 +76,8 @@ JOB_STATUS = {
 
 
 def draft_router(services: GatewayServices) -> APIRouter:
-    """Return the endpoints of the draft, and those by which released clients of v1 open sessions
-    and begin statements.
+    """Return the endpoints of the draft, and those for sessions and statements shared with released
+    clients.
     """
     router = direct_router()
     _add_beginnings(router, services)
@@ -85,7 +89,7 @@ def draft_router(services: GatewayServices) -> APIRouter:
 
 
 def _add_beginnings(router: APIRouter, services: GatewayServices) -> None:
-    # Weak, so that a closed session is not kept.
+    # Weak, so that closed sessions are freed.
     drafted: weakref.WeakSet[Session] = weakref.WeakSet()
 
     @router.post("/sessions", **described("Open a session", DRAFT_SESSION_OPENED, body=DRAFT_OPEN_SESSION))
@@ -112,7 +116,7 @@ def _add_beginnings(router: APIRouter, services: GatewayServices) -> None:
             ended = await wait_while_connected(_in_use(services, target, operation.wait), request)
         else:
             ended = operation.wait(0) or await long_wait(lambda: operation.wait(INLINE_WAIT_S))
-        # A released client reads an error where it fetches the result.
+        # A released client gets an error when it fetches the result.
         if not ended or (operation.result is None and target not in drafted):
             return JsonAnswer(answer)
         return await short(lambda: JsonAnswer(answer | _finished(services, target, operation)))
@@ -124,7 +128,7 @@ def _add_beginnings(router: APIRouter, services: GatewayServices) -> None:
         session, operation = await short(lambda: _begin_alone(services, body, caller))
         try:
             page = await _rows_of(operation, partial(_in_use, services, session), request)
-            # A client that has disconnected needs no result: the statement ends with its session.
+            # If the client has disconnected, the statement ends with its session.
             answer = (
                 {} if page is None else await short(lambda: _finished(services, session, operation, page))
             )
@@ -134,7 +138,7 @@ def _add_beginnings(router: APIRouter, services: GatewayServices) -> None:
 
 
 def _open(services: GatewayServices, body: Body, caller: str) -> Session:
-    """Open a session; raises RequestInvalid for a planner or execution type that does not exist."""
+    """Open a session; raises RequestInvalid for an unknown planner or execution type."""
     body.choice("planner", PLANNERS)
     mode = body.choice("execution_type", EXECUTION_TYPES)
     properties = body.texts("properties") | ({RUNTIME_MODE_KEY: mode} if mode else {})
@@ -147,8 +151,8 @@ def _open(services: GatewayServices, body: Body, caller: str) -> Session:
 def _submit(
     services: GatewayServices, session: Session, body: Body, caller: str, *, at_once: bool
 ) -> Operation:
-    """Begin a statement; raises SqlSyntaxError *at_once* for a text that is not one,
-    not where its result is fetched.
+    """Submit a statement; with *at_once*, raise SqlSyntaxError here rather than when its result is
+    fetched.
     """
     operation = services.executor.submit(
         session,
@@ -163,7 +167,7 @@ def _submit(
 
 
 def _check_single(session: Session, operation: Operation) -> None:
-    """Raise SqlSyntaxError for a text that is not one statement, and therefore never runs."""
+    """Raise SqlSyntaxError and close the operation unless its text is a single statement."""
     try:
         _ = operation.statement.written
     except MtError:
@@ -172,8 +176,9 @@ def _check_single(session: Session, operation: Operation) -> None:
 
 
 def _begin_alone(services: GatewayServices, body: Body, caller: str) -> tuple[Session, Operation]:
-    """Begin one statement in a session of its own, which the caller closes;
-    raises Unsupported for one that needs more.
+    """Submit one statement in a new session, which the caller closes.
+
+    Raises Unsupported for a statement that needs a lasting session.
     """
     statement = ReadStatement(body.statement())
     if Trait.ALONE not in statement.traits:
@@ -190,7 +195,7 @@ def _begin_alone(services: GatewayServices, body: Body, caller: str) -> tuple[Se
 
 
 def _in_use(services: GatewayServices, session: Session, wait: Wait) -> Wait:
-    """Return *wait* as one that counts as use of a session: the client waits for an answer of it."""
+    """Return *wait* with a restart of the session's idle timeout, because its client is waiting."""
 
     def waiting(timeout_s: float) -> bool:
         services.sessions.use(session)
@@ -200,11 +205,9 @@ def _in_use(services: GatewayServices, session: Session, wait: Wait) -> Wait:
 
 
 async def _rows_of(operation: Operation, in_use: Callable[[Wait], Wait], request: Request) -> Page | None:
-    """Return all rows of a statement, the first ones alone if they have no end,
-    None if its client disconnects.
+    """Return all rows of a statement, only the first of an unbounded one, or None if its client disconnects.
 
-    *in_use* makes a wait one that counts as use of the session.
-    Raises Unsupported for more than a page of them.
+    *in_use* makes a wait restart the session's idle timeout. Raises Unsupported for more than a page of rows.
     """
     rows: Rows = []
     kinds: list[RowKind] = []
@@ -234,8 +237,8 @@ async def _rows_of(operation: Operation, in_use: Callable[[Wait], Wait], request
 def _finished(
     services: GatewayServices, session: Session, operation: Operation, page: Page | None = None
 ) -> dict[str, Any]:
-    """Return types and results of a statement that has ended, with the rows of *page* (None: all rows);
-    raises its error.
+    """Return types and results of an ended statement with the rows of *page* (None: all); raises its
+    error.
     """
     kind, result = operation.statement.type, operation.result
     if operation.error is not None:
@@ -269,7 +272,7 @@ def _add_jobs(router: APIRouter, services: GatewayServices) -> None:
         operation = services.sessions.get(session).operation_of_job(job_id)
         if operation is not None:
             return await _page_of(operation, token, base)
-        # A refresh, or a statement whose operation was closed.
+        # The job of a refresh, or of a statement whose operation was closed.
         jobs = services.jobs
         return await short(lambda: JsonAnswer(_page_without_operation(jobs.job(job_id), token, base)))
 
@@ -283,7 +286,7 @@ def _add_jobs(router: APIRouter, services: GatewayServices) -> None:
         except OperationNotFound:
             if operation is None:
                 raise
-            # The last jobs of queries alone are remembered.
+            # Only recent query jobs are listed.
             return JsonAnswer({"status": JOB_STATUS[operation.status]})
 
     @router.delete(JOB_PATH, **described("Cancel a job", OPERATION_CANCELED))
@@ -300,8 +303,8 @@ def _add_jobs(router: APIRouter, services: GatewayServices) -> None:
 
 
 def _stands_for_job(operation: Operation) -> bool:
-    """Whether an operation has the status of its job: a job of a stream begins
-    when its operation is FINISHED.
+    """Whether an operation has the status of its job; a streaming job starts when its operation is
+    FINISHED.
     """
     return operation.status is not OperationStatus.FINISHED or operation.querying
 
@@ -309,9 +312,7 @@ def _stands_for_job(operation: Operation) -> bool:
 async def _stop(
     request: Request, services: GatewayServices, session: Session, job_id: str, caller: str
 ) -> None:
-    """Stop a job without an operation of its own, as STOP JOB does, and wait for its end;
-    raises what that raises.
-    """
+    """Stop a job without an operation by STOP JOB, and wait for its end; raises the errors of STOP JOB."""
     statement = f"STOP JOB '{job_id}'"
     operation = await short(lambda: services.executor.submit(session, statement, caller=caller))
     try:
@@ -328,8 +329,9 @@ def _not_yet(token: int, base: str) -> dict[str, Any]:
 
 
 def _page_without_operation(job: Job, token: int, base: str) -> dict[str, Any]:
-    """Return page *token* of a refresh, or of a change whose operation was closed;
-    raises OperationNotFound for a query.
+    """Return page *token* of a refresh or of a change whose operation was closed.
+
+    Raises OperationNotFound for a query.
     """
     if job.kind in QUERIES:
         raise OperationNotFound(
@@ -345,7 +347,7 @@ def _page_without_operation(job: Job, token: int, base: str) -> dict[str, Any]:
 
 
 async def _page_of(operation: Operation, token: int, base: str) -> JsonAnswer:
-    """Return page *token* of a job; wait a while if it is not ready."""
+    """Return page *token* of a job, waiting for a limited time if it is not ready."""
     if not operation.wait_page(token, 0):
         await long_wait(lambda: operation.wait_page(token, HOLD_S))
     if not operation.wait(0):
@@ -354,7 +356,7 @@ async def _page_of(operation: Operation, token: int, base: str) -> JsonAnswer:
 
 
 def _fetch(operation: Operation, token: int, base: str) -> JsonAnswer:
-    """Return page *token* of a job that has ended, or the error that the job or the page has."""
+    """Return page *token* of an ended job, or the error of the job or the page."""
     try:
         if operation.error is not None:
             raise operation.error

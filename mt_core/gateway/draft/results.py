@@ -1,6 +1,4 @@
-"""Results in the form of FLIP-91's draft: column types as text, rows as arrays,
-and the appendix's column names.
-"""
+"""Results in the form of FLIP-91's draft: types as text, rows as arrays, the appendix's column names."""
 
 from __future__ import annotations
 
@@ -15,7 +13,7 @@ from mt_core.sessions.operations.operation import OperationResult, ResultKind
 from mt_core.sessions.operations.result_pages import Page
 
 PAGE_ROWS = 5000
-# The answer of JDBC's executeUpdate where the number of rows is unknown.
+# The result of JDBC's executeUpdate if the number of rows is unknown.
 SUCCESS_NO_INFO = -2
 VARCHAR, BIGINT = "VARCHAR", "BIGINT"
 _SHOWN = {
@@ -38,7 +36,7 @@ _NAMES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draft:
-    """One result: names and types of its columns, rows, and their kinds unless all are added."""
+    """A result: columns with types, rows, and the row kinds unless all are INSERT."""
 
     columns: Sequence[tuple[str, str]]
     rows: Sequence[Sequence[Any]]
@@ -52,8 +50,8 @@ class Draft:
         return cls(columns=named, rows=rows, kinds=kinds)
 
     def to_json(self, *, flagged: bool = False) -> dict[str, Any]:
-        """Return the result; *flagged* with a change flag for each row, which says that it is appended,
-        not deleted.
+        """Return the result as JSON; if *flagged*, with a flag for each row that is true unless it is
+        deleted.
         """
         columns = [{"name": name, "type": type_} for name, type_ in self.columns]
         added = [True] * len(self.rows) if self.kinds is None else [kind.adds for kind in self.kinds]
@@ -61,14 +59,13 @@ class Draft:
 
 
 def affected(count: int | None, *, first: bool) -> Draft:
-    """Return how many rows a change wrote, on the *first* page of its result."""
+    """Return the number of rows that a change wrote, as the *first* or a later page."""
     rows = [[SUCCESS_NO_INFO if count is None else count]] if first else []
     return Draft(columns=[("affected_row_count", BIGINT)], rows=rows)
 
 
 def shown(result: OperationResult, kind: str, page: Page, views: Collection[str]) -> Draft:
-    """Return the rows of *page* of a statement of *kind* in the appendix's form;
-    a kind that it does not name is unchanged.
+    """Return *page* of a statement of *kind* in the appendix's form; other kinds are unchanged.
 
     *views* are the names that SHOW TABLES shows as views.
     """
@@ -80,7 +77,7 @@ def shown(result: OperationResult, kind: str, page: Page, views: Collection[str]
         return Draft(columns=[("table_schema", VARCHAR)], rows=[[orjson.dumps(schema).decode()]])
     if kind not in _SHOWN:
         return Draft.of(result.rows.columns, rows, page.kinds)
-    # Spark's own SHOW TABLES has the namespace before the name.
+    # Spark's SHOW TABLES returns the namespace before the name.
     at = next((at for at, name in enumerate(names) if name in {"table name", "tableName"}), 0)
     if kind == "SHOW_TABLES":
         tables = [[row[at], "VIEW" if row[at] in views else "TABLE"] for row in rows]
@@ -89,9 +86,7 @@ def shown(result: OperationResult, kind: str, page: Page, views: Collection[str]
 
 
 def type_text(body: Mapping[str, Any]) -> str:
-    """Return the JSON of a type as SQL has it: INT, DECIMAL(10, 2) NOT NULL,
-    VARCHAR for a string of any length.
-    """
+    """Return a type as in SQL, such as INT or DECIMAL(10, 2) NOT NULL; an unlimited string is VARCHAR."""
     root = body["type"]
     text = _NAMES.get(root, root)
     match root:

@@ -1,1 +1,1 @@
-"""HTTP: the server, requests, answers, errors and the OpenAPI documents, for every endpoint."""
+"""HTTP: server, requests, responses, errors and OpenAPI documents of all endpoints."""

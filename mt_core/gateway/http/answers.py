@@ -1,6 +1,6 @@
-"""The JSON answer of every endpoint.
+"""The JSON response of every endpoint.
 
-Unlike Flink's it has no Access-Control-Allow-Origin: no page of another site is answered.
+Unlike Flink's, it has no Access-Control-Allow-Origin, so pages of other sites cannot read it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Requests that wait: on threads of their own, so that a free one is left for requests that do not wait."""
+"""Blocking requests: long waits have separate threads, so that short requests always find a free one."""
 
 from __future__ import annotations
 
@@ -17,18 +17,16 @@ from mt_core.sessions.refreshes import AnyOperation
 T = TypeVar("T")
 MOST_HELD = 512
 FEW_ROWS = 100
-# How often a waiting request checks that its client is still connected.
+# How often, in seconds, a waiting request checks that its client is still connected.
 LOOK_UP_S = 1.0
 
 
-# One limiter for each event loop, to which it belongs.
+# A limiter belongs to one event loop.
 _LONG_WAITS = RunVar[anyio.CapacityLimiter]("long_waits")
 
 
 async def long_wait(wait: Callable[[], T]) -> T:
-    """Return the result of *wait*, which may take long, from a thread of its own:
-    `short` does not wait for it.
-    """
+    """Return the result of *wait*, which may block for long, without delaying `short` steps."""
     limiter = _LONG_WAITS.get(None)
     if limiter is None:
         limiter = anyio.CapacityLimiter(MOST_HELD)
@@ -37,14 +35,12 @@ async def long_wait(wait: Callable[[], T]) -> T:
 
 
 async def short(step: Callable[[], T]) -> T:
-    """Return the result of *step*, which blocks but waits for no other work."""
+    """Return the result of *step*, which blocks only briefly, from a worker thread."""
     return await anyio.to_thread.run_sync(step)
 
 
 async def wait_while_connected(wait: Callable[[float], bool], request: Request) -> bool:
-    """Repeat *wait*, which receives seconds, until it returns True;
-    returns False if the client disconnects before that.
-    """
+    """Call *wait* with a timeout in seconds until it returns True; return False if the client disconnects."""
     while not (wait(0) or await long_wait(lambda: wait(LOOK_UP_S))):
         if await request.is_disconnected():
             return False
@@ -52,7 +48,7 @@ async def wait_while_connected(wait: Callable[[float], bool], request: Request) 
 
 
 def at_hand(operation: AnyOperation | None) -> bool:
-    """Return whether an operation has ended, with so few rows that a thread would cost more than the work."""
+    """Return whether an operation has ended with at most `FEW_ROWS` rows, which need no other thread."""
     if not isinstance(operation, Operation) or operation.status not in TERMINAL:
         return False
     rows = operation.result.rows if operation.result is not None else None

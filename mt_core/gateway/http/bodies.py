@@ -1,6 +1,4 @@
-"""The bytes of request bodies: how many one may have, how many the gateway keeps of all,
-and how long they may take.
-"""
+"""Limits of request bodies: the bytes of one, the bytes of all in memory, and the time between chunks."""
 
 from __future__ import annotations
 
@@ -18,16 +16,16 @@ MAX_BODY_BYTES = 104_857_600
 ALL_BODIES_BYTES = 268_435_456
 PAUSE_S = 30.0
 SHORT_BYTES = 65_536
-# The key of a request's KeptBody in its scope, until the answer.
+# The key of a request's KeptBody in its scope, until the response.
 KEPT = "freshtable.body"
 
 
 @dataclass(slots=True, kw_only=True)
 class BodyLimits:
-    """What all requests of a gateway share; used from the event loop alone.
+    """The limits and the count that all requests share; used only from the event loop.
 
-    `one` and `together` are bytes, as is `kept`, what counts at present;
-    `pause_s` is how long a client may send nothing.
+    `one` and `together` are limits in bytes, `kept` is the current count, and `pause_s` is how long a client
+    may send nothing.
     """
 
     one: int = MAX_BODY_BYTES
@@ -38,8 +36,8 @@ class BodyLimits:
 
 @dataclass(slots=True, kw_only=True)
 class KeptBody:
-    """The bytes of one request: `length` so far, of which `charge` count against the limits
-    until `release`.
+    """The bytes of one request: `length` received, of which `charge` count towards the limits until
+    `release`.
     """
 
     limits: BodyLimits
@@ -47,16 +45,16 @@ class KeptBody:
     charge: int = 0
 
     def release(self) -> None:
-        """Stop counting them; twice is harmless."""
+        """Stop counting the bytes. Idempotent."""
         self.limits.kept -= self.charge
         self.length = self.charge = 0
 
     async def read(self, request: Request) -> bytes:
-        """Return the whole body; raises RequestInvalid, GatewayBusy, or HTTPException 408
-        when it stops arriving.
+        """Return the whole body.
 
-        It refuses a body whose Content-Length is too long before the first byte;
-        the server still reads and discards what the client sends.
+        A body with too large a Content-Length is rejected before the first byte, though the server still
+        reads and discards it. Raises RequestInvalid, GatewayBusy, and HTTPException 408 if the body stops
+        arriving.
         """
         self._check(int(request.headers.get("content-length", 0)))
         body, chunks = bytearray(), request.stream()
@@ -89,7 +87,7 @@ class KeptBody:
         """Count *more* bytes; raises RequestInvalid, GatewayBusy."""
         limits, length = self.limits, self.length + more
         self._check(length)
-        # Short bodies are free, so that long ones cause no refusal of ordinary requests.
+        # Short bodies are not counted, so that long ones cannot cause ordinary requests to be rejected.
         charge = max(0, length - SHORT_BYTES)
         if limits.kept + charge - self.charge > limits.together:
             raise GatewayBusy(

@@ -1,5 +1,5 @@
-"""Connections that close when the head of a request is too slow or too long,
-so that idle clients hold no resources.
+"""Connections that close if the head of a request is too slow or too long, so that idle clients cost
+nothing.
 """
 
 from __future__ import annotations
@@ -13,10 +13,9 @@ _Protocol: Any = AutoHTTPProtocol
 
 
 class Connection(_Protocol):  # type: ignore[misc]
-    """One client's connection: it waits no longer than `HEAD_S` for the head of a request,
-    of no more than `HEAD_BYTES`.
+    """A client connection that waits up to `HEAD_S` for the head of a request of up to `HEAD_BYTES`.
 
-    The rest of a refused body counts as part of the next head's time.
+    The time to receive the rest of a rejected body counts towards the next head.
     """
 
     HEAD_S: ClassVar[float] = 60.0
@@ -46,7 +45,7 @@ class Connection(_Protocol):  # type: ignore[misc]
         self._stop_waiting()
         super().connection_lost(error)
 
-    # The parser of httptools calls these two; that of h11 has a limit of its own.
+    # Called by the httptools parser; h11 has its own limit.
     def on_message_begin(self) -> None:
         self._in_head, self._head = True, 0
         super().on_message_begin()

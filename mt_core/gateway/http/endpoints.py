@@ -1,7 +1,6 @@
-"""Endpoints whose arguments are read by one call each: FastAPI's reading takes longer than the work
-of a small statement.
+"""Endpoints that read their arguments directly, because FastAPI takes longer than a small statement does.
 
-FastAPI describes all of them, and reads headers, and query parameters other than text.
+FastAPI still describes them all, and parses headers and query parameters other than text.
 """
 
 from __future__ import annotations
@@ -21,9 +20,9 @@ Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Argument:
-    """An argument of an endpoint: the value of *read*, or the result of *dependency* for it.
+    """An argument of an endpoint: the value of *read*, or the result of *dependency* for that value.
 
-    If a client sends the query parameter *checked*, FastAPI has to check it.
+    A request with the query parameter *checked* is left to FastAPI, which validates it.
     """
 
     name: str
@@ -33,9 +32,7 @@ class Argument:
 
 
 class DirectRoute(APIRoute):
-    """An endpoint that returns a Response; a coroutine function runs in the event loop,
-    any other in a thread.
-    """
+    """An endpoint that returns a Response; coroutine functions run in the event loop, others in a thread."""
 
     def get_route_handler(self) -> Handler:
         general, endpoint = super().get_route_handler(), self.endpoint
@@ -65,13 +62,14 @@ class DirectRoute(APIRoute):
 
 
 def direct_router(prefix: str = "") -> APIRouter:
-    """Return a router whose endpoints are direct ones."""
+    """Return a router that creates `DirectRoute` endpoints."""
     return APIRouter(prefix=prefix, route_class=DirectRoute)
 
 
 def _argument(parameter: Parameter, path: Collection[str]) -> Argument | None:
-    """Return how to read an argument as FastAPI does, None for one that FastAPI has to read;
-    *path* has the path's names.
+    """Return a direct reader of an endpoint's parameter, or None if FastAPI must parse it.
+
+    *path* has the names of the path's parameters.
     """
     name, default, kind = parameter.name, parameter.default, parameter.annotation
     mark = next(iter(getattr(kind, "__metadata__", ())), None)

@@ -1,5 +1,5 @@
-"""Errors as Flink's clients read them: `{"errors": [...]}`, with a Java-like block
-that ends in a `Caused by:`.
+"""Errors in the form of Flink's clients: `{"errors": [...]}` with a Java-like block ending in `Caused
+by:`.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ _AS_JSON = (ERRORS_HEADER.lower().encode(), ERRORS_AS_JSON.encode())
 
 
 class ErrorAnswer(JsonAnswer):
-    """The errors for Flink's clients, and beside them, for clients that send `Freshtable-Errors: json`,
-    the error itself.
+    """The errors for Flink's clients, and the error as JSON for clients that send `Freshtable-Errors:
+    json`.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class ErrorAnswer(JsonAnswer):
 
 
 class HttpError(MtError):
-    """A refusal of the HTTP layer alone; `code` is the error's own."""
+    """An error raised by the HTTP layer itself, with its own `code`."""
 
     internal = True
 
@@ -66,12 +66,12 @@ class HttpError(MtError):
 
 
 def error_answer(error: MtError, status: int = 500, *, doing: str = "The request failed.") -> JsonAnswer:
-    """Return *error* in the two-element form; clients show what follows the last `Caused by:`."""
+    """Return *error* in Flink's two-element form; clients show the text after the last `Caused by:`."""
     return ErrorAnswer(server_errors(doing, _cause(error)), error, status)
 
 
 def install(app: FastAPI) -> None:
-    """Answer every error that leaves an endpoint of *app* in Flink's shape."""
+    """Install handlers that answer all errors of *app*'s endpoints in Flink's form."""
     for kind in (MtError, RequestValidationError, HTTPException):
         app.add_exception_handler(kind, _answer)
     app.add_middleware(ErrorBoundary)
@@ -79,8 +79,11 @@ def install(app: FastAPI) -> None:
 
 @dataclass(frozen=True, slots=True)
 class ErrorBoundary:
-    """Answers an error that has no handler. A handler for Exception would not do:
-    the server closes the connection after it, and the client's next request on that connection fails."""
+    """Answers errors without a handler.
+
+    A handler for Exception would not be enough: after it the server closes the connection, and the client's
+    next request on that connection fails.
+    """
 
     app: ASGIApp
 
@@ -88,13 +91,13 @@ class ErrorBoundary:
         try:
             await self.app(scope, receive, send)
         except Exception as error:
-            # Answers are encoded before their first byte is sent, so nothing has been sent yet.
+            # Responses are encoded before the first byte is sent, so nothing has been sent yet.
             log.exception("request failed", extra={"action": "request_failed", "path": scope["path"]})
             await _answer(Request(scope), error)(scope, receive, send)
 
 
 def _answer(request: Request, error: Exception) -> JsonAnswer:
-    """Return the answer to a request that *error* ended."""
+    """Return the response to a request that failed with *error*."""
     match error:
         case RequestInvalid():
             message = without_passwords(str(error))
@@ -120,7 +123,7 @@ def _answer(request: Request, error: Exception) -> JsonAnswer:
             return ErrorAnswer([refusal.message], refusal, error.status_code, headers)
         case _:
             fault = MtError(
-                f"The gateway met an error of its own, {type(error).__name__}; its log has the details."
+                f"The gateway failed with an internal error, {type(error).__name__}; its log has the details."
             )
             return error_answer(fault.with_traceback(error.__traceback__))
 

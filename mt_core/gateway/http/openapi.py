@@ -21,7 +21,7 @@ DESCRIPTION = (
     "Fields that are not known are ignored, no body is an empty object, and null is the same as absent."
 )
 
-# The name and the text of each answer that endpoints share.
+# The name and the text of each response that endpoints share.
 _SHARED = {
     status: (HTTPStatus(status).phrase.replace(" ", ""), text)
     for status, text in sorted({**ERRORS, **BODY_ERRORS}.items())
@@ -41,7 +41,7 @@ def openapi_router(routes: Sequence[BaseRoute], version: ApiVersion, *, product_
 
 
 def document(routes: Sequence[BaseRoute], version: ApiVersion, *, product_version: str) -> dict[str, Any]:
-    """Return the OpenAPI document of *routes*, which are those of *version*."""
+    """Return the OpenAPI document of *routes*, the routes of *version*."""
     body: dict[str, Any] = get_openapi(
         title=f"{TITLE}, V{version.number}",
         version=product_version,
@@ -61,9 +61,7 @@ def document(routes: Sequence[BaseRoute], version: ApiVersion, *, product_versio
 
 
 def _clean(endpoint: dict[str, Any]) -> None:
-    """Remove the status 422, which the gateway never answers, and refer to the errors
-    that endpoints share.
-    """
+    """Remove status 422, which the gateway never returns, and replace shared errors by references."""
     responses = endpoint["responses"]
     responses.pop("422", None)
     for status, (name, text) in _SHARED.items():

@@ -1,6 +1,7 @@
 """Arguments of a request.
 
-The path is read strictly; of the body, none is `{}`, null is absent, unknown fields are ignored.
+Paths are parsed strictly. Bodies are lenient: an empty body is `{}`, null means absent, and unknown fields
+are ignored.
 """
 
 from __future__ import annotations
@@ -18,35 +19,34 @@ from mt_core.errors import RequestInvalid
 from mt_core.gateway.http.bodies import KEPT, KeptBody
 
 MAX_INTEGER = 2**63 - 1
-# Long texts cost many times their length: the parser makes tokens of a statement,
-# a session keeps its properties.
+# Long texts cost many times their length: a statement is tokenized, and a session stores its properties.
 MAX_STATEMENT_LENGTH = 4_194_304
 MAX_TEXTS_LENGTH = 1_048_576
-# A number in a path has one spelling, and fits into 64 bits.
+# A number in a path has one spelling and fits into 64 bits.
 _WHOLE_NUMBER = re.compile("0|-?[1-9][0-9]{0,17}")
 _EXCERPT_LENGTH = 40
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Body:
-    """The fields of a JSON object; every reader raises RequestInvalid naming the field that does not fit."""
+    """The fields of a JSON object; readers raise RequestInvalid naming an invalid field."""
 
     fields: Mapping[str, Any] = field(default_factory=dict)
 
     def text(self, name: str) -> str | None:
-        """Return a string, or None when it is absent."""
+        """Return a string, or None if it is absent."""
         value = self.fields.get(name)
         if value is not None and not isinstance(value, str):
             raise RequestInvalid(f"{name} must be a string, not {_shown(value)}.")
         return value
 
     def statement(self, absent: str | None = None) -> str:
-        """Return the statement, or *absent* in its place; without that it must be there."""
+        """Return the statement, or *absent* if it is missing; without a default it is required."""
         statement = self.text("statement")
         if statement is None:
             statement = absent
         if statement is None:
-            raise RequestInvalid("statement is missing: it is the text to run.")
+            raise RequestInvalid("statement is missing; it must be the text to run.")
         if len(statement) > MAX_STATEMENT_LENGTH:
             raise RequestInvalid(
                 f"statement has {len(statement)} characters, the limit is {MAX_STATEMENT_LENGTH}; "
@@ -55,7 +55,7 @@ class Body:
         return statement
 
     def flag(self, name: str, meaning: str) -> bool:
-        """Return a boolean that must be there; *meaning* says what each value means."""
+        """Return a required boolean; *meaning* explains its values in the error."""
         value = self.fields.get(name)
         if value is None:
             raise RequestInvalid(f"{name} is missing: {meaning}.")
@@ -64,14 +64,14 @@ class Body:
         return value
 
     def integer(self, name: str) -> int:
-        """Return an integer; absent is 0."""
+        """Return an integer, or 0 if it is absent."""
         value = self.fields.get(name)
         if value is not None and (isinstance(value, bool) or not isinstance(value, int)):
             raise RequestInvalid(f"{name} must be an integer, not {_shown(value)}.")
         return value or 0
 
     def milliseconds(self, name: str) -> int:
-        """Return a time in milliseconds; absent is 0, and a number may be written as a string."""
+        """Return a time in milliseconds, or 0 if it is absent; a string with a number is accepted."""
         value = self.fields.get(name)
         if isinstance(value, str) and (not value or value.isdecimal()):
             value = int(value[:30] or 0)
@@ -82,14 +82,14 @@ class Body:
         return value or 0
 
     def choice(self, name: str, allowed: Sequence[str]) -> str | None:
-        """Return a string that is one of *allowed*, in lower case; None when it is absent."""
+        """Return a string that is one of *allowed*, in lower case, or None if it is absent."""
         text = self.text(name)
         if text is not None and text.lower() not in allowed:
             raise RequestInvalid(f"{name} must be {' or '.join(allowed)}, not {_shown(text)}.")
         return text.lower() if text is not None else None
 
     def texts(self, name: str) -> dict[str, str]:
-        """Return a map of strings; absent is empty, and a number or boolean is its JSON text."""
+        """Return a map of strings, empty if absent; numbers and booleans become their JSON text."""
         value = self.fields.get(name)
         if value is None:
             return {}
@@ -113,11 +113,11 @@ class Body:
 
 
 async def read_body(request: Request) -> Body:
-    """Return the request's body, which counts against the limits until the answer;
-    raises RequestInvalid, GatewayBusy.
+    """Return the body, which counts towards the limits until the response; raises RequestInvalid,
+    GatewayBusy.
     """
-    kept = request.scope[KEPT] = KeptBody(limits=request.app.state.bodies)
-    text = await kept.read(request)
+    buffered = request.scope[KEPT] = KeptBody(limits=request.app.state.bodies)
+    text = await buffered.read(request)
     if not text.strip():
         return Body()
     try:
@@ -129,8 +129,7 @@ async def read_body(request: Request) -> Body:
     return Body(fields=fields)
 
 
-# Asynchronous although they wait for nothing: FastAPI takes any other dependency to a thread and back,
-# one after the other.
+# Coroutines although they do not wait: FastAPI runs any other dependency in a thread, one after the other.
 async def session_handle(session_handle: Annotated[str, Path()]) -> str:
     """Return the session handle of the path in canonical form; raises RequestInvalid."""
     return uuid_of("session_handle", session_handle)
@@ -142,14 +141,12 @@ async def operation_handle(operation_handle: Annotated[str, Path()]) -> str:
 
 
 async def page_token(token: Annotated[str, Path()]) -> int:
-    """Return the token of a page of a result; raises RequestInvalid."""
+    """Return the token of a result page; raises RequestInvalid."""
     return _number("token", token)
 
 
 async def shard_number(number: Annotated[str, Path()]) -> int:
-    """Return the number of a shard of workflows, which may have none of that number;
-    raises RequestInvalid.
-    """
+    """Return the number of a workflow shard, which may not exist; raises RequestInvalid."""
     return _number("number", number)
 
 
@@ -161,9 +158,7 @@ ShardNumber = Annotated[int, Depends(shard_number)]
 
 
 def uuid_of(name: str, text: str) -> str:
-    """Return the canonical form of the handle *text*, which is path parameter *name*;
-    raises RequestInvalid.
-    """
+    """Return the canonical form of the handle *text* in path parameter *name*; raises RequestInvalid."""
     try:
         return str(uuid.UUID(text))
     except ValueError as cause:

@@ -1,4 +1,4 @@
-"""Routing: from a path to its endpoint in two look-ups, however many versions and endpoints there are."""
+"""Routing: two lookups find the endpoint of a path, regardless of the number of versions and endpoints."""
 
 from __future__ import annotations
 
@@ -15,11 +15,9 @@ _FOUND = "freshtable.route"
 
 
 class VersionRoutes(BaseRoute):
-    """The routes of every API version by its prefix; those of the prefix "" answer the paths
-    that begin with no other.
+    """The routes of every API version by prefix; prefix "" serves paths that start with no other prefix.
 
-    *guard* checks every request that an endpoint would answer, and raises HTTPException for one
-    that it refuses.
+    *guard* checks every request before its endpoint runs, and raises HTTPException to reject it.
     """
 
     def __init__(self, versions: Mapping[str, Sequence[BaseRoute]], guard: Guard) -> None:
@@ -27,7 +25,7 @@ class VersionRoutes(BaseRoute):
         self._versions = {prefix: _by_length(routes) for prefix, routes in versions.items()}
 
     def endpoints(self) -> set[tuple[str, str]]:
-        """Return method and path, without the prefix of a version, of every endpoint."""
+        """Return the method and path of every endpoint, without version prefixes."""
         routes = (route for lengths in self._versions.values() for each in lengths.values() for route in each)
         return {
             (method, route.path)
@@ -37,8 +35,10 @@ class VersionRoutes(BaseRoute):
         }
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
-        """Find the endpoint; PARTIAL for a path that has endpoints, but none of this method.
-        As in Flink, a last slash counts for nothing: FLIP-91 has one."""
+        """Find the endpoint; PARTIAL if the path has endpoints, but not for this method.
+
+        A trailing slash is ignored, as in Flink: FLIP-91 writes one.
+        """
         path: str = scope["path"].rstrip("/")
         prefix, slash, _ = path[1:].partition("/")
         prefix = f"/{prefix}" if slash and f"/{prefix}" in self._versions else ""
@@ -56,7 +56,7 @@ class VersionRoutes(BaseRoute):
                     _FOUND: route,
                 }
             if match is Match.FULL:
-                # The next page of a result is named by the path of this one.
+                # The URI of the next result page is derived from this path.
                 return match, {**child, "path": path}
             if match is Match.PARTIAL and partial[0] is Match.NONE:
                 partial = match, child
@@ -79,9 +79,7 @@ _ANY = -1
 
 
 def _by_length(routes: Sequence[BaseRoute]) -> dict[int, list[BaseRoute]]:
-    """Return the routes by the number of parts of their paths, in their order;
-    under `_ANY` those of paths of any length.
-    """
+    """Return the routes by the number of their path segments, in order; `_ANY` has those of any length."""
     paths = [getattr(route, "path", "{:path}") for route in routes]
     lengths = [_ANY if ":path}" in path else path.count("/") for path in paths]
     return {

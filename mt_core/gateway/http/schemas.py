@@ -1,4 +1,11 @@
-"""The JSON schemas of requests and answers, for the OpenAPI documents."""
+"""The JSON schemas of requests and responses, for the OpenAPI documents.
+
+Endpoints parse bodies with `requests.Body` and not with pydantic models, since Flink's parsing is more
+lenient: null means absent, and unknown fields are ignored. FastAPI can therefore not derive the schemas from
+their signatures, and they are declared here. A few helpers express the leniency: `request` makes every member
+optional and nullable, and `fields` lists required and optional members without excluding others. Endpoints
+refer to schemas by `described`. A schema only documents: it is not used to validate requests.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +58,9 @@ REFRESH_ERRORS = {
 def described(
     summary: str, answer: Schema, *, body: Schema | None = None, errors: Mapping[int, str] = ERRORS
 ) -> dict[str, Any]:
-    """Return the arguments by which a route describes its request and answers in the OpenAPI document."""
+    """Return the route arguments that describe an endpoint's request and responses in the OpenAPI
+    document.
+    """
     extra: dict[str, Any] = {}
     if body is not None:
         extra["requestBody"] = {
@@ -68,9 +77,7 @@ def described(
 
 
 def or_arrow(route: dict[str, Any]) -> dict[str, Any]:
-    """Return the arguments of a route that can answer 200 as an Arrow stream,
-    and has facts of a page in headers.
-    """
+    """Return the route arguments extended by an Arrow response with page facts in headers."""
     success = route["responses"][200]
     content = success["content"] | {ARROW_TYPE: {"schema": {"type": "string", "format": "binary"}}}
     headers = {
@@ -98,13 +105,13 @@ def json_content(description: str, schema: Schema) -> dict[str, Any]:
 
 
 def fields(required: Schema, optional: Schema | None = None) -> Schema:
-    """Return an object with these members, and perhaps others."""
+    """Return the schema of an object with these members, possibly among others."""
     schema: dict[str, Any] = {"type": "object", "properties": {**required, **(optional or {})}}
     return schema | ({"required": list(required)} if required else {})
 
 
 def request(**members: Schema) -> Schema:
-    """Return the body of a request: every member may be null or absent, and the gateway ignores others."""
+    """Return the schema of a request body, whose members may be null or absent; others are ignored."""
     nullable = {name: {**schema, "type": [schema["type"], "null"]} for name, schema in members.items()}
     return {"type": "object", "properties": nullable}
 
@@ -166,7 +173,7 @@ ROW = fields(
 
 
 def result(version: ApiVersion) -> Schema:
-    """Return a page of a result as *version* has it."""
+    """Return the schema of a result page in *version*."""
     formats = ROW_FORMATS if version.row_formats else ROW_FORMATS[:1]
     rows = fields({"columns": items(COLUMN), "rowFormat": one_of(*formats), "data": items(ROW)})
     uri = {"type": ["string", "null"] if version.null_uri else ["string"]}

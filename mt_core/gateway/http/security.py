@@ -1,4 +1,4 @@
-"""Access: holders of a bearer token by its role, and no web page of another site."""
+"""Access control: bearer tokens with roles, and rejection of requests from pages of other sites."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ FOREIGN = (
     "without its user knowing. Call the gateway from a program, or from a page that the gateway serves."
 )
 STRANGE_HOST = (
-    "Forbidden: this gateway asks for no token, so it answers to localhost and the loopback addresses "
-    "alone, not to '{host}': a web page could have given its own name this address. Call http://127.0.0.1, "
+    "Forbidden: this gateway does not require a token, so it only serves localhost and loopback addresses, "
+    "not '{host}': a web page could have given its own name this address. Call http://127.0.0.1, "
     "add the name to sql-gateway.security.allowed-hosts, or set sql-gateway.security.tokens."
 )
 FOREIGN_SESSION = (
@@ -40,7 +40,7 @@ WRONG_ROLE = (
 
 _SESSION = "/sessions/{session_handle}"
 _OPERATION = f"{_SESSION}/operations/{{operation_handle}}"
-# All other endpoints run statements, or help to write them.
+# All other endpoints run statements, or help write them.
 _MAY: Mapping[tuple[str, str], frozenset[Role]] = {
     ("GET", "/info"): ALL,
     ("GET", "/api_versions"): ALL,
@@ -58,10 +58,9 @@ _MAY: Mapping[tuple[str, str], frozenset[Role]] = {
     ("GET", "/workflows/{scheduler}/shards/{number}"): REFRESH,
     ("GET", "/workflows/{scheduler}/{workflow_id}"): REFRESH,
 }
-# The roles whose tokens may use the sessions of others; `read` gets no further there than the status
-# of an operation.
+# The roles that may use sessions of other tokens; `read` may only get the status of an operation there.
 _OF_ANY_SESSION = frozenset({Role.ADMIN, Role.READ})
-# Where a request keeps the name of its token.
+# The key of the token name in the scope of a request.
 _CALLER = "freshtable.caller"
 
 Guard = Callable[[Scope, str], None]
@@ -71,11 +70,11 @@ OwnerOf = Callable[[str], str | None]
 def guard(
     tokens: tuple[Token, ...], hosts: tuple[str, ...] = (), owner_of: OwnerOf = lambda _session: None
 ) -> Guard:
-    """Return a check of a request and the path of its route, which notes the name of its token.
+    """Return a check for requests by route path, which also records the name of a request's token.
 
-    It raises HTTPException: 403 for a browser's request on behalf of another site, for a role that may not
-    do this, and for a session that *owner_of* says another token opened; 401 for a request without any of
-    *tokens*. With no tokens it accepts any request to a loopback address, or to one of *hosts*.
+    The check raises HTTPException: 401 for a request without one of *tokens*; 403 for a browser's request on
+    behalf of another site, for a role that is not allowed, and for a session opened with another token,
+    according to *owner_of*. Without tokens, it accepts all requests to a loopback address or one of *hosts*.
     """
 
     def check(scope: Scope, path: str) -> None:
@@ -90,7 +89,7 @@ def guard(
         token = _token_of(headers, tokens)
         _check_role(token, roles_of(scope["method"], path))
         if "session_handle" in scope["path_params"] and token.role not in _OF_ANY_SESSION:
-            # In the form in which the endpoint looks it up.
+            # The canonical form, as the endpoint looks it up.
             handle = uuid_of("session_handle", scope["path_params"]["session_handle"])
             if owner_of(handle) not in (None, token.name):
                 raise _forbidden(FOREIGN_SESSION.format(session=handle, name=token.name))
@@ -100,8 +99,9 @@ def guard(
 
 
 def _host_of(headers: Headers) -> str:
-    """Return the Host of a request, "" without one; raises RequestInvalid for several,
-    of which proxies take another than we.
+    """Return the Host of a request, or "".
+
+    Raises RequestInvalid for several Host headers, of which a proxy may use a different one.
     """
     hosts = headers.getlist("host")
     if len(hosts) > 1:
@@ -110,7 +110,7 @@ def _host_of(headers: Headers) -> str:
 
 
 def _token_of(headers: Headers, tokens: tuple[Token, ...]) -> Token:
-    """Return the one of *tokens* that a request carries; raises HTTPException 401."""
+    """Return the token in a request; raises HTTPException 401 if it is not one of *tokens*."""
     scheme, _, sent = headers.get("authorization", "").partition(" ")
     token = find_token(tokens, sent.strip())
     if token is None or scheme.lower() != "bearer":
@@ -126,12 +126,12 @@ def _check_role(token: Token, roles: frozenset[Role]) -> None:
 
 
 def roles_of(method: str, path: str) -> frozenset[Role]:
-    """Return the roles that may call an endpoint, which is named by the path of its route."""
+    """Return the roles that may call an endpoint, given by its method and route path."""
     return _MAY.get((method, path), SQL)
 
 
 async def caller_of(request: Request) -> str:
-    """Return the name of the token that a request carries; "" on a gateway without tokens."""
+    """Return the name of the request's token; "" on a gateway without tokens."""
     name: str = request.scope.get(_CALLER, "")
     return name
 

@@ -1,4 +1,4 @@
-"""The HTTP server: the application on a socket of TCP or UNIX, in a thread of its own."""
+"""The HTTP server: the application on a TCP or UNIX socket, in its own thread."""
 
 from __future__ import annotations
 
@@ -18,15 +18,12 @@ from mt_core.gateway.http.connections import Connection
 START_TIMEOUT_S = 30.0
 POLL_S = 0.01
 STOP_TIMEOUT_S = 10
-# Longer than clients keep idle connections, so that the server never closes one that a client has
-# just begun to use.
+# Longer than clients keep idle connections, so that the server never closes one about to be used.
 KEEP_ALIVE_S = 75
 
 
 class GatewayServer:
-    """The application on *sock*, at `url` with the real port or path;
-    `stop()` lets requests under way finish.
-    """
+    """Serves the application on *sock*; `url` has the actual port or path."""
 
     def __init__(self, app: ASGIApp, sock: socket.socket, protocol: type[Connection] = Connection) -> None:
         # uvloop and httptools are used where they are installed.
@@ -41,13 +38,13 @@ class GatewayServer:
             timeout_graceful_shutdown=STOP_TIMEOUT_S,
         )
         self._sock, self._server = sock, uvicorn.Server(config)
-        # A closed socket has no address any more.
+        # The address of a closed socket cannot be read.
         self._path = Path(sock.getsockname()) if sock.family is socket.AF_UNIX else None
         self.url = _url(*sock.getsockname()[:2]) if self._path is None else socket_url(self._path)
         self._thread = threading.Thread(target=self._server.run, args=([sock],), name="gateway", daemon=True)
 
     def start(self) -> None:
-        """Begin to serve; returns when requests are answered."""
+        """Start the server and wait until it accepts requests; raises ConfigError if it does not start."""
         self._thread.start()
         deadline = time.monotonic() + START_TIMEOUT_S
         while not self._server.started:
@@ -56,7 +53,7 @@ class GatewayServer:
             time.sleep(POLL_S)
 
     def stop(self) -> None:
-        """Take no more requests, wait for those under way, and close the socket; twice is harmless."""
+        """Refuse new requests, let running ones finish, and close the socket. Idempotent."""
         self._server.should_exit = True
         if self._thread.is_alive():
             self._thread.join()
@@ -66,15 +63,14 @@ class GatewayServer:
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Return a socket that listens on *host* and *port* (0: any free one);
-    raises PortInUse, ConfigError with the way out.
-    """
+    """Return a socket listening on *host* and *port* (0: any free one); raises PortInUse, ConfigError."""
     return _open(host, port, listening=True)
 
 
 def listen_at(path: Path) -> socket.socket:
-    """Return a UNIX socket at *path* for this user alone, in place of one that a killed gateway left;
-    raises ConfigError.
+    """Return a UNIX socket listening at *path*, accessible only to this user; raises ConfigError.
+
+    A socket that a killed gateway left there is replaced.
     """
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
@@ -92,8 +88,8 @@ def listen_at(path: Path) -> socket.socket:
 
 
 def check_address(host: str, port: int) -> None:
-    """Raise PortInUse or ConfigError if no gateway could listen there; keeps none from doing so meanwhile."""
-    # A socket that is bound and does not listen is no obstacle for another with SO_REUSEADDR.
+    """Raise PortInUse or ConfigError if a gateway could not listen there; does not block the port."""
+    # A socket that is bound but not listening does not block others with SO_REUSEADDR.
     _open(host, port, listening=False).close()
 
 

@@ -1,4 +1,4 @@
-"""The versions of the API: the endpoints and the form of the answers of each."""
+"""The versions of the API, which differ in endpoints and in the form of responses."""
 
 from __future__ import annotations
 
@@ -7,16 +7,14 @@ from dataclasses import dataclass, replace
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiVersion:
-    """One version: `prefix` is what its paths begin with, empty for the default version's
-    second set of paths.
+    """An API version; `prefix` starts its paths, and is empty for the default version's second set of paths.
 
-    `draft` means that it also has the endpoints of FLIP-91's draft; `configures` that it has
-    configure-session and complete-statement; `refreshes` that it has the endpoints of workflow schedulers;
-    `scripts` that scripts can be deployed.
+    Endpoints: `draft` adds those of FLIP-91's draft, `configures` configure-session and complete-statement,
+    `refreshes` those of workflow schedulers, and `scripts` script deployment.
 
-    `row_formats` means that results can be requested as text; `extras` that answers may have members beside
-    Flink's, which clients older than Flink 1.19 refuse, and that there are endpoints of plans; `null_uri`
-    that the last page has `nextResultUri: null`.
+    Responses: `row_formats` allows results as text, `extras` adds members to Flink's, which clients older
+    than Flink 1.19 reject, and the endpoints of plans, and `null_uri` adds `nextResultUri: null` to the last
+    page.
     """
 
     number: int

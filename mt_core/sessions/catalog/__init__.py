@@ -1,1 +1,1 @@
-"""Statements about catalogs, tables with a connector and functions, and what the gateway keeps of them."""
+"""Statements about catalogs, connector tables and functions, and the objects that they store."""

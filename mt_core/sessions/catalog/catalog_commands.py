@@ -22,8 +22,8 @@ from mt_core.sql.connectors.catalog_options import catalog_settings
 
 @dataclass(frozen=True, slots=True)
 class CatalogCommands:
-    """Performs commands on catalogs; all sessions share those that statements create,
-    and the registry keeps them.
+    """Performs commands on catalogs; created catalogs are stored in the registry and shared by all
+    sessions.
     """
 
     engine: CatalogEngine
@@ -31,7 +31,7 @@ class CatalogCommands:
 
     @property
     def answers(self) -> Answers:
-        """The answers to commands, which raise DefinitionInvalid or IllegalStatus."""
+        """The answers by command; they raise DefinitionInvalid or IllegalStatus."""
         return {
             sql.CreateCatalog: self._create,
             sql.AlterCatalog: self._alter,
@@ -44,9 +44,7 @@ class CatalogCommands:
     # ----------------------------------------------------------------------------------------------- commands
 
     def _create(self, statement: sql.CreateCatalog, request: CatalogRequest) -> OperationResult:
-        """Store a catalog, after Spark has opened it; raises DefinitionInvalid with the reason
-        if Spark cannot.
-        """
+        """Store a catalog that Spark can open; otherwise raise DefinitionInvalid with the reason."""
         name = statement.name
         if name in self.engine.catalogs(request.context):
             if statement.if_not_exists:
@@ -59,18 +57,18 @@ class CatalogCommands:
         return DONE
 
     def _alter(self, statement: sql.AlterCatalog, request: CatalogRequest) -> OperationResult:
-        """Change options or comment of a catalog, after Spark has opened it with them;
-        raises DefinitionInvalid.
+        """Change options or comment of a catalog; raises DefinitionInvalid if Spark cannot open it with
+        them.
         """
         catalog = self._created(statement.name, request, "altered")
         if "type" in {*statement.options, *statement.removed}:
             raise DefinitionInvalid(
                 f"Catalog {catalog.name}: its 'type' cannot be changed; create another catalog for it."
             )
-        kept = {key: value for key, value in catalog.options.items() if key not in statement.removed}
+        remaining = {key: value for key, value in catalog.options.items() if key not in statement.removed}
         altered = replace(
             catalog,
-            options={**kept, **statement.options},
+            options={**remaining, **statement.options},
             comment=catalog.comment if statement.comment is None else statement.comment,
         )
         if altered.options != catalog.options:
@@ -79,8 +77,8 @@ class CatalogCommands:
         return DONE
 
     def _drop(self, statement: sql.DropCatalog, request: CatalogRequest) -> OperationResult:
-        """Remove a catalog; raises DefinitionInvalid, or IllegalStatus naming the materialized tables
-        that need it.
+        """Drop a catalog; raises DefinitionInvalid, or IllegalStatus naming the materialized tables
+        using it.
         """
         name = statement.name
         if statement.if_exists and name not in self.engine.catalogs(request.context):
@@ -101,7 +99,7 @@ class CatalogCommands:
         return DONE
 
     def _describe(self, statement: sql.DescribeCatalog, request: CatalogRequest) -> OperationResult:
-        """DESCRIBE CATALOG, with the options if it is EXTENDED."""
+        """Answer DESCRIBE CATALOG; EXTENDED adds the options."""
         name = statement.name
         options, created = self._options_of(name, request), self.shared.get(name)
         rows: list[list[Any]] = [
@@ -114,7 +112,7 @@ class CatalogCommands:
         return content(RowSet(columns=INFO, rows=rows))
 
     def _show_create(self, statement: sql.ShowCreateCatalog, request: CatalogRequest) -> OperationResult:
-        """SHOW CREATE CATALOG, with secrets masked."""
+        """Answer SHOW CREATE CATALOG, with secrets masked."""
         name = statement.name
         options, created = self._options_of(name, request), self.shared.get(name)
         comment = (
@@ -129,7 +127,9 @@ class CatalogCommands:
     # ----------------------------------------------------------------------------------------------- internal
 
     def _open(self, catalog: CreatedCatalog, failed: str) -> None:
-        """Open the catalog in Spark, so that a wrong option fails the statement and not the first query."""
+        """Open the catalog in Spark, so that a wrong option fails the statement rather than the first
+        query.
+        """
         settings = catalog_settings(catalog.name, catalog.options)
         try:
             self.engine.open_catalog(catalog.name, settings)
@@ -142,18 +142,18 @@ class CatalogCommands:
             ) from cause
 
     def _options_of(self, name: str, request: CatalogRequest) -> Mapping[str, str]:
-        """Return the options of a catalog; raises DefinitionInvalid if there is none of that name."""
+        """Return the options of a catalog; raises DefinitionInvalid if it does not exist."""
         catalogs = self.engine.catalogs(request.context)
         if name not in catalogs:
             raise DefinitionInvalid(
-                f"Catalog {name} does not exist; there are {', '.join(sorted(catalogs))}. "
+                f"Catalog {name} does not exist; the catalogs are {', '.join(sorted(catalogs))}. "
                 "CREATE CATALOG adds one."
             )
         created = self.shared.get(name)
         return created.options if created is not None else catalogs[name]
 
     def _created(self, name: str, request: CatalogRequest, verb: str) -> CreatedCatalog:
-        """Return a catalog that a statement created; raises DefinitionInvalid for any other."""
+        """Return a catalog that a statement created; raises DefinitionInvalid for a configured one."""
         self.shared.check_changeable(name, verb)
         created = self.shared.get(name)
         if created is None:

@@ -1,4 +1,4 @@
-"""Catalog statements: about what catalogs list and hold, and about jars, with results in Flink's columns."""
+"""Statements about the contents of catalogs, and about jars, with results in Flink's columns."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ from mt_core.tables.views.table_rows import DESCRIBE_COLUMNS
 _MOST = 1_000_000
 _FUNCTIONS = frozenset({sql.Shown.FUNCTIONS, sql.Shown.USER_FUNCTIONS})
 
-# Of streams, the engine shows it with each operator.
+# For streams, the engine shows the changelog mode of each operator.
 _BATCH_CHANGES = "== Changelog Mode ==\nchangelogMode=[I] of all operators: a batch only adds rows"
 
 
 class CatalogStatements:
-    """Performs statements about catalogs, tables and jars in the session that sends them."""
+    """Performs statements about catalogs, tables and jars of a session."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class CatalogStatements:
 
     @property
     def answers(self) -> Answers:
-        """The answers to statements, which raise QueryFailed or DefinitionInvalid."""
+        """The answers by statement; they raise QueryFailed or DefinitionInvalid."""
         return {
             sql.ShowObjects: self._show,
             sql.ShowPartitions: lambda statement, request: content(
@@ -69,8 +69,8 @@ class CatalogStatements:
         }
 
     def describe(self, statement: DescribeTable, request: CatalogRequest) -> OperationResult:
-        """DESCRIBE of any table or view in Flink's columns; EXTENDED adds Spark's further facts,
-        as names and values.
+        """Answer DESCRIBE of any relation in Flink's columns; EXTENDED adds Spark's details as name and
+        value.
         """
         columns = self._columns(statement.name, request)
         if not statement.extended:
@@ -106,7 +106,7 @@ class CatalogStatements:
         return content(RowSet(columns=INFO, rows=[row[:2] for row in rows]))
 
     def _explain(self, statement: sql.Explain, request: CatalogRequest) -> str:
-        """Return the plan of a statement, or those of a set's members one below the other."""
+        """Return the plan of a statement, or of each member of a statement set, one below the other."""
         engine, context, explained = self._engine, request.context, ReadStatement(statement.statement)
         mode = statement.mode
         members = members_of(explained)
@@ -138,7 +138,7 @@ class CatalogStatements:
         elif not statement.if_exists:
             raise TableNotFound(
                 f"There is no temporary table or view {statement.name} in this session; "
-                "SHOW VIEWS lists those there are, and DROP TABLE or DROP VIEW drops one that stays."
+                "SHOW VIEWS lists the views; DROP TABLE or DROP VIEW drops permanent ones."
             )
         return DONE
 

@@ -1,6 +1,4 @@
-"""Changes that Spark itself makes to tables with a connector of its own catalog,
-which it would forget when it ends.
-"""
+"""Changes that Spark makes to connector tables in its own in-memory catalog, recorded in the registry."""
 
 from __future__ import annotations
 
@@ -22,25 +20,26 @@ _CHANGES = frozenset({"ALTER_TABLE", "DROP_TABLE", "DROP_DATABASE"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectorTableChanges:
-    """Keeps what statements did to such tables."""
+    """Records changes of connector tables in the registry, so that they survive a restart of Spark."""
 
     statements: ConnectorTableStatements
 
     def keeping(self, read: ReadStatement, context: SessionContext) -> Callable[[], None]:
-        """Return what keeps the changes of *read*, to be called once it has succeeded;
-        that raises RegistryError.
+        """Return a callback that records the changes of *read*, to be called after it has succeeded.
+
+        The callback raises RegistryError.
         """
         fact = read.fact
         if isinstance(fact, CreateConnectorTable) and is_kept(fact):
             was_there = fact.if_not_exists and self._is_there(fact, context)
-            return _nothing if was_there else lambda: self._keep(fact, context)
+            return _nothing if was_there else lambda: self._store(fact, context)
         if read.type not in _CHANGES:
             return _nothing
         dropped = _dropped_database(read) if read.type == "DROP_DATABASE" else None
         full = None if dropped is None else self.statements.full_database(dropped, context)
-        return lambda: self._look_again(full, context)
+        return lambda: self._update(full, context)
 
-    def _keep(self, fact: CreateConnectorTable, context: SessionContext) -> None:
+    def _store(self, fact: CreateConnectorTable, context: SessionContext) -> None:
         name = self.statements.full_name(fact.name, context)
         if name[0] != SPARK_CATALOG:
             return
@@ -58,14 +57,12 @@ class ConnectorTableChanges:
             self.statements.tables.put(table)
         except RegistryError as cause:
             raise RegistryError(
-                f"Table {display_name(name)} was created, and the registry did not take it: "
-                f"{cause} It will be lost with Spark; DROP TABLE it, and create it again."
+                f"Table {display_name(name)} was created, but the registry could not store it: "
+                f"{cause} It will be lost when Spark restarts; DROP TABLE it, and create it again."
             ) from cause
 
-    def _look_again(self, dropped: Sequence[str] | None, context: SessionContext) -> None:
-        """Forget the tables that are gone, of the database *dropped* too, and take the columns of the others
-        as they are.
-        """
+    def _update(self, dropped: Sequence[str] | None, context: SessionContext) -> None:
+        """Delete tables that are gone, also those in the *dropped* database; update columns of the others."""
         tables = self.statements.tables
         for table in tables.all().values():
             if (
@@ -91,13 +88,13 @@ class ConnectorTableChanges:
         try:
             self.statements.columns(context, sql_name(name))
         except (QueryFailed, EngineUnavailable):
-            # While Spark starts, its session catalog has nothing else than what is kept.
+            # While Spark starts, its session catalog contains exactly the registered tables.
             return self.statements.tables.find(name) is not None
         return True
 
 
 def _dropped_database(read: ReadStatement) -> tuple[str, ...] | None:
-    """Return the name after DROP DATABASE; None if it is none."""
+    """Return the name after DROP DATABASE; None if it is not a valid name."""
     with suppress(SqlSyntaxError):
         cursor = TokenCursor(read.text)
         cursor.take(), cursor.take()
@@ -107,7 +104,7 @@ def _dropped_database(read: ReadStatement) -> tuple[str, ...] | None:
 
 
 def _nothing() -> None:
-    """Keep nothing."""
+    """Record nothing."""
 
 
 def _name_of(column: str) -> str:

@@ -1,5 +1,12 @@
-"""Statements about tables with a connector, which no catalog of Spark keeps:
-CREATE, ALTER, DROP and SHOW CREATE TABLE.
+"""Statements about connector tables, which no Spark catalog can store: CREATE, ALTER and DROP TABLE.
+
+A table with a Flink connector must be visible under its name in any catalog and survive a restart of Spark,
+whose own catalog is in memory. The registry therefore stores its definition, and Spark gets what its queries
+need: in Spark's own catalog the table itself, or a view if its rows come from a query; in any other catalog a
+view with the table's name, over its query or over a table with a generated name in Spark's catalog. Creating
+it is not atomic: `_make` undoes earlier steps if a later one fails, and the registry comes last, so a
+registered table exists. Another program may drop the view and create another table with its name, so DROP
+applies only if it can drop the view. A catalog that does not support views cannot contain such tables.
 """
 
 from __future__ import annotations
@@ -29,20 +36,23 @@ _NOT_IN_A_NAME = re.compile(r"\W", re.ASCII)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectorTableStatements:
-    """Performs them: a row of the registry, a view in the catalog of the table,
-    and the table itself in Spark's own catalog.
+    """Performs statements about connector tables.
+
+    A connector table is a row in the registry, a view in its catalog and a table in Spark's own catalog.
     """
 
     engine: CatalogEngine
     tables: ConnectorTables
 
     def concern(self, read: ReadStatement) -> bool:
-        """Whether *read* may be about such a table; raises RegistryError."""
+        """Whether *read* may be about a connector table; raises RegistryError."""
         return _creation(read) is not None or (read.type in _NAMING and bool(self.tables.all()))
 
     def answer(self, read: ReadStatement, request: CatalogRequest) -> OperationResult | None:
-        """Perform *read*, if it is about such a table and Spark does not perform it whole;
-        None if it is not.
+        """Perform *read* and return its result; None if it is left to Spark.
+
+        Spark performs statements about other tables, and those about tables in its own catalog that need no
+        view.
         """
         creation = _creation(read)
         if creation is not None:
@@ -63,13 +73,11 @@ class ConnectorTableStatements:
                 )
 
     def find(self, name: Sequence[str], context: SessionContext) -> ConnectorTable | None:
-        """Return the table of that name where the session is, None if it is another kind of table."""
+        """Return the connector table that *name* resolves to in the session; None for any other relation."""
         return self.tables.find(self.full_name(name, context)) if self.tables.all() else None
 
     def full_name(self, name: Sequence[str], context: SessionContext) -> tuple[str, ...]:
-        """Return the full name of *name* where the session is;
-        that of a table in Spark's own catalog is in lower case.
-        """
+        """Return *name* qualified in the session; names in Spark's own catalog are in lower case."""
         if len(name) > 1 and name[0] in self.engine.catalogs(context):
             full = tuple(name)
         else:
@@ -78,13 +86,13 @@ class ConnectorTableStatements:
         return tuple(map(str.lower, full)) if full[0].lower() == SPARK_CATALOG else full
 
     def full_database(self, name: Sequence[str], context: SessionContext) -> tuple[str, ...]:
-        """Return catalog and levels of the database *name* where the session is."""
+        """Return the database *name* qualified with its catalog in the session."""
         if name[0] in self.engine.catalogs(context):
             return tuple(name)
         return (self.engine.session_state(context).catalog, *name)
 
     def forget(self, table: ConnectorTable, context: SessionContext) -> None:
-        """Remove what is left of a table whose view was dropped with its database; raises RegistryError."""
+        """Clean up a table whose view was dropped with its database; raises RegistryError."""
         if table.spark_name:
             self.engine.execute(context, f"DROP TABLE IF EXISTS {table.spark_name}", job_id=uuid.uuid4().hex)
         self.tables.delete(table.name)
@@ -127,9 +135,7 @@ class ConnectorTableStatements:
         return DONE
 
     def _make(self, table: ConnectorTable, request: CatalogRequest) -> None:
-        """Make a table, or undo it: what Spark has, then the registry's row,
-        without which a table would be lost with Spark.
-        """
+        """Create a table in Spark, then in the registry; undo all steps if one fails."""
         undo: list[str] = []
         try:
             if table.spark_name:
@@ -157,7 +163,7 @@ class ConnectorTableStatements:
             if not _NO_VIEWS.search(error.message):
                 raise
             raise DefinitionInvalid(
-                f"Table {display_name(table.parts)}: catalog {catalog} keeps no views, "
+                f"Table {display_name(table.parts)}: catalog {catalog} does not support views, "
                 f"and so no table with the connector '{table.connector}'; "
                 f"use CREATE TEMPORARY TABLE, or name it {SPARK_CATALOG}.default.{table.parts[-1]}."
             ) from error
@@ -174,14 +180,14 @@ class ConnectorTableStatements:
 
     def _drop(self, table: ConnectorTable, request: CatalogRequest) -> OperationResult | None:
         if not table.query and not table.spark_name:
-            # A table of Spark's own catalog; what becomes of it is looked at afterwards.
+            # Spark drops a table of its own catalog; the registry is updated afterwards.
             return None
         try:
             self._run(f"DROP VIEW {table.name}", request)
         except QueryFailed as error:
             if error.error_class != NOT_THERE and "VIEW" not in (error.error_class or ""):
                 raise
-            # Somebody else has dropped it, and may have created another table of that name.
+            # Another program has dropped the view, and may have created another table with its name.
             self.tables.delete(table.name)
             return None
         if table.spark_name:
@@ -198,13 +204,13 @@ class ConnectorTableStatements:
         if table.query or table.topic is not None:
             raise Unsupported(
                 f"ALTER TABLE {display_name(table.parts)}: a table with the connector '{table.connector}' "
-                "stores nothing; DROP TABLE it, then CREATE TABLE with what it shall be."
+                "stores no rows and cannot be altered; DROP TABLE it, then CREATE TABLE again."
             )
         if clause.upper().startswith(("SET TBLPROPERTIES", "UNSET TBLPROPERTIES")):
             raise Unsupported(
                 f"ALTER TABLE {display_name(table.parts)}: "
-                "the options of a table with a connector are those of CREATE TABLE; DROP TABLE it, "
-                "which leaves files below its path and rows in its database, then CREATE TABLE with others."
+                "the options of a table with a connector cannot be altered; DROP TABLE it, "
+                "which leaves files below its path and rows in its database, then CREATE TABLE with new ones."
             )
         if not table.spark_name:
             return None
@@ -235,19 +241,19 @@ class ConnectorTableStatements:
 
     def _renamed(self, table: ConnectorTable, new: Sequence[str], context: SessionContext) -> tuple[str, ...]:
         if len(new) == 1:
-            # As in Spark, in the namespace of the table.
+            # As in Spark, the table stays in its namespace.
             return self.full_name((*table.parts[:-1], *new), context)
         name = self.full_name(new, context) if new[0] == table.parts[0] else (table.parts[0], *new)
         if new[0] != table.parts[0] and new[0] in self.engine.catalogs(context):
             raise Unsupported(
-                f"ALTER TABLE {display_name(table.parts)} RENAME: it stays in catalog {table.parts[0]}; "
+                f"ALTER TABLE {display_name(table.parts)} RENAME: it cannot leave catalog {table.parts[0]}; "
                 "CREATE TABLE in the other one."
             )
         return name
 
     def columns(self, context: SessionContext, name: str) -> tuple[str, ...]:
-        """Return the columns of a table as CREATE TABLE lists them;
-        raises QueryFailed if there is no such table.
+        """Return the columns of a table as CREATE TABLE lists them; raises QueryFailed if it does not
+        exist.
         """
         columns = self.engine.query_columns(context, f"TABLE {name}")
         return tuple(f"{quote(column.name)} {column.type}" for column in columns)
@@ -257,12 +263,12 @@ class ConnectorTableStatements:
 
 
 def is_kept(fact: CreateConnectorTable) -> bool:
-    """Whether the registry keeps the table that *fact* creates."""
+    """Whether the table that *fact* creates is stored in the registry."""
     return fact.connector not in (None, "iceberg") and not fact.is_temporary
 
 
 def _creation(read: ReadStatement) -> CreateConnectorTable | None:
-    """Return what *read* creates, unless Spark's own statement creates it, with the rows of a query."""
+    """Return the connector table that *read* creates; None if Spark creates it from a query."""
     fact = read.fact if read.type in {"CREATE_TABLE", "REPLACE_TABLE"} else None
     return fact if isinstance(fact, CreateConnectorTable) and is_kept(fact) and not fact.query else None
 
@@ -274,7 +280,7 @@ def _creating(table: ConnectorTable) -> str:
 
 
 def _read_name(cursor: TokenCursor) -> tuple[str, ...] | None:
-    """Return the name after TABLE or VIEW; None if it cannot be read, or is that of a temporary one."""
+    """Return the name after TABLE or VIEW; None if it is invalid or names a temporary object."""
     while cursor.word() not in {"TABLE", "VIEW", ""}:
         if cursor.word() in {"TEMPORARY", "TEMP"}:
             return None
@@ -288,7 +294,7 @@ def _read_name(cursor: TokenCursor) -> tuple[str, ...] | None:
 
 
 def _clause(read: ReadStatement) -> str:
-    """Return what follows the name in an ALTER TABLE, in Spark's words."""
+    """Return the clause after the name in an ALTER TABLE, in Spark's syntax."""
     text = read.fact.spark_sql if isinstance(read.fact, SparkStatement) else read.text
     cursor = TokenCursor(text)
     _read_name(cursor)
@@ -297,19 +303,17 @@ def _clause(read: ReadStatement) -> str:
 
 
 def _new_name(clause: str) -> tuple[str, ...] | None:
-    """Return the new name of the table if *clause* gives it one."""
+    """Return the new table name if *clause* is a RENAME TO, otherwise None."""
     cursor = TokenCursor(clause)
     return cursor.name("the new name of the table") if cursor.accept("RENAME", "TO") else None
 
 
 def _is_stored_aside(fact: CreateConnectorTable, name: Sequence[str]) -> bool:
-    """Whether Spark's own catalog has the table under another name: a view has that of *name*."""
+    """Whether Spark's own catalog stores the table under a generated name, and a view has *name*."""
     return fact.kafka is not None or (not fact.rows and name[0] != SPARK_CATALOG)
 
 
 def _stored_name(name: Sequence[str]) -> str:
-    """Return a name in Spark's own catalog, which has letters, digits and underscores in names,
-    that no other table has.
-    """
+    """Return a unique name in Spark's own catalog, which allows letters, digits and underscores."""
     readable = _NOT_IN_A_NAME.sub("_", "_".join(name)).lower()
     return sql_name((SPARK_CATALOG, STORED_IN, f"{readable}_{uuid.uuid4().hex[:8]}"))

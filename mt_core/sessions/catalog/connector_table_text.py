@@ -1,4 +1,4 @@
-"""SHOW CREATE TABLE of a table with a connector: the statement in Flink's words that makes it."""
+"""SHOW CREATE TABLE of a connector table, in Flink's syntax."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from mt_core.sql.flink.spark_types import in_flink
 
 
 def show_create(table: ConnectorTable) -> str:
-    """Return the statement, one clause a line; values of secret options are masked.
+    """Return the CREATE TABLE statement, one clause a line, with secret option values masked.
 
-    A table of an earlier release has clauses of Spark alone.
+    A table that an earlier release stored has only Spark's clauses, and is shown with them.
     """
     if not table.connector:
         return f"{table.statement}\n"
@@ -31,7 +31,7 @@ def show_create(table: ConnectorTable) -> str:
 
 
 def _column(column: str) -> str:
-    """Return a column of Spark in Flink's words: its name, its type, and what follows."""
+    """Return a Spark column definition in Flink's syntax."""
     cursor = TokenCursor(column)
     name = cursor.identifier("a column")
     first = cursor.peek()

@@ -1,6 +1,4 @@
-"""Connector tables: those that statements created in any catalog, kept in the registry for each session
-and the next Spark.
-"""
+"""Connector tables that statements created in any catalog, stored in the registry for all sessions."""
 
 from __future__ import annotations
 
@@ -13,7 +11,7 @@ from mt_core.tables.registry import Registry, Transaction, in_transaction
 
 
 class ConnectorTables:
-    """Reads the registry once and writes through: a registry has one gateway.
+    """A write-through cache of the registry, which only this gateway writes to.
 
     Thread-safe; every method raises RegistryError.
     """
@@ -24,7 +22,7 @@ class ConnectorTables:
         self._tables: Mapping[str, ConnectorTable] | None = None
 
     def all(self) -> Mapping[str, ConnectorTable]:
-        """Return the tables by their names."""
+        """Return all connector tables by name."""
         tables = self._tables
         if tables is None:
             with self._lock:
@@ -32,15 +30,15 @@ class ConnectorTables:
         return tables
 
     def find(self, name: Sequence[str]) -> ConnectorTable | None:
-        """Return the table of a full name, None if no statement created one."""
+        """Return the connector table with a full name, or None."""
         return table_named(self.all(), name)
 
     def put(self, table: ConnectorTable) -> None:
-        """Store a table, in place of the one of its name."""
+        """Store a table, replacing the one with its name."""
         self._change(lambda tx: tx.connector_tables.put(table))
 
     def delete(self, name: str) -> None:
-        """Remove a table; harmless when it is not there."""
+        """Remove a table, if it exists."""
         self._change(lambda tx: tx.connector_tables.delete(name))
 
     def _change(self, work: Callable[[Transaction], None]) -> None:
@@ -52,7 +50,7 @@ class ConnectorTables:
             try:
                 self._tables = in_transaction(self._registry, changed)
             except RegistryError:
-                # The transaction may have happened: read again.
+                # The transaction may have committed: reload.
                 self._tables = None
                 raise
 

@@ -1,6 +1,4 @@
-"""Shared catalogs: those that statements created, kept in the registry and seen by every session
-and every refresh.
-"""
+"""Catalogs that statements created, stored in the registry and visible to every session and refresh."""
 
 from __future__ import annotations
 
@@ -23,16 +21,17 @@ _NAME = {TokenKind.WORD, TokenKind.IDENTIFIER}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Catalogs:
-    """The catalogs as they were read last, and the settings of Spark that open them."""
+    """Cached catalogs, and the Spark settings that open them."""
 
     catalogs: Mapping[str, CreatedCatalog]
     settings: CatalogSettings
 
 
 class CreatedCatalogs:
-    """Reads the registry once and writes through: a registry has one gateway. Thread-safe.
+    """A write-through cache of the registry, which only this gateway writes to. Thread-safe.
 
-    `reserved` are the names of the configuration: it wins over the registry, and no statement changes them.
+    `reserved` are names of configured catalogs: they hide those in the registry, and statements cannot
+    change them.
     """
 
     def __init__(self, registry: Registry, *, reserved: Collection[str] = ()) -> None:
@@ -41,7 +40,7 @@ class CreatedCatalogs:
         self._catalogs: _Catalogs | None = None
 
     def load(self) -> _Catalogs:
-        """Return the catalogs, which the first call reads from the registry; raises RegistryError."""
+        """Return the catalogs, loading them on the first call; raises RegistryError."""
         catalogs = self._catalogs
         if catalogs is None:
             with self._lock:
@@ -49,12 +48,13 @@ class CreatedCatalogs:
         return catalogs
 
     def get(self, name: str) -> CreatedCatalog | None:
-        """Return the catalog that a statement created under *name*, None for any other name."""
+        """Return the created catalog *name*, or None."""
         return self.load().catalogs.get(name)
 
     def settings(self) -> CatalogSettings:
-        """Return Spark's settings of each catalog by its name; the same object until one is created,
-        altered or dropped.
+        """Return Spark's settings of each catalog by name.
+
+        Returns the same object until a catalog is created, altered or dropped.
         """
         return self.load().settings
 
@@ -70,24 +70,22 @@ class CreatedCatalogs:
         self._change(work)
 
     def alter(self, catalog: CreatedCatalog, *, expected: CreatedCatalog) -> None:
-        """Store *catalog* in place of *expected*; raises DefinitionInvalid if that was altered
-        or dropped since.
+        """Replace *expected* by *catalog*; raises DefinitionInvalid if it was altered or dropped
+        concurrently.
         """
 
         def work(tx: Transaction) -> None:
             if expected not in tx.catalogs.all():
                 raise DefinitionInvalid(
                     f"Catalog {catalog.name} was altered or dropped at the same time by another "
-                    "statement; look at it again."
+                    "statement; check it with SHOW CREATE CATALOG, then try again."
                 )
             tx.catalogs.put(catalog)
 
         self._change(work)
 
     def drop(self, name: str) -> None:
-        """Delete a catalog; raises IllegalStatus naming the materialized tables that live in it
-        or read from it.
-        """
+        """Delete a catalog; raises IllegalStatus naming the materialized tables in it or reading from it."""
 
         def work(tx: Transaction) -> None:
             users = list(_users(tx, name))
@@ -101,7 +99,9 @@ class CreatedCatalogs:
         self._change(work)
 
     def check_changeable(self, name: str, verb: str) -> None:
-        """Raise DefinitionInvalid for a name of the configuration, which cannot be *verb* by a statement."""
+        """Raise DefinitionInvalid if *name* is configured, so that a statement cannot have it *verb*
+        (created, …).
+        """
         if name in self._reserved:
             raise DefinitionInvalid(
                 f"Catalog {name} is a setting of the gateway ({PREFIX}{name}) and cannot be {verb} by a "
@@ -117,7 +117,7 @@ class CreatedCatalogs:
             try:
                 self._catalogs = in_transaction(self._registry, changed)
             except RegistryError:
-                # The transaction may have happened: read again.
+                # The transaction may have committed: reload.
                 self._catalogs = None
                 raise
 
@@ -126,45 +126,43 @@ class CreatedCatalogs:
         settings: dict[str, Mapping[str, str]] = {}
         for catalog in tx.catalogs.all():
             if catalog.name in self._reserved:
-                text = "catalog %s of the registry is hidden by the configuration's of that name"
+                text = "catalog %s of the registry is hidden by a configured catalog with the same name"
                 log.warning(text, catalog.name, extra={"action": "catalog_hidden"})
                 continue
             catalogs[catalog.name] = catalog
             try:
                 settings[catalog.name] = catalog_settings(catalog.name, catalog.options)
             except MtError as error:
-                # One that this release does not support must not make the others unusable.
+                # A catalog that this release does not support must not make the others unusable.
                 text = "catalog %s of the registry cannot be used: %s"
                 log.warning(text, catalog.name, error, extra={"action": "catalog_unusable"})
         return _Catalogs(catalogs=catalogs, settings=settings)
 
 
 def already_there(name: str) -> DefinitionInvalid:
-    """Return the error of a CREATE CATALOG whose name is taken."""
+    """Return the error for a CREATE CATALOG whose name is taken."""
     return DefinitionInvalid(
         f"Catalog {name} exists already; choose another name, or DROP CATALOG {name} first."
     )
 
 
 def _users(tx: Transaction, name: str) -> Iterator[str]:
-    """Yield how each materialized table uses the catalog."""
+    """Yield a description of each materialized table that uses the catalog."""
     for table in tx.tables.page():
         definition = table.definition
         if table.identifier.catalog == name:
-            yield f"{table.identifier} lives in it"
+            yield f"{table.identifier} is in it"
         elif f"{PREFIX}{name}" in definition.settings:
-            # It has a catalog of that name of its own: in earlier releases sessions kept catalogs.
+            # Defined by an earlier release with its session's own catalog of that name.
             continue
         elif definition.catalog == name or _names_catalog(definition.expanded_query, name):
             yield f"{table.identifier} reads from it"
 
 
 def _names_catalog(query: str, name: str) -> bool:
-    """Whether *query*, whose relations are all qualified, has a name of three parts or more
-    that begins with *name*.
-    """
+    """Whether *query*, whose relations are fully qualified, contains a name in catalog *name*."""
     if name.partition("`")[0] not in query:
-        # To split thousands of queries into tokens would keep other transactions waiting for seconds.
+        # Tokenizing thousands of queries would block other transactions for seconds.
         return False
     tokens = list(significant(query))
     for index in range(len(tokens) - 4):

@@ -1,5 +1,11 @@
-"""Created functions: those that statements created, kept in the registry and seen by every session,
-refresh and job.
+"""Functions that statements created, stored in the registry and visible to every session, refresh and job.
+
+Spark's temporary functions belong to one session and are lost on restart, so the registry stores each
+function, and this class caches all of them for the engine. A function in use cannot be dropped. Direct
+callers are found by tokenizing stored queries, job statements and SQL function bodies in the dropping
+transaction. A call through a view is not in the text of the table's query, so it is found in the source
+vector of the table's latest refresh; for a table without one, the sources of its query are determined before
+the transaction, since that needs Spark. A change of a view takes effect here with the next refresh.
 """
 
 from __future__ import annotations
@@ -34,9 +40,9 @@ def _nothing(_table: MaterializedTable) -> SourceVector:
 
 
 class CreatedFunctions:
-    """Reads the registry once and writes through: a registry has one gateway. Thread-safe.
+    """A write-through cache of the registry, which only this gateway writes to. Thread-safe.
 
-    `read_now` says what the query of a table reads that no refresh has read yet.
+    `read_now` returns the current sources of a table that has not been refreshed yet.
     """
 
     def __init__(
@@ -47,7 +53,7 @@ class CreatedFunctions:
         self._functions: FunctionSet | None = None
 
     def all(self) -> FunctionSet:
-        """Return the functions by their names; the same object until one is created, altered or dropped.
+        """Return the functions by name; the same object until one is created, altered or dropped.
 
         Raises RegistryError.
         """
@@ -58,11 +64,11 @@ class CreatedFunctions:
         return functions
 
     def get(self, name: str) -> CreatedFunction | None:
-        """Return the function *name*, in lower case; None if no statement has created it."""
+        """Return the created function *name* (lower case), or None."""
         return self.all().get(name)
 
     def needed(self) -> Sequence[CreatedFunction]:
-        """Return the functions whose code is needed: these, and the temporary ones of jobs that run.
+        """Return the functions whose code is in use: all of these, and temporary functions of open jobs.
 
         Raises RegistryError.
         """
@@ -79,13 +85,11 @@ class CreatedFunctions:
         self._change(work)
 
     def replace(self, function: CreatedFunction) -> None:
-        """Store *function* in place of one of its name, if there is one."""
+        """Store *function*, replacing one with the same name."""
         self._change(lambda tx: tx.functions.put(function))
 
     def declare(self, function: CreatedFunction) -> None:
-        """Store what the module of *function* declares, unless the function has been replaced
-        or dropped meanwhile.
-        """
+        """Store the declarations of *function*'s module, unless it was replaced or dropped concurrently."""
 
         def work(tx: Transaction) -> None:
             stored = _by_name(tx).get(function.name)
@@ -95,11 +99,9 @@ class CreatedFunctions:
         self._change(work)
 
     def drop(self, name: str) -> None:
-        """Delete a function; raises IllegalStatus naming what uses it: materialized tables, jobs that run,
-        other functions.
+        """Delete a function; raises IllegalStatus naming the tables, open jobs and functions using it.
 
-        What a table calls through views is what its latest refresh found;
-        before the first one, what its query reads now.
+        Calls through views are those of a table's latest refresh, or of its query if it was never refreshed.
         """
         through_views = [
             f"materialized table {table.identifier} through a view"
@@ -110,11 +112,7 @@ class CreatedFunctions:
         def work(tx: Transaction) -> None:
             users = [*_users(tx, name), *through_views]
             if users:
-                views = (
-                    " A view that no longer calls it counts from the next refresh on."
-                    if through_views
-                    else ""
-                )
+                views = " If a view has stopped calling it, refresh the table first." if through_views else ""
                 raise IllegalStatus(
                     f"Function {name} cannot be dropped: {', '.join(users)} "
                     f"{plural(len(users), 'uses', 'use')} it. DROP or ALTER these first, STOP the jobs, "
@@ -130,7 +128,7 @@ class CreatedFunctions:
         except EngineUnavailable:
             raise
         except MtError:
-            # Its query can read nothing, and refreshes of it say so.
+            # Its query is broken, which its refreshes report.
             return ()
 
     def _change(self, work: Callable[[Transaction], None]) -> None:
@@ -142,13 +140,13 @@ class CreatedFunctions:
             try:
                 self._functions = in_transaction(self._registry, changed)
             except RegistryError:
-                # The transaction may have happened: read again.
+                # The transaction may have committed: reload.
                 self._functions = None
                 raise
 
 
 def taken(name: str) -> DefinitionInvalid:
-    """Return the error of a CREATE FUNCTION whose name is taken."""
+    """Return the error for a CREATE FUNCTION whose name is taken."""
     return DefinitionInvalid(
         f"Function {name} exists already; choose another name, DROP FUNCTION {name} first, or CREATE "
         "OR REPLACE FUNCTION."
@@ -156,9 +154,9 @@ def taken(name: str) -> DefinitionInvalid:
 
 
 def calls(text: str, name: str) -> bool:
-    """Whether *text*, in SQL, calls a function *name*, in lower case, that has no database before it."""
+    """Whether the SQL in *text* calls the unqualified function *name* (lower case)."""
     if name.replace("`", "``") not in text.lower():
-        # To split thousands of queries into tokens would keep other transactions waiting for seconds.
+        # Tokenizing thousands of queries would block other transactions for seconds.
         return False
     tokens = list(significant(text))
     return any(
@@ -171,7 +169,7 @@ def calls(text: str, name: str) -> bool:
 
 
 def in_place_of(function: CreatedFunction, former: CreatedFunction) -> CreatedFunction:
-    """Return *function*, which ALTER gives in place of *former*, with what it does not say itself."""
+    """Return *function* of an ALTER FUNCTION, completed with the properties of *former*."""
     return replace(
         function,
         parameters=former.parameters if function.parameters is None else function.parameters,
@@ -192,7 +190,7 @@ def _temporary(tx: Transaction) -> Iterator[CreatedFunction]:
             try:
                 fact = ReadStatement(text).fact
             except MtError:
-                # The job says so when it begins again.
+                # The job reports this when it restarts.
                 continue
             if isinstance(fact, CreateFunction):
                 yield fact.function
@@ -201,8 +199,9 @@ def _temporary(tx: Transaction) -> Iterator[CreatedFunction]:
 def _callers_through_views(
     tx: Transaction, tables: Iterable[MaterializedTable], name: str
 ) -> Iterator[tuple[MaterializedTable, bool]]:
-    """Yield the tables whose latest refresh found that they call the function through a view and, with False,
-    those without one.
+    """Yield, with True, tables whose latest refresh called the function through a view.
+
+    Tables without a refresh of their current query are yielded with False.
     """
     for table in tables:
         if calls(table.definition.expanded_query, name):

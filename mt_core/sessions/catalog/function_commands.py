@@ -22,16 +22,14 @@ from mt_core.sql.parser import ReadStatement
 
 @dataclass(frozen=True, slots=True)
 class FunctionCommands:
-    """Performs commands on functions; all sessions share those that are not temporary,
-    and the registry keeps them.
-    """
+    """Performs commands on functions; permanent ones are in the registry and shared by all sessions."""
 
     engine: FunctionEngine
     shared: CreatedFunctions
 
     @property
     def answers(self) -> Answers:
-        """The answers, which raise DefinitionInvalid, IllegalStatus, or what Spark says of the function."""
+        """The answers by command; they raise DefinitionInvalid, IllegalStatus, or Spark's error."""
         return {
             sql.CreateFunction: self._create,
             sql.AlterFunction: self._alter,
@@ -41,7 +39,7 @@ class FunctionCommands:
         }
 
     def names(self, request: CatalogRequest) -> set[str]:
-        """Return the functions that SHOW USER FUNCTIONS lists beside those of Spark's catalogs."""
+        """Return the functions that SHOW USER FUNCTIONS lists in addition to those in Spark's catalogs."""
         return {*self.shared.all(), *self.engine.session_state(request.context).functions}
 
     # ----------------------------------------------------------------------------------------------- commands
@@ -82,16 +80,16 @@ class FunctionCommands:
                 f"Temporary function {name} exists already; choose another name, "
                 f"DROP TEMPORARY FUNCTION {name} first, or CREATE OR REPLACE TEMPORARY FUNCTION."
             )
-        kept = self.engine.create_temporary_function(
+        function = self.engine.create_temporary_function(
             request.context, statement.function, job_id=request.job_id
         )
         one = TemporaryObject(
             name=name,
             is_function=True,
-            # A job that begins again needs the code of this moment.
-            text=show_create_function(kept, temporary=True, pinned=True),
-            catalog=kept.catalog,
-            namespace=kept.namespace,
+            # A restarted job needs this version of the code.
+            text=show_create_function(function, temporary=True, pinned=True),
+            catalog=function.catalog,
+            namespace=function.namespace,
         )
         request.session.temporary = created(request.session.temporary, one)
         return DONE
@@ -132,7 +130,7 @@ class FunctionCommands:
         return content(names_only("result", [show_create_function(function, temporary=temporary)]))
 
     def _describe(self, statement: sql.DescribeFunction, request: CatalogRequest) -> OperationResult:
-        """Return a function of a statement in Flink's rows, any other as Spark describes it."""
+        """Describe a created function in Flink's rows, any other as Spark does."""
         function, temporary = self._defined(statement.name, request)
         if function is None:
             rows = self.engine.execute(request.context, statement.text, job_id=request.job_id).rows
@@ -145,7 +143,7 @@ class FunctionCommands:
         return content(RowSet(columns=INFO, rows=described))
 
     def _defined(self, name: str, request: CatalogRequest) -> tuple[CreatedFunction | None, bool]:
-        """Return the function that a statement created under *name*, and whether it is temporary."""
+        """Return the created function *name*, and whether it is temporary."""
         for each in request.session.temporary:
             if each.is_function and each.name == name:
                 fact = ReadStatement(each.text).fact
@@ -155,7 +153,7 @@ class FunctionCommands:
 
 
 def _main_facts(function: CreatedFunction, *, temporary: bool) -> list[list[Any]]:
-    """Return the rows of DESCRIBE FUNCTION in Flink, in its order."""
+    """Return the rows of Flink's DESCRIBE FUNCTION, in Flink's order."""
     uris = ", ".join(f"ResourceUri{{resourceType={each.kind}, uri='{each.uri}'}}" for each in function.files)
     return [
         ["is system function", "false"],
@@ -167,7 +165,7 @@ def _main_facts(function: CreatedFunction, *, temporary: bool) -> list[list[Any]
 
 
 def _details(function: CreatedFunction) -> list[list[Any]]:
-    """Return what EXTENDED adds: the rows of Flink, then our own."""
+    """Return the additional rows of EXTENDED: Flink's, then those specific to Freshtable."""
     expression = [["expression", function.body]] if function.language is FunctionLanguage.SQL else []
     return [
         ["kind", function.kind.value],
@@ -185,12 +183,12 @@ def _details(function: CreatedFunction) -> list[list[Any]]:
 
 
 def _is_folded(function: CreatedFunction) -> bool:
-    """Whether Spark computes a call with constants once, in its plan; it never runs Python there."""
+    """Whether Spark folds a call with constant arguments while planning, which it never does for Python."""
     is_evaluated = function.kind is FunctionKind.SCALAR and function.language is not FunctionLanguage.PYTHON
     return is_evaluated and function.deterministic is not False
 
 
 def _missing(name: str) -> DefinitionInvalid:
     return DefinitionInvalid(
-        f"Function {name} does not exist; SHOW USER FUNCTIONS lists those that statements created."
+        f"Function {name} does not exist; SHOW USER FUNCTIONS lists the created functions."
     )

@@ -1,4 +1,4 @@
-"""The names that a session can see, read from its engine."""
+"""The names visible to a session, read from its engine."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MOST = 5000
 
 
 class Named(StrEnum):
-    """What SHOW lists the names of. TABLES includes views."""
+    """Kinds of names that SHOW lists; TABLES includes views."""
 
     NAMESPACES = "NAMESPACES"
     TABLES = "TABLES"
@@ -27,7 +27,7 @@ class Named(StrEnum):
 
 
 _SYSTEM_FUNCTIONS = "SHOW SYSTEM FUNCTIONS"
-# The columns of SHOW that can have the name.
+# The result column of SHOW with the name, which differs by catalog.
 _COLUMNS: Mapping[Named, tuple[str, ...]] = {
     Named.NAMESPACES: ("database name", "namespace", "databaseName"),
     Named.TABLES: ("table name", "tableName"),
@@ -37,12 +37,10 @@ _COLUMNS: Mapping[Named, tuple[str, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class SessionNames:
-    """The names of one session, empty while Spark does not run.
+    """The names visible to one session; empty while Spark is not running.
 
-    They take no turn: completion works while a statement runs.
-
-    They raise no error: names that cannot be read are missing.
-    `system` keeps the names of Spark's own functions, for all sessions.
+    Methods do not take the session's turn, so completion works while a statement runs. They never raise:
+    names that cannot be read are omitted. `system` caches Spark's built-in functions for all sessions.
     """
 
     engine: CatalogEngine
@@ -54,21 +52,21 @@ class SessionNames:
         return self._if_ready(lambda: sorted(self.engine.catalogs(self.session.context())))
 
     def within(self, kind: Named, namespace: Name = ()) -> Sequence[str]:
-        """Return the names of a *kind* in *namespace*, which may begin with a catalog;
-        without one in the current one.
+        """Return the names of a *kind* in *namespace*, which may start with a catalog; default: the current
+        one.
         """
         return self._shown(
             f"SHOW {kind} IN {sql_name(namespace)}" if namespace else f"SHOW {kind}", *_COLUMNS[kind]
         )
 
     def system_functions(self) -> Sequence[str]:
-        """Return Spark's own functions that have a name; they are read once."""
+        """Return Spark's built-in functions, except operators; they are read once."""
         if not self.system:
             self.system.extend(filter(str.isidentifier, self._shown(_SYSTEM_FUNCTIONS, "function")))
         return self.system
 
     def functions(self) -> Sequence[str]:
-        """Return the functions that statements created, those of all sessions and those of this one."""
+        """Return the shared functions and the temporary ones of this session."""
         context = self.session.context()
         return self._if_ready(
             lambda: sorted({*self.shared.all(), *self.engine.session_state(context).functions})

@@ -1,1 +1,1 @@
-"""Operations: the execution of statements, with their pages, jobs and deadlines."""
+"""Operations: the execution of statements, with result pages, jobs and deadlines."""

@@ -1,4 +1,4 @@
-"""Deadlines: operations that exceed their time limit end with status TIMEOUT."""
+"""Deadlines: an operation that exceeds its time limit becomes TIMEOUT."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ _END_S = 10.0
 
 
 def limit_of(properties: Mapping[str, str], requested_ms: int) -> timedelta:
-    """Return the limit of a statement, 0 for none: the shorter of its request's and its session's.
+    """Return the shorter of the request's and the session's time limit; 0 means no limit.
 
-    Raises RequestInvalid when the session's `execution.timeout` is no duration.
+    Raises RequestInvalid if the session's `execution.timeout` is not a duration.
     """
     requested, limit, text = (
         timedelta(milliseconds=min(requested_ms, _LONGEST_MS)),
@@ -45,15 +45,13 @@ def limit_of(properties: Mapping[str, str], requested_ms: int) -> timedelta:
     return min((each for each in (requested, limit) if each > _NEVER), default=_NEVER)
 
 
-# Weak, so that a deadline keeps no ended operation in memory.
-# By the time elapsed, which no jump of the clock changes.
+# The deadline is an elapsed time, which clock adjustments do not affect. The reference is weak,
+# so that a deadline does not keep an ended operation in memory.
 _Waiting = tuple[timedelta, int, timedelta, weakref.ref[Operation]]
 
 
 class Deadlines:
-    """Ends operations at their deadlines, in a thread of its own that starts with the first;
-    safe from any thread.
-    """
+    """Times out operations at their deadlines, in its own thread, started on demand; safe from any thread."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -66,14 +64,14 @@ class Deadlines:
         self._closed = False
 
     def watch(self, operation: Operation, limit: timedelta) -> None:
-        """End *operation*, which was just created, when *limit* has passed, unless it has ended before."""
+        """Time out the new *operation* after *limit*, unless it has ended by then."""
         with self._lock:
             heapq.heappush(
                 self._waiting,
                 (self._clock.elapsed() + limit, next(self._numbers), limit, weakref.ref(operation)),
             )
             if len(self._waiting) > self._sweep_above:
-                # Keep only the operations that have not ended before their deadlines.
+                # Drop operations that ended before their deadlines.
                 self._waiting = [
                     each
                     for each in self._waiting
@@ -87,7 +85,7 @@ class Deadlines:
         self._changed.set()
 
     def close(self) -> None:
-        """End the thread; no operation has a deadline from then on."""
+        """Stop the thread; deadlines have no effect after that."""
         with self._lock:
             self._closed, loop = True, self._loop
         if loop is not None:
@@ -96,7 +94,7 @@ class Deadlines:
             loop.join(_END_S)
 
     def _end_late(self) -> None:
-        """Wait for the next deadline, and end the operations that are late."""
+        """Wait for the next deadline and time out the operations that have reached it."""
         with self._lock:
             next_deadline = self._waiting[0][0] if self._waiting else None
         if next_deadline is None:
@@ -105,7 +103,7 @@ class Deadlines:
             self._clock.wait(next_deadline - self._clock.elapsed(), self._changed)
         self._changed.clear()
         now = self._clock.elapsed()
-        # One at a time: if one raises, the next pass ends the others.
+        # One at a time: if one raises, the next pass handles the others.
         while True:
             with self._lock:
                 if not self._waiting or self._waiting[0][0] > now:
@@ -118,7 +116,7 @@ class Deadlines:
 def _time_out(operation: Operation, limit: timedelta) -> None:
     seconds = f"{limit.total_seconds():.3f}".rstrip("0").rstrip(".")
     error = StatementTimedOut(
-        f"Operation {operation.handle} took longer than {seconds} s, the limit it was given; "
+        f"Operation {operation.handle} took longer than {seconds} s, its time limit; "
         f"raise executionTimeout or {TIMEOUT_KEY}, whichever is shorter."
     )
     try:

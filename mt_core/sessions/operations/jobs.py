@@ -1,4 +1,13 @@
-"""Jobs: statements of all sessions and refreshes on Spark, which SHOW JOBS lists and STOP JOB cancels."""
+"""Jobs: statements and refreshes of all sessions, which SHOW JOBS lists and STOP JOB cancels.
+
+A job outlives its operation and even its session, so its state cannot live in either. There are three
+sources, each the only owner of its jobs: queries are in memory, since they end with the gateway; changes of
+data and detached streams are in the job store, which survives a restart; refreshes are not stored as jobs
+at all, but derived from the run ledger, and each table with a CONTINUOUS refresh is one job that runs until
+it is suspended. `_stops` has a callback for each statement running in this process; anything else is
+stopped through the owner of its state. `REMEMBERED` limits how many ended jobs are listed, and so the memory
+that queries take.
+"""
 
 from __future__ import annotations
 
@@ -71,7 +80,7 @@ _BEFORE_NAME = {
 
 
 _OF_RUN: Mapping[RunStatus, JobStatus] = {
-    # Its process was lost, and its run waits for the next attempt.
+    # The process of its last attempt was lost, and the run waits for the next attempt.
     RunStatus.QUEUED: JobStatus.RESTARTING,
     RunStatus.COALESCED: JobStatus.RESTARTING,
     RunStatus.RUNNING: JobStatus.RUNNING,
@@ -83,8 +92,9 @@ _OF_RUN: Mapping[RunStatus, JobStatus] = {
 
 
 class Jobs:
-    """The last queries, from memory, changes, from the job store, and refreshes, from the run ledger;
-    safe from any thread.
+    """The jobs of a gateway: recent queries in memory, changes in the job store, refreshes in the run ledger.
+
+    Safe from any thread.
     """
 
     def __init__(
@@ -100,13 +110,11 @@ class Jobs:
         self._streams = streams
         self._lock = threading.Lock()
         self._queries: OrderedDict[str, Job] = OrderedDict()
-        # How to stop each job that runs here.
+        # Callbacks that stop the statements running in this process, by job id.
         self._stops: dict[str, Callable[[], None]] = {}
 
     def jobs(self) -> Sequence[Job]:
-        """Return the last queries and changes, the older changes that have not ended,
-        and the refreshes that run, oldest first.
-        """
+        """Return recent queries and changes, all open changes, and running refreshes, oldest first."""
         stored = (*reversed(self._store.newest(self._remembered)), *self._store.open())
         jobs = [*{job.job_id: job for job in stored}.values()]
         with self._lock:
@@ -116,7 +124,7 @@ class Jobs:
         return sorted(jobs, key=lambda job: job.started_at)
 
     def job(self, job_id: str) -> Job:
-        """Return a job; raises OperationNotFound."""
+        """Return the job with *job_id*; raises OperationNotFound."""
         with self._lock:
             query = self._queries.get(job_id)
         if (job := query or self._store.get(job_id)) is not None:
@@ -125,16 +133,15 @@ class Jobs:
         return _job_of(self._refresh(job_id)) if continuous is None else _job_of_table(continuous)
 
     def stop(self, job_id: str, *, savepoint: bool = False, drop: bool = False) -> str | None:
-        """Cancel a job, of a continuous refresh by suspending its table; a detached one ends a little later.
+        """Cancel a job; a continuous refresh is stopped by suspending its table.
 
-        Returns the *savepoint* of a continuous refresh, which is the snapshot that it has published last.
-        Raises OperationNotFound, IllegalStatus for one that has ended, and Unsupported for a
-        savepoint of anything else, since what runs as batch has no checkpoint, and to *drop* a table,
-        since it leaves none.
+        A detached job ends asynchronously. Returns the *savepoint* of a continuous refresh, which is its last
+        published snapshot. Raises OperationNotFound, IllegalStatus for a job that has ended, and Unsupported
+        for *savepoint* or *drop* of a batch job, which has no checkpoint and no table of its own.
         """
-        kept = self._store.get(job_id)
-        if kept is not None and kept.definition is not None and kept.definition.keeps is not None:
-            self._suspend_kept(kept, kept.definition, plain=not (savepoint or drop))
+        job = self._store.get(job_id)
+        if job is not None and job.definition is not None and job.definition.keeps is not None:
+            self._suspend_table(job, job.definition, plain=not (savepoint or drop))
             return None
         continuous = self._continuous(job_id)
         if continuous is None or drop:
@@ -177,11 +184,11 @@ class Jobs:
         session: str = "",
         properties: Mapping[str, str] | None = None,
     ) -> Iterator[Callable[[StatementResult], None]]:
-        """List the block as the operation's job if *statements* query or change data;
-        *cancel* ends Spark's work by job id.
+        """Register the block as the operation's job if *statements* query or change data.
 
-        The hooks that *properties* name in `job.hooks` are called for a change of data. The block passes
-        its result to the callable that this yields: the job of a query ends when its last row is read.
+        *cancel* stops Spark's work by job id. For a change of data, the hooks in `job.hooks` of *properties*
+        are called. The block passes its result to the yielded callable: the job of a query ends only when
+        its rows end.
         """
         if Trait.JOB not in statements[0].traits:
             yield lambda result: None
@@ -189,7 +196,7 @@ class Jobs:
         job_id = operation.planned_job_id
 
         def stop() -> None:
-            # A job outlives its operation, which may be closed.
+            # The operation may already be closed: its job outlives it.
             with suppress(IllegalStatus):
                 operation.cancel()
             cancel(job_id)
@@ -238,27 +245,27 @@ class Jobs:
             self._stops.pop(job_id, None)
 
     def _refuse_of_streams(self, job_id: str, *, savepoint: bool, drop: bool) -> None:
-        """Raise Unsupported for what only a stream can be stopped with."""
+        """Raise Unsupported for options of STOP JOB that only apply to streams."""
         if drop:
             raise Unsupported(
-                f"STOP JOB … WITH DROP: job {self.job(job_id).job_id} is no streaming job, "
-                f"and leaves no table when it is stopped; use STOP JOB '{job_id}'."
+                f"STOP JOB … WITH DROP: job {self.job(job_id).job_id} is not a streaming job, "
+                f"and stopping it leaves no table; use STOP JOB '{job_id}'."
             )
         if savepoint:
             raise Unsupported(
-                f"STOP JOB … WITH SAVEPOINT: job {self.job(job_id).job_id} is no streaming job, "
+                f"STOP JOB … WITH SAVEPOINT: job {self.job(job_id).job_id} is not a streaming job, "
                 f"and has no checkpoint; use STOP JOB '{job_id}'."
             )
 
-    def _suspend_kept(self, job: Job, definition: StreamDefinition, *, plain: bool) -> None:
-        """Suspend the materialized table that a streaming job keeps."""
+    def _suspend_table(self, job: Job, definition: StreamDefinition, *, plain: bool) -> None:
+        """Suspend the materialized table that a streaming job maintains."""
         [name] = definition.writes
         table = TableIdentifier(name[0], name[1:-1], name[-1])
         if not plain:
             raise Unsupported(
-                f"Job {job.job_id} keeps materialized table {table}, and its place in its sources is kept "
-                f"with the table: STOP JOB '{job.job_id}' suspends both, ALTER MATERIALIZED TABLE {table} "
-                f"RESUME lets them go on, DROP MATERIALIZED TABLE {table} ends both."
+                f"Job {job.job_id} maintains materialized table {table}, which stores its position in the "
+                f"sources: STOP JOB '{job.job_id}' suspends both, ALTER MATERIALIZED TABLE {table} "
+                f"RESUME continues them, DROP MATERIALIZED TABLE {table} ends both."
             )
         self._runs.stop_continuous(ContinuousJob(job_id=job.job_id, table=table, started_at=job.started_at))
 
@@ -268,16 +275,14 @@ class Jobs:
     def _refresh(self, job_id: str) -> RunView:
         refresh = self._runs.job(job_id)
         if refresh is None:
-            raise OperationNotFound(
-                f"Job {job_id} is not known; SHOW JOBS lists those there are.", job=job_id
-            )
+            raise OperationNotFound(f"Job {job_id} is not known; SHOW JOBS lists the jobs.", job=job_id)
         return refresh
 
 
 def job_of_statements(
     operation: Operation, statements: Sequence[ReadStatement], session: str, now: datetime
 ) -> Job:
-    """Return the job that *statements* are from *now* on."""
+    """Return the job of *statements*, started *now*."""
     job = Job(
         job_id=operation.planned_job_id,
         kind="STATEMENT SET" if len(statements) > 1 else statements[0].type.replace("_", " "),
@@ -322,14 +327,14 @@ def _job_of_table(job: ContinuousJob) -> Job:
 
 
 def job_name(statement: ReadStatement) -> str:
-    """Return the name of a job: collect for a query, else the kind of change and the table it goes to."""
+    """Return the name of a job: `collect` for a query, otherwise the kind of change and its target table."""
     if statement.type == SELECT:
         return "collect"
     return f"{statement.type.lower().replace('_', '-')}-{target_of(statement)}".removesuffix("-")
 
 
 def target_of(statement: ReadStatement) -> str:
-    """Return the table that a change goes to, as the statement names it; "" where it names none."""
+    """Return the target table of a change as the statement writes it, or "" if it names none."""
     kind = statement.type
     first = {CREATE_TABLE_AS: "TABLE", REPLACE_TABLE_AS: "TABLE"}.get(kind, kind)
     tokens = significant(statement.sent, statement.verb_offset)
@@ -343,10 +348,8 @@ def target_of(statement: ReadStatement) -> str:
 
 
 def _is_refusal(error: BaseException | None) -> bool:
-    """Whether a statement was refused before anything ran: it names what is not there, say,
-    or is not allowed.
-    """
-    # The class of SQLSTATE of syntax errors and of violations of access rules.
+    """Whether a statement was rejected before anything ran, such as for a missing table."""
+    # SQLSTATE class 42: syntax error or access rule violation.
     return isinstance(error, _REFUSALS) or (
         isinstance(error, QueryFailed) and (error.sqlstate or "").startswith("42")
     )

@@ -1,4 +1,13 @@
-"""An operation: the execution of one statement, its status with the transitions, and its result (FLIP-91)."""
+"""An operation: the execution of one statement, its status with the transitions, and its result (FLIP-91).
+
+Clients, the executor, deadlines and the closing of sessions all end operations concurrently, so every change
+of status goes through `advance()`, which checks `TRANSITIONS` under one lock: the first end wins, and a
+result that arrives later is released. An operation becomes FINISHED when its first rows are available, as
+in Flink; its query may still run (`querying`), and until it has ended the operation can be cancelled or time
+out.
+What to stop depends on who does the work (`Work`): closing stops a query, but not a change of data or a
+refresh, which outlive their session; cancelling stops all of them.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +52,7 @@ TRANSITIONS: Mapping[OperationStatus, frozenset[OperationStatus]] = {
     OperationStatus.INITIALIZED: _ENDS | {OperationStatus.PENDING},
     OperationStatus.PENDING: _ENDS | {OperationStatus.RUNNING},
     OperationStatus.RUNNING: _ENDS | {OperationStatus.FINISHED},
-    # A query continues while its first rows are read: until it has ended, it can be cancelled or time out.
+    # A query keeps running while its first rows are read; until it ends, it can be cancelled or time out.
     OperationStatus.FINISHED: _ONLY_CLOSED | {OperationStatus.CANCELED, OperationStatus.TIMEOUT},
     OperationStatus.CANCELED: _ONLY_CLOSED,
     OperationStatus.TIMEOUT: _ONLY_CLOSED,
@@ -54,9 +63,9 @@ TERMINAL = _ENDS | {OperationStatus.FINISHED}
 
 
 class OperationKind(StrEnum):
-    """What does the work: the session itself, the manager of materialized tables, a refresh run, or Spark.
+    """Who does the work: the session, the manager of materialized tables, a refresh run, or Spark.
 
-    A JOB is work of Spark that changes data: like a refresh, it outlives its session.
+    JOB is Spark work that changes data; like a refresh, it outlives its session.
     """
 
     SESSION = "SESSION"
@@ -67,7 +76,7 @@ class OperationKind(StrEnum):
 
 
 class ResultKind(StrEnum):
-    """Whether a statement has rows to show."""
+    """Whether a statement has a result set."""
 
     SUCCESS = "SUCCESS"
     SUCCESS_WITH_CONTENT = "SUCCESS_WITH_CONTENT"
@@ -77,8 +86,8 @@ class ResultKind(StrEnum):
 class OperationResult:
     """The result of a finished operation.
 
-    `job_id` (32 hex digits) is None when no job ran; `run` is the refresh run, if it waited for one.
-    `affected_rows` are those that a change wrote, None where that is not known.
+    `job_id` (32 hex digits) is None if no job ran; `run` is the refresh run that was awaited, if any.
+    `affected_rows` counts the rows written, None if unknown.
     """
 
     rows: ResultRows
@@ -100,7 +109,7 @@ def content(rows: RowSet, warnings: tuple[str, ...] = ()) -> OperationResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperationProgress:
-    """How far the work is: its tasks as the engine counts them, and what it does now."""
+    """The progress of an operation: the engine's task counts, and a description of the current step."""
 
     tasks: Progress
     message: str
@@ -111,9 +120,7 @@ NO_TASKS = Progress(done=0, total=0)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
-    """The work of an operation: its kind, how to stop it, how to measure its progress,
-    and the number of its statements.
-    """
+    """The work of an operation, with callbacks that stop it and measure its progress."""
 
     kind: OperationKind
     message: str
@@ -126,9 +133,9 @@ class Work:
 class Operation:
     """The execution of one statement; safe from any thread.
 
-    `planned_job_id` is the id that a Spark job of it gets; `caller` is the name of the token of its request
-    ("" if no token is required). Only this class assigns `status`, `work`, `result` (None until FINISHED) and
-    `error` (of ERROR and TIMEOUT).
+    `planned_job_id` is the id of its job, if it starts one; `caller` is the name of the request's token
+    ("" if no token is required). Only this class assigns `status`, `work`, `result` (None until FINISHED)
+    and `error` (set for ERROR and TIMEOUT).
     """
 
     def __init__(
@@ -152,29 +159,23 @@ class Operation:
 
     @property
     def querying(self) -> bool:
-        """Whether the operation is FINISHED, so that its rows can be read,
-        while its query still produces more.
-        """
+        """Whether rows of this FINISHED operation can be read while its query still produces more."""
         result = self.result
         return self.status is OperationStatus.FINISHED and result is not None and result.rows.running
 
     @property
     def cancelled(self) -> bool:
-        """Whether the statement was cancelled, or exceeded its time limit;
-        a closed operation may have work that continues.
-        """
+        """Whether the statement was cancelled or timed out; False if closed, as its work may continue."""
         return self.status in (OperationStatus.CANCELED, OperationStatus.TIMEOUT)
 
     @property
     def is_query(self) -> bool:
-        """Whether the statement computes rows for its client alone, and changes nothing."""
+        """Whether the statement only returns rows to its client and changes nothing."""
         return Trait.JOB in self.statement.traits and Trait.CHANGE not in self.statement.traits
 
     @property
     def outlives_session(self) -> bool:
-        """Whether the work goes on when the session is closed: a change of data that has begun,
-        and a refresh.
-        """
+        """Whether the work continues after the session closes: a refresh, or a change that has begun."""
         work = self.work
         return work.kind is OperationKind.REFRESH or (
             work.kind is OperationKind.JOB and work.job_id is not None
@@ -183,8 +184,9 @@ class Operation:
     # --------------------------------------------------------------------------------------- for the executor
 
     def advance(self, target: OperationStatus) -> OperationStatus:
-        """Move to *target* and return the status before; raises IllegalStatus for a move
-        not in `TRANSITIONS`.
+        """Change the status to *target* and return the previous one.
+
+        Raises IllegalStatus for a transition that is not in `TRANSITIONS`.
         """
         with self._changed:
             before = self.status
@@ -195,19 +197,19 @@ class Operation:
             return before
 
     def begin(self, work: Work) -> None:
-        """Set the present work; raises Canceled if the operation has ended."""
+        """Set the current work; raises Canceled if the operation has ended."""
         with self._changed:
             if self.status in TERMINAL:
                 raise Canceled(f"Operation {self.handle} is {self.status}.")
             self.work = work
 
     def report(self, message: str) -> None:
-        """Set the message of the progress."""
+        """Set the progress message."""
         with self._changed:
             self.work = replace(self.work, message=message)
 
     def finish(self, result: OperationResult) -> None:
-        """Become FINISHED with *result*, or release the result if the operation has ended."""
+        """Become FINISHED with *result*; if the operation has already ended, release the result instead."""
         with self._changed:
             late = self.status in TERMINAL
             if not late:
@@ -219,22 +221,20 @@ class Operation:
             result.rows.on_end(self._note_end)
 
     def _note_end(self, error: MtError | None) -> None:
-        """Keep the error with which the rows of a query ended, for who fetches them after the operation
-        was closed.
-        """
+        """Record the query's error, so that fetching from the closed operation can still raise it."""
         with self._changed:
             if self.status is OperationStatus.FINISHED:
                 self._rows_error = error
 
     def fail(self, error: MtError) -> None:
-        """Become ERROR with *error*, unless the operation has ended."""
+        """Become ERROR with *error*, unless the operation has already ended."""
         with self._changed:
             if self.status not in TERMINAL:
                 self.error = error
                 self.advance(OperationStatus.ERROR)
 
     def time_out(self, error: MtError) -> None:
-        """Become TIMEOUT with *error* and stop the work, unless it has ended."""
+        """Become TIMEOUT with *error* and stop the work, unless the work has ended."""
         with self._changed:
             if self.status in TERMINAL and not self.querying:
                 return
@@ -245,22 +245,24 @@ class Operation:
     # -------------------------------------------------------------------------------------------- for clients
 
     def wait(self, timeout_s: float) -> bool:
-        """Wait until the operation is terminal; returns whether it is."""
+        """Wait until the operation is terminal, up to *timeout_s*; return whether it is."""
         with self._changed:
             return self._changed.wait_for(lambda: self.status in TERMINAL, timeout_s)
 
     def wait_page(self, token: int, timeout_s: float) -> bool:
-        """Wait until page *token* has rows, is the last one, or has an error; returns whether that is so."""
+        """Wait until page *token* has rows, is the last one, or has failed; return whether it can be
+        fetched.
+        """
         if not self.wait(timeout_s):
             return False
         pages = self._pages
         return pages is None or self.status is not OperationStatus.FINISHED or pages.wait(token, timeout_s)
 
     def fetch(self, token: int, size: int | None = None, form: PageForm | None = None) -> Page:
-        """Return page *token*; a new one with *size* rows at most, or empty if none is available yet.
+        """Return page *token*; a new page has at most *size* rows, and is empty if none are available yet.
 
-        With a *form* the rows are encoded, if they can be. Raises IllegalStatus unless FINISHED,
-        RequestInvalid for a token out of turn, and the error of a query whose rows end there.
+        With a *form*, rows that support it are encoded. Raises IllegalStatus unless FINISHED, RequestInvalid
+        for an invalid token, and the query's error once the rows before it have been read.
         """
         pages, status = self._pages, self.status
         if pages is None or status is not OperationStatus.FINISHED:
@@ -270,7 +272,7 @@ class Operation:
         return pages.fetch(token, size, form)
 
     def progress(self) -> OperationProgress | None:
-        """Return the progress of the work; None when it has ended."""
+        """Return the progress of the work; None once it has ended."""
         work = self.work
         if self.status in TERMINAL:
             return None
@@ -278,9 +280,9 @@ class Operation:
         return OperationProgress(tasks=tasks or NO_TASKS, message=work.message)
 
     def cancel(self) -> None:
-        """Become CANCELED and stop the work, also that of a query whose first rows can be read.
+        """Become CANCELED and stop the work, including a FINISHED query that still produces rows.
 
-        Raises IllegalStatus if it has ended.
+        Raises IllegalStatus if the work has ended.
         """
         with self._changed:
             if self.status is OperationStatus.FINISHED and not self.querying:
@@ -289,10 +291,7 @@ class Operation:
         self._stop(Canceled(f"Operation {self.handle} was cancelled."))
 
     def close(self) -> None:
-        """Become CLOSED and release the result; stops a query, but neither a refresh nor a job.
-
-        To close it twice is harmless.
-        """
+        """Become CLOSED and release the result; stop a query, but not a refresh or a job. Idempotent."""
         with self._changed:
             if self.status is OperationStatus.CLOSED:
                 return
@@ -303,7 +302,7 @@ class Operation:
             self.result.rows.close()
 
     def _stop(self, error: MtError) -> None:
-        """Stop the work; a query whose first rows are available stops when its rows are closed."""
+        """Stop the work; a query with a result is stopped by closing its rows."""
         if self.result is not None:
             self.result.rows.abort(error)
             self.result.rows.close()

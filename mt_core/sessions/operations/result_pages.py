@@ -1,6 +1,4 @@
-"""The pages of a result, by token: the next one, or again the last one,
-so that a client can repeat a lost request.
-"""
+"""Result pages by token: a client can fetch the next page, or the last one again after a lost response."""
 
 from __future__ import annotations
 
@@ -17,7 +15,7 @@ PAGE_SIZE = 5000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
-    """Some rows, either in `rows` or encoded in `body`; the `last` page is empty, and no page follows it.
+    """A page of rows, in `rows` or encoded in `body`; the `last` page is empty.
 
     `kinds` are those of `rows`, None if rows are only added.
     """
@@ -30,7 +28,7 @@ class Page:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Span:
-    """Which rows a page has."""
+    """The range of rows in a page."""
 
     start: int
     count: int
@@ -38,9 +36,9 @@ class _Span:
 
 
 class ResultPages:
-    """Returns pages in order, of the rows that are available at the time; safe from any thread.
+    """Pages a result in order, with the rows available at each fetch; safe from any thread.
 
-    It releases rows that no token leads to any more.
+    Rows that no valid token refers to are released.
     """
 
     def __init__(self, rows: ResultRows, *, page_size: int = PAGE_SIZE) -> None:
@@ -51,8 +49,9 @@ class ResultPages:
         self._ended_at: int | None = None
 
     def wait(self, token: int, timeout_s: float) -> bool:
-        """Wait until page *token* has rows or is the last one; returns whether that is so,
-        as it is for a page fetched before.
+        """Wait until page *token* has rows or is the last page; return whether it can be fetched.
+
+        A page that was fetched before can be fetched immediately.
         """
         start = self._previous.start + self._previous.count
         if token != self._current or self._ended_at is not None or not self._rows.running:
@@ -87,7 +86,7 @@ class ResultPages:
         running = self._rows.running
         count = self._rows.available(start, size, 0)
         if not count and not running:
-            # Raises the error of a query that failed.
+            # Raises the error of a failed query.
             self._rows.page(start, 1)
             self._ended_at = token
             return _Span(start=start, count=0, last=True)

@@ -1,6 +1,4 @@
-"""Properties of Flink that sessions accept without effect, and the values that they take.
-docs/sql.md lists them.
-"""
+"""Flink properties that sessions accept without effect, with their values; docs/sql.md lists them."""
 
 from __future__ import annotations
 
@@ -85,7 +83,7 @@ _FORMS: tuple[tuple[Form, tuple[str, ...]], ...] = (
         one_of("default", "dark", "light", "chester", "vs2010", "solarized", "obsidian", "geshi"),
         ("sql-client.display.color-schema",),
     ),
-    # These change rows in Flink: only the value that describes what happens here.
+    # These change results in Flink: accept only the value that matches the behavior here.
     (one_of("default"), ("table.sql-dialect",)),
     (one_of("disabled"), ("table.exec.legacy-cast-behaviour",)),
     (one_of("error"), (f"{_SINK}not-null-enforcer",)),

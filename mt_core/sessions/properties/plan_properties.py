@@ -1,6 +1,4 @@
-"""Properties of compiled plans: whether a file is replaced, and where the temporary objects come
-from that a plan reads.
-"""
+"""Properties of compiled plans: overwriting files, and the origin of a plan's temporary objects."""
 
 from __future__ import annotations
 
@@ -29,25 +27,21 @@ PLAN_SETTINGS = (FORCE_RECOMPILE, COMPILED_OBJECTS, RESTORED_OBJECTS)
 
 @dataclass(frozen=True, slots=True)
 class PlanProperties:
-    """The properties of a session."""
+    """The plan properties of a session."""
 
     properties: Mapping[str, str]
 
     @property
     def force_recompile(self) -> bool:
-        """Whether COMPILE PLAN replaces a file that is there."""
+        """Whether COMPILE PLAN overwrites an existing file."""
         return self._value(FORCE_RECOMPILE) == "true"
 
     def compiled(self, temporary: Sequence[str]) -> tuple[str, ...]:
-        """Return those of the statements that create the *temporary* objects of the session
-        that a plan has in it.
-        """
+        """Return the *temporary* statements of the session that a compiled plan includes."""
         return tuple(temporary) if self._value(COMPILED_OBJECTS) == "all" else ()
 
     def restored(self, planned: Sequence[str], temporary: Sequence[str]) -> tuple[str, ...]:
-        """Return the statements that create the temporary objects of a plan, from those that it has
-        and those of the session.
-        """
+        """Return the statements that create a plan's temporary objects: the plan's own or the session's."""
         match self._value(RESTORED_OBJECTS):
             case "all_enforced":
                 return tuple(planned)

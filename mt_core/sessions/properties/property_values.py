@@ -1,4 +1,4 @@
-"""Values of properties: which keys and values a session and SET accept."""
+"""Property values: the keys and values that sessions and SET accept."""
 
 from __future__ import annotations
 
@@ -32,9 +32,8 @@ RUNTIME_MODE_KEY = "execution.runtime-mode"
 _DML_SYNC = Setting(key="table.dml-sync", kind=Kind.BOOLEAN, default="false", help="")
 _OF_STREAMS = frozenset({INTERVAL_KEY, CHECKPOINTS_KEY, SAVEPOINTS_KEY, ON_SOURCE_REWRITE_KEY, *RESTORE_KEYS})
 _MAY_BE_EMPTY = {TIMEOUT_KEY, *_OF_STREAMS}
-# The keys that take effect in a session, on its statements and the tables that they create. Other
-# settings are the gateway's: they have no effect in a session, and clients send them because they send
-# their whole configuration.
+# The keys that affect a session's statements and the tables that they create. Other settings belong to the
+# gateway and have no effect in a session, but clients that send their whole configuration include them.
 ACTING = frozenset({
     ZONE_KEY, TIMEOUT_KEY, RUNTIME_MODE_KEY, _DML_SYNC.key, HOOKS_KEY, THRESHOLD_KEY, DEFAULT_FULL_KEY,
     DEFAULT_CONTINUOUS_KEY, STATE_TTL_KEY, MATERIALIZE_KEY, *_OF_STREAMS,
@@ -42,27 +41,25 @@ ACTING = frozenset({
 })  # fmt: skip
 _UNDERSTOOD = {each.key: each for each in (*SETTINGS, _DML_SYNC, *PLAN_SETTINGS) if each.key in ACTING}
 _GATEWAYS = frozenset(each.key for each in SETTINGS) - ACTING
-# What a job status hook reads of the session.
+# Options of job status hooks, which the hooks check.
 _HOOK_OPTION = re.compile(r"job\.hooks\.[^.]+\..+")
 _SCHEDULER_OPTION = re.compile(r"workflow-scheduler\.[^.]+\..+")
 _GATEWAY_PREFIXES = ("freshtable.", "materialized-table.", "sql-gateway.", "workflow-scheduler.")
 _KNOWN = {*ACTING, *_GATEWAYS, *WITHOUT_EFFECT}
-# This similar, a key differs by one or two letters. Keys of Flink that are not in the table differ
-# more from those in it.
+# At a likeness of _MISSPELT, keys differ by one or two letters; Flink keys missing from the table are less
+# similar to any key in it.
 _MISSPELT, _SOMEWHAT_LIKE = 0.92, 0.75
 _OFFSET = re.compile(r"(?:UTC|GMT|UT)?(?P<sign>[+-])(?P<hours>[0-9]{1,2})(?::?(?P<minutes>[0-9]{2}))?")
 _MOST_HOURS, _MOST_MINUTES = 18, 59
 
 
 def settable_keys() -> frozenset[str]:
-    """Return the keys that SET takes: those that take effect, and those of Flink that are understood
-    without one.
-    """
+    """Return the keys that SET accepts: effective ones, and Flink keys that have no effect here."""
     return ACTING | WITHOUT_EFFECT.keys()
 
 
 def values_for(key: str) -> tuple[str, ...]:
-    """Return all values of a property that has few of them, and nothing for any other one."""
+    """Return the values of an enumerated property; empty for any other property."""
     setting = _UNDERSTOOD.get(key)
     if setting is None:
         return WITHOUT_EFFECT[key].values if key in WITHOUT_EFFECT else ()
@@ -70,9 +67,7 @@ def values_for(key: str) -> tuple[str, ...]:
 
 
 def check_property(key: str, value: str) -> None:
-    """Raise RequestInvalid with key, value and what is expected, if *key* takes effect in a session
-    and *value* is invalid.
-    """
+    """Raise RequestInvalid if *key* takes effect in a session and *value* is invalid for it."""
     setting = _UNDERSTOOD.get(key)
     if key == STATE_TTL_KEY:
         state_ttl_of(value.strip())
@@ -93,9 +88,9 @@ def check_property(key: str, value: str) -> None:
 
 
 def check_set(key: str, value: str) -> None:
-    """Raise RequestInvalid if SET, or the config of one statement, cannot set *key* to *value*.
+    """Raise RequestInvalid if SET or a statement's config cannot set *key* to *value*.
 
-    It accepts no invalid value, no setting of the gateway, and no misspelt key.
+    Rejects invalid values, gateway settings and misspelt keys. Unknown keys are accepted.
     """
     check_property(key, value)
     form = WITHOUT_EFFECT.get(key)
@@ -106,7 +101,7 @@ def check_set(key: str, value: str) -> None:
     if key in _GATEWAYS or _SCHEDULER_OPTION.fullmatch(key):
         raise RequestInvalid(
             f"{key} is a setting of the whole gateway, not of a session; "
-            "give it to the gateway when it starts, as docs/settings.md says.",
+            "set it when the gateway starts, as docs/settings.md describes.",
             key=key,
         )
     if _HOOK_OPTION.fullmatch(key):
@@ -115,14 +110,12 @@ def check_set(key: str, value: str) -> None:
     near = suggestion(key.lower(), _KNOWN, likeness=_SOMEWHAT_LIKE if ours else _MISSPELT)
     if near or ours:
         raise RequestInvalid(
-            f"There is no property {key}; {near or 'docs/settings.md lists those there are.'}", key=key
+            f"There is no property {key}; {near or 'docs/settings.md lists the properties.'}", key=key
         )
 
 
 def session_zone(name: str) -> tzinfo:
-    """Return the zone that a session names: an IANA name, or an offset such as GMT+08:00;
-    raises RequestInvalid.
-    """
+    """Return the time zone for an IANA name or an offset such as GMT+08:00; raises RequestInvalid."""
     if zone_key(name) is not None:
         return zone_named(name)
     if name == "Z":

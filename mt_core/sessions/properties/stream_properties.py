@@ -1,6 +1,4 @@
-"""Properties of streaming jobs: what a session says about the checkpoints,
-savepoints and sources of its jobs.
-"""
+"""Properties of streaming jobs: checkpoints, savepoints, state TTL and source rewrites."""
 
 from __future__ import annotations
 
@@ -20,17 +18,16 @@ SAVEPOINTS_KEY = "execution.checkpointing.savepoint-dir"
 ON_SOURCE_REWRITE_KEY = "streaming.on-source-rewrite"
 STATE_TTL_KEY = "table.exec.state.ttl"
 MATERIALIZE_KEY = "table.exec.sink.upsert-materialize"
-# The newer name of Flink first, which counts if both are set.
+# Flink's newer name comes first and wins if both are set.
 RESTORE_KEYS = ("execution.state-recovery.path", "execution.savepoint.path")
 _MILLISECOND = timedelta(milliseconds=1)
 
 
 class UpsertMaterialize(StrEnum):
-    """When a stream keeps the rows that it gives for a key of a table, to give the last one that is left:
-    `MATERIALIZE_KEY`.
+    """Values of `MATERIALIZE_KEY`: when a stream stores all rows of a key in state to upsert the latest one.
 
-    AUTO: if several rows of its query may have that key. NONE:
-    a row of a key that goes takes all others with it.
+    AUTO: if several rows of the query may have the same key. NONE: never, and the deletion of one row
+    deletes its key.
     """
 
     AUTO = "auto"
@@ -40,9 +37,7 @@ class UpsertMaterialize(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamDefaults:
-    """What the gateway's configuration says where a session says nothing:
-    two folders, an interval, and what a rewrite does.
-    """
+    """The gateway's defaults for stream properties that a session does not set."""
 
     checkpoints: str
     savepoints: str
@@ -52,29 +47,29 @@ class StreamDefaults:
 
 @dataclass(frozen=True, slots=True)
 class StreamProperties:
-    """The properties of a session, over the gateway's defaults."""
+    """The stream properties of a session, over the gateway's defaults."""
 
     properties: Mapping[str, str]
     defaults: StreamDefaults
 
     def checkpoint(self, job_id: str) -> str:
-        """Return the folder of the checkpoint of a job."""
+        """Return the checkpoint folder of a job."""
         return _inside(self._text(CHECKPOINTS_KEY) or self.defaults.checkpoints, job_id)
 
     def savepoint(self, job_id: str, nonce: str) -> str:
-        """Return a folder for a savepoint of a job, which no other one has; its name is like Flink's."""
+        """Return a folder for a new savepoint of a job, named as in Flink; *nonce* makes it unique."""
         return _inside(
             self._text(SAVEPOINTS_KEY) or self.defaults.savepoints, f"savepoint-{job_id[:6]}-{nonce}"
         )
 
     @property
     def restored_from(self) -> str | None:
-        """The savepoint that a job begins with."""
+        """The savepoint that a job starts from."""
         return next(filter(None, map(self._text, RESTORE_KEYS)), None)
 
     @property
     def interval_ms(self) -> int:
-        """How often a job looks for new rows; raises RequestInvalid."""
+        """The trigger interval of a job; raises RequestInvalid."""
         text = self._text(INTERVAL_KEY)
         return (interval_of(text) if text else self.defaults.interval) // _MILLISECOND
 
@@ -88,9 +83,7 @@ class StreamProperties:
 
 
 def interval_of(text: str) -> timedelta:
-    """Return the duration that *text* means, a number without a unit in milliseconds as in Flink;
-    raises RequestInvalid.
-    """
+    """Return the trigger interval in *text*, in milliseconds if it has no unit; raises RequestInvalid."""
     interval = flink_duration_of(text)
     if interval is None:
         raise RequestInvalid(
@@ -102,7 +95,7 @@ def interval_of(text: str) -> timedelta:
 
 
 def state_ttl_of(text: str) -> timedelta:
-    """Return how long a stream keeps the state of a key, as *text* says; raises RequestInvalid."""
+    """Return the state TTL in *text*; raises RequestInvalid."""
     ttl = flink_duration_of(text or "0")
     if ttl is None:
         raise RequestInvalid(
@@ -114,15 +107,15 @@ def state_ttl_of(text: str) -> timedelta:
 
 
 def upsert_materialize_of(text: str) -> UpsertMaterialize:
-    """Return when a stream keeps the rows of a key that it writes, as *text* says; raises RequestInvalid."""
-    found = next((each for each in UpsertMaterialize if each.value == (text or "auto").lower()), None)
-    if found is None:
+    """Return the `UpsertMaterialize` value in *text*, AUTO if empty; raises RequestInvalid."""
+    value = next((each for each in UpsertMaterialize if each.value == (text or "auto").lower()), None)
+    if value is None:
         raise RequestInvalid(
             f"{MATERIALIZE_KEY}: '{text}' (the session) cannot be used; expected "
             f"{', '.join(each.value for each in UpsertMaterialize)}.",
             key=MATERIALIZE_KEY,
         )
-    return found
+    return value
 
 
 def _inside(folder: str, name: str) -> str:

@@ -1,1 +1,1 @@
-"""Statements: from their text to the session, the materialized tables or Spark."""
+"""Statement handlers: dispatch to the session, the materialized tables or Spark."""

@@ -1,4 +1,4 @@
-"""Statements that catalogs, registry or session answer at once: requests with the session, and answers."""
+"""Requests for statements that catalogs, registry or session answer directly, and their answers."""
 
 from __future__ import annotations
 
@@ -14,27 +14,29 @@ from mt_core.sessions.statements.spark_work import SparkWork, Task
 from mt_core.sql.kinds import Trait
 
 Answer = Callable[[Any, CatalogRequest], OperationResult]
-"""Performs a statement, whose fact it is given, and returns its result."""
+"""Performs a statement, given its fact, and returns the result."""
 Answers = Mapping[type, Answer]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CatalogRequests:
-    """Makes the requests of tasks, and finishes their operations with the answers."""
+    """Creates requests for tasks, and finishes their operations with the answers."""
 
     spark: SparkWork
 
     def handlers(self, answers: Answers) -> Handlers:
-        """Return a handler for each class of facts that *answers* has."""
+        """Return a handler for each class of facts in *answers*."""
         return {fact: partial(self.finish, answer=answer) for fact, answer in answers.items()}
 
     def finish(self, task: Task, statement: object, *, answer: Answer) -> None:
-        """Finish the operation of *task* with the answer to *statement*; raises what *answer* raises."""
+        """Finish the operation of *task* with the answer to *statement*; raises the error of *answer*."""
         request = self.begin(task)
         task.operation.finish(answer(statement, request))
 
     def begin(self, task: Task) -> CatalogRequest:
-        """Make the request the work of *task*, and wait for Spark if its statement needs it."""
+        """Return the request of *task*, whose operation now shows it as its work; wait for Spark if
+        needed.
+        """
         operation, job_id = task.operation, task.operation.planned_job_id
         stop = partial(self.spark.engine.cancel, job_id)
         operation.begin(

@@ -1,4 +1,4 @@
-"""Handlers of statements: one for each class of facts, and one for what a statement set has collected."""
+"""Statement handlers: one for each class of facts, and one for completed statement sets."""
 
 from __future__ import annotations
 
@@ -14,9 +14,7 @@ from mt_core.sql.hints import check_hints
 from mt_core.sql.parser import ReadStatement
 
 Handler = Callable[[Task, Any], PendingRefresh | None]
-"""Performs the statement of a task, by its fact; finishes the operation, or returns the run
-that it waits for.
-"""
+"""Performs the statement of a task, by its fact; finishes the operation or returns the run to wait for."""
 Handlers = Mapping[type, Handler]
 
 _T = TypeVar("_T")
@@ -24,14 +22,14 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatementHandlers:
-    """Looks handlers up by the class of a statement's fact; a statement of Spark's has None for its fact."""
+    """Looks up handlers by the class of a statement's fact, which is None for a plain Spark statement."""
 
     of_fact: Handlers
     run_set: Callable[[Task, Sequence[ReadStatement]], None]
 
     def perform(self, task: Task) -> PendingRefresh | None:
-        """Perform the statement of *task*, unless a set collects it;
-        returns the run that it has to wait for, if any.
+        """Perform the statement of *task*, or add it to the open statement set; return the run to wait for,
+        if any.
         """
         read = task.operation.statement
         check_hints(read.type, read.text, read.hints)
@@ -46,10 +44,10 @@ class StatementHandlers:
 
 
 def one_table(*tables: Mapping[type, _T]) -> Mapping[type, _T]:
-    """Return one table of several; raises ValueError for a class of facts that two of them have."""
-    found: dict[type, _T] = {}
+    """Merge handler tables; raises ValueError if two of them have the same class of facts."""
+    merged: dict[type, _T] = {}
     for table in tables:
-        if twice := found.keys() & table.keys():
+        if twice := merged.keys() & table.keys():
             raise ValueError(f"more than one handler: {', '.join(sorted(each.__name__ for each in twice))}")
-        found.update(table)
-    return found
+        merged.update(table)
+    return merged

@@ -1,4 +1,12 @@
-"""Listings: the results of SHOW, from Spark's catalogs, in Flink's columns."""
+"""Listings: the results of SHOW and DESCRIBE JOB, in Flink's columns.
+
+Clients written for Flink read these results by column name and order, so each listing has exactly Flink's
+columns first, and our own after them. The names come from Spark's catalogs, whose SHOW commands differ by
+catalog implementation: some do not support views or partitions, some have no namespace until the first
+table is created. Such catalogs list nothing instead of failing. A connector table that Spark implements as a
+view is listed as a table. Times are in the session's time zone, in the form of Flink's REST API, which
+appends a Z to wall-clock time.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +37,7 @@ _NO_PARTITIONS = "PARTITION_MANAGEMENT_IS_UNSUPPORTED"
 _NO_NAMESPACE = re.compile(r"NoSuchNamespaceException: Namespace does not exist: ?(.*)")
 _AT = LogicalType(root="TIMESTAMP_WITH_LOCAL_TIME_ZONE", extras={"precision": 6})
 _JOB_COLUMNS = (
-    # Flink's.
+    # The columns of Flink.
     Column(name="job id"),
     Column(name="job name"),
     Column(name="status"),
@@ -70,9 +78,7 @@ _COLUMN_NAMES: Mapping[Shown, str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CatalogRequest:
-    """The session of a statement about catalogs, its context for this statement,
-    and the id of Spark's work for it.
-    """
+    """The session of a catalog statement, its context for this statement, and the id of its Spark job."""
 
     session: Session
     context: SessionContext
@@ -81,16 +87,14 @@ class CatalogRequest:
 
 @dataclass(frozen=True, slots=True)
 class Listings:
-    """Performs SHOW; *is_table* says of a view whether it stands for a table,
-    which SHOW VIEWS does not list.
-    """
+    """Performs SHOW; `is_table` tells whether a view implements a table, which SHOW VIEWS omits."""
 
     engine: CatalogEngine
     jobs: Jobs
     is_table: Callable[[Name, SessionContext], bool]
 
     def show(self, statement: ShowObjects, request: CatalogRequest, more: Iterable[str] = ()) -> RowSet:
-        """Return the names that match the pattern, in order; *more* are such as Spark does not list."""
+        """Return the sorted names that match the pattern; *more* adds names that Spark does not list."""
         if statement.kind is Shown.JOBS:
             like = statement.pattern
             return job_rows(
@@ -106,7 +110,7 @@ class Listings:
         return names_only(_COLUMN_NAMES[statement.kind], matching)
 
     def partitions(self, statement: ShowPartitions, request: CatalogRequest) -> RowSet:
-        """Return one row `column=value/…` for each partition that agrees with the spec."""
+        """Return one row `column=value/…` for each partition that matches the spec."""
         pairs = [f"{quote(key)} = {string_literal(value)}" for key, value in statement.partition.items()]
         spec = f" PARTITION ({', '.join(pairs)})" if pairs else ""
         try:
@@ -138,7 +142,7 @@ class Listings:
                 return sorted(set(self._names_in_spark(statement, request)))
 
     def _names_in_spark(self, statement: ShowObjects, request: CatalogRequest) -> Sequence[str]:
-        """Return the names that Spark's catalogs list, in any order."""
+        """Return the names in Spark's catalogs, in any order."""
         within = f" IN {sql_name(statement.name)}" if statement.name else ""
         match statement.kind:
             case Shown.DATABASES:
@@ -164,7 +168,7 @@ class Listings:
             return []
 
     def _iceberg_partitions(self, statement: ShowPartitions, request: CatalogRequest) -> list[str]:
-        """Iceberg shows partitions in a table of metadata: one struct of the partition's values each."""
+        """Return the partitions in Iceberg's metadata table, which has a struct of values for each."""
         name, state = ".".join(statement.name), self.engine.session_state(request.context)
         table = qualify(statement.name, state.catalog, state.namespace)
         try:
@@ -174,10 +178,10 @@ class Listings:
             values = [row[0] or {} for row in rows.page(0, MOST)] if rows is not None else []
         except QueryFailed as cause:
             raise DefinitionInvalid(
-                f"Table {name} is not partitioned; SHOW CREATE TABLE {name} shows how it is made."
+                f"Table {name} is not partitioned; SHOW CREATE TABLE {name} shows its definition."
             ) from cause
-        wanted = statement.partition
-        matching = [value for value in values if all(str(value.get(key)) == wanted[key] for key in wanted)]
+        spec = statement.partition
+        matching = [value for value in values if all(str(value.get(key)) == spec[key] for key in spec)]
         return ["/".join(f"{key}={text}" for key, text in value.items()) for value in matching]
 
     def _run(self, sql: str, request: CatalogRequest) -> ResultRows | None:
@@ -188,8 +192,8 @@ class Listings:
 
 @contextmanager
 def _in_namespace() -> Iterator[None]:
-    """Raise DefinitionInvalid naming a namespace that the block has not found;
-    end the block in a catalog that is still empty.
+    """Raise DefinitionInvalid if the block's namespace does not exist; suppress the error of an empty
+    catalog.
     """
     try:
         yield
@@ -197,16 +201,17 @@ def _in_namespace() -> Iterator[None]:
         missing = _NO_NAMESPACE.search(error.message)
         if missing is None:
             raise
-        # Spark creates the storage of a catalog with its first namespace.
+        # The storage of a catalog is created with its first namespace.
         if missing[1]:
             raise DefinitionInvalid(
-                f"Database {missing[1]} does not exist; SHOW DATABASES lists those there are."
+                f"Database {missing[1]} does not exist; SHOW DATABASES lists the databases."
             ) from error
 
 
 def texts_of(rows: ResultRows | None, *columns: str, last: bool = False, most: int = MOST) -> list[str]:
-    """Return the texts of one column: the one with a name of *columns*, else the first, or the *last*;
-    closes the rows.
+    """Return one column as text and close the rows.
+
+    The column is the first one named in *columns*, otherwise the *last* one or the first.
     """
     if rows is None:
         return []
@@ -218,7 +223,7 @@ def texts_of(rows: ResultRows | None, *columns: str, last: bool = False, most: i
 
 
 def names_only(column: str, names: Sequence[str]) -> RowSet:
-    """Return a result of one column of names."""
+    """Return a result with one column of names."""
     return RowSet(columns=(Column(name=column),), rows=[[name] for name in names])
 
 
@@ -228,8 +233,8 @@ def savepoint_row(savepoint: str) -> RowSet:
 
 
 def job_rows(jobs: Sequence[Job], request: CatalogRequest, *, described: bool = False) -> RowSet:
-    """Return jobs with their times as the session's wall clock shows them;
-    *described* adds what DESCRIBE JOB alone shows.
+    """Return rows for jobs, with times in the session's time zone; *described* adds the columns of DESCRIBE
+    JOB.
     """
     zone = session_zone(request.session.properties.get(ZONE_KEY, "UTC"))
 
@@ -237,7 +242,7 @@ def job_rows(jobs: Sequence[Job], request: CatalogRequest, *, described: bool = 
         if instant is None:
             return None
         at = instant.astimezone(zone)
-        # The wall clock with a Z that does not mean UTC, as all such values of Flink's REST API.
+        # Wall-clock time with a Z that does not mean UTC, as in Flink's REST API.
         return f"{at:%Y-%m-%dT%H:%M:%S}.{at.microsecond // 1000:03}Z"
 
     rows: list[list[Any]] = []
@@ -262,7 +267,7 @@ def job_rows(jobs: Sequence[Job], request: CatalogRequest, *, described: bool = 
 
 
 def _hooks_of(job: Job) -> str | None:
-    """Return the hooks of a job in words, with what each is not done with."""
+    """Return a text about the hooks of a job: events done, given up and not done."""
 
     def words(hook: JobHook) -> str:
         event = hook.next_event(job.status)

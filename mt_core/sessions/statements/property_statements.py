@@ -27,7 +27,7 @@ class PropertyStatements:
         return {SetProperty: self._set, ResetProperty: self._reset}
 
     def _set(self, task: Task, statement: SetProperty) -> None:
-        """Set a property, or show one or all; raises what `check_set` and `InstalledHooks.check` raise."""
+        """Set a property, or show one or all; raises RequestInvalid."""
         session, key, value = task.session, statement.key, statement.value
         if key is None or value is None:
             properties = masked(session.view().properties).items()

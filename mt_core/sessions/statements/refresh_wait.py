@@ -1,4 +1,4 @@
-"""Waiting for a refresh: an operation that ends with the run that it requested."""
+"""Waiting for refreshes: an operation ends with the run that it requested."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from mt_core.tables.table_commands import CommandOutcome
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PendingRefresh:
-    """A run that an operation waits for, with the statement that requested it and its table."""
+    """A run that an operation waits for, with its table and the statement that requested it."""
 
     run_id: str
     table: TableIdentifier
@@ -37,14 +37,15 @@ class PendingRefresh:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefreshWait:
-    """Waits for the runs of operations; to cancel the operation is to cancel its run."""
+    """Waits for the runs of operations; cancelling the operation cancels its run."""
 
     runs: Runs
     cluster_info: ClusterInfo
 
     def begin(self, operation: Operation, pending: PendingRefresh) -> bool:
-        """Make the run the work of *operation*; returns False for an operation that has ended,
-        and cancels the run with it.
+        """Make the run the work of *operation*; return False if the operation has already ended.
+
+        The run is then cancelled too if the operation was.
         """
         runs, run_id = self.runs, pending.run_id
         work = Work(
@@ -76,21 +77,21 @@ class RefreshWait:
 
 
 def with_first_duration(outcome: CommandOutcome, run: RefreshRun) -> CommandOutcome:
-    """Return the outcome of CREATE with how long all rows took, which each change takes of a table
-    that computes them all.
+    """Add the duration of the first refresh to the outcome of CREATE, if every refresh recomputes the
+    table.
     """
     freshness = outcome.recomputed
     if freshness is None or run.started_at is None or run.finished_at is None:
         return outcome
     seconds = (run.finished_at - run.started_at).total_seconds()
-    said = f"The first refresh of {outcome.created} took {seconds:.1f} s"
+    warning = f"The first refresh of {outcome.created} took {seconds:.1f} s"
     if seconds > freshness.seconds / 2:
-        said += (
-            f", more than half of its freshness of {freshness.words}, so that it cannot keep up: "
+        warning += (
+            f", more than half of its freshness of {freshness.words}, so it cannot keep up: "
             f"ALTER MATERIALIZED TABLE {outcome.created} SET "
             f"FRESHNESS = INTERVAL '{ceil(2 * seconds)}' SECOND, or longer"
         )
-    return replace(outcome, warnings=(*outcome.warnings, f"{said}."))
+    return replace(outcome, warnings=(*outcome.warnings, f"{warning}."))
 
 
 def outcome_result(outcome: CommandOutcome) -> OperationResult:
@@ -109,11 +110,11 @@ def _failure(run: RefreshRun, pending: PendingRefresh) -> str:
     table = pending.table
     if pending.outcome.created is not None:
         return (
-            f"Materialized table {table} was created, its first refresh {ended}; "
+            f"Materialized table {table} was created, but its first refresh {ended}; "
             f"correct the sources and ALTER MATERIALIZED TABLE {table} REFRESH, "
             f"or correct the query with ALTER MATERIALIZED TABLE {table} AS … or CREATE OR ALTER. "
-            "Each scheduled refresh tries the whole table again; DROP ends that."
+            "Until then, each scheduled refresh tries the whole table again; DROP removes the table."
         )
     if not isinstance(pending.statement, RefreshTable):
-        return f"Materialized table {table} was altered, the refresh of all of it {ended}"
+        return f"Materialized table {table} was altered, but its full refresh {ended}"
     return f"The refresh of materialized table {table} {ended}"

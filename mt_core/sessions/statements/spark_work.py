@@ -1,4 +1,12 @@
-"""Statements that Spark performs, as one job of their operation."""
+"""Statements that Spark performs, as one job of their operation.
+
+A statement of Flink's syntax may become several of Spark, and a statement set has several members, but a
+client sees one operation with one job id, which SHOW JOBS lists and STOP JOB cancels. So all Spark jobs of an
+operation share its planned job id, known before anything runs. A statement that cannot be translated leaves
+no job. The members of a set run one after the other and are not a transaction: if one fails, the changes of
+earlier members stay, and the error says so. If Spark is still starting, the operation waits for it up to
+`engine_timeout_s`, and can be cancelled while it waits.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +41,7 @@ JOB_COLUMNS = (Column(name="job id"),)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """A session of the engine for one statement alone, with its temporary objects."""
+    """A separate engine session for one statement, with its temporary objects."""
 
     session_id: str
     temporary: Sequence[TemporaryObject]
@@ -41,9 +49,9 @@ class Place:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """One statement to perform; its context is that of the session when the statement's turn begins.
+    """One statement to perform, in the context that its session has when the statement's turn begins.
 
-    With a `place` the engine performs it there, with the properties of the session.
+    With a `place`, it runs in that engine session, with the properties of its own session.
     """
 
     session: Session
@@ -56,17 +64,17 @@ class Task:
         return context if self.place is None else replace(context, session_id=self.place.session_id)
 
     def temporary(self) -> Sequence[TemporaryObject]:
-        """Return the temporary objects that the statement can see."""
+        """Return the temporary objects visible to the statement."""
         return self.session.temporary if self.place is None else self.place.temporary
 
     def properties_in_force(self) -> Mapping[str, str]:
-        """Return the properties of the session, with those of the statement in their place."""
+        """Return the session's properties, overridden by the statement's."""
         return {**self.session.properties, **self.properties}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SparkWork:
-    """Runs tasks in Spark, each as one job; waits for Spark to start up to `engine_timeout_s`."""
+    """Runs tasks in Spark, each as one job, waiting up to `engine_timeout_s` for Spark to start."""
 
     engine: StatementEngine
     jobs: Jobs
@@ -81,10 +89,9 @@ class SparkWork:
         changing: bool,
         keep: Callable[[], object] = lambda: None,
     ) -> None:
-        """Run statements one after the other as one job, then *keep* what they did,
-        without which they have failed.
+        """Run statements one after the other as one job, then call *keep*, whose error fails the job.
 
-        A statement that is *changing* data returns the job's id.
+        The result of statements *changing* data is the job id.
         """
         operation, engine, job_id = task.operation, self.engine, task.operation.planned_job_id
         kind = OperationKind.JOB if changing else OperationKind.SPARK
@@ -103,9 +110,7 @@ class SparkWork:
         operation.finish(_answer(result, job_id, changing=changing))
 
     def follow(self, task: Task, statement: ReadStatement, query: StreamMember) -> None:
-        """Give the operation the rows of a SELECT that reads streams, which go on until
-        its result is closed.
-        """
+        """Finish the operation with the unbounded rows of a streaming SELECT, which end when closed."""
         operation, job_id = task.operation, task.operation.planned_job_id
         operation.begin(self.running(OperationKind.SPARK, job_id))
         with self.jobs.running(
@@ -128,9 +133,7 @@ class SparkWork:
         )
 
     def await_engine(self, operation: Operation) -> None:
-        """Wait until Spark runs or the operation has ended; raises EngineUnavailable when
-        that takes too long.
-        """
+        """Wait until Spark is ready or the operation has ended; raises EngineUnavailable on timeout."""
         waited_s = 0.0
         while operation.status not in TERMINAL and not self.engine.wait_ready(POLL_S):
             operation.report("waiting for Spark to start")
@@ -142,7 +145,7 @@ class SparkWork:
                 )
 
     def _run_one(self, task: Task, statement: ReadStatement, texts: Sequence[str]) -> StatementResult:
-        """Run a statement, which may be several of Spark's; returns the result of the first."""
+        """Run the Spark statements of one statement; return the result of the first."""
         job_id, context = task.operation.planned_job_id, task.context()
         fact = statement.fact
         if isinstance(fact, CreateConnectorTable) and not fact.has_statement:
@@ -157,9 +160,9 @@ class SparkWork:
         return first
 
     def _run_set(self, task: Task, members: Sequence[tuple[ReadStatement, Sequence[str]]]) -> StatementResult:
-        """Run the statements of a set; raises QueryFailed naming the one that failed.
+        """Run the members of a statement set; raises QueryFailed naming the one that failed.
 
-        To close the session does not stop them.
+        Closing the session does not stop them.
         """
         operation, results = task.operation, list[StatementResult]()
         for number, member in enumerate(members, 1):
@@ -177,7 +180,7 @@ class SparkWork:
             is_query=False,
             rows=None,
             affected_rows=_sum([result.affected_rows for result in results]),
-            # All run as one job, whose rows the last one counts.
+            # All run under one job id, and the count of the last one includes the others.
             rows_read=results[-1].rows_read,
         )
 
@@ -188,7 +191,7 @@ def _sum(counts: Sequence[int | None]) -> int | None:
 
 
 def _answer(result: StatementResult, job_id: str, *, changing: bool) -> OperationResult:
-    """Return the result of a statement that ran in Spark; for one that is *changing* data, its job's id."""
+    """Return the result of a statement that ran in Spark: its job id if it was *changing* data."""
     if result.rows is not None:
         return OperationResult(
             rows=result.rows,

@@ -1,5 +1,5 @@
-"""Statement sets: changes between BEGIN STATEMENT SET and END, or in one EXECUTE STATEMENT SET,
-that run as one job.
+"""Statement sets: statements between BEGIN STATEMENT SET and END, or in EXECUTE STATEMENT SET, run as one
+job.
 """
 
 from __future__ import annotations
@@ -16,12 +16,10 @@ _BEGIN, _EXECUTE = ["BEGIN", "STATEMENT", "SET"], ["EXECUTE", "STATEMENT", "SET"
 
 
 def collect(session: Session, statement: ReadStatement) -> tuple[ReadStatement, ...] | None:
-    """Return the statements of the set that *statement* completes, which run in order as one job.
+    """Return the members of the statement set that *statement* completes, to run in order as one job.
 
-    There are none while a set is open, and in an empty one. Returns None for a statement
-    that concerns no set.
-
-    Raises IllegalStatus for BEGIN or END out of turn, Unsupported for a statement that no set can hold.
+    Returns an empty tuple while the set is open, and None for a statement outside of any set. Raises
+    IllegalStatus for BEGIN or END out of turn, and Unsupported for a statement that a set cannot contain.
     """
     text, words = statement.written, [token.keyword for token in statement.head]
     members = session.statement_set
@@ -44,9 +42,7 @@ def collect(session: Session, statement: ReadStatement) -> tuple[ReadStatement, 
 
 
 def members_of(statement: ReadStatement) -> tuple[ReadStatement, ...] | None:
-    """Return the members if *statement* is a set, in EXPLAIN with or without EXECUTE;
-    None if it is no set.
-    """
+    """Return the members of a statement set, with or without EXECUTE; None for any other statement."""
     words = [token.keyword for token in statement.head]
     for begin in (_EXECUTE, _EXPLAINED):
         if words[: len(begin)] == begin:
@@ -55,9 +51,7 @@ def members_of(statement: ReadStatement) -> tuple[ReadStatement, ...] | None:
 
 
 def _inner(text: str, words: int) -> tuple[ReadStatement, ...]:
-    """Return the statements between STATEMENT SET BEGIN, of which BEGIN is that many words from the start,
-    and END.
-    """
+    """Return the statements between BEGIN, which is word number *words* of *text*, and END."""
     tokens = list(significant(text))
     opening, closing = tokens[words - 1], tokens[-1]
     if closing.keyword != "END":
@@ -66,7 +60,7 @@ def _inner(text: str, words: int) -> tuple[ReadStatement, ...]:
             line=closing.line,
             column=closing.column,
         )
-    # Blanks replace the text before, so that a position in a message is one of the text that the client sent.
+    # Replace the text before with blanks, so that error positions refer to the client's text.
     head = "".join(letter if letter == "\n" else " " for letter in text[: opening.end])
     return tuple(
         _checked(ReadStatement(each.text))
@@ -77,7 +71,7 @@ def _inner(text: str, words: int) -> tuple[ReadStatement, ...]:
 def _checked(statement: ReadStatement) -> ReadStatement:
     if statement.type not in MEMBERS:
         raise Unsupported(
-            "A statement set takes INSERT and CREATE TABLE … AS only, not "
+            "A statement set may contain INSERT and CREATE TABLE … AS only, not "
             f"{statement.type.replace('_', ' ')}; END the set first."
         )
     return statement

@@ -1,6 +1,4 @@
-"""Tables that statements create from queries: one job at a time for each,
-and nothing is left of one that fails.
-"""
+"""Tables created from queries: one job at a time for each table, with cleanup after a failure."""
 
 from __future__ import annotations
 
@@ -25,7 +23,7 @@ log = logging.getLogger(__name__)
 class TableCreations:
     """Runs CREATE and REPLACE TABLE … AS. Safe from any thread.
 
-    A lost engine is waited for up to *engine_timeout_s*, so that what it left can be removed.
+    After a loss of the engine, cleanup waits up to *engine_timeout_s* for its restart.
     """
 
     def __init__(self, engine: CreationEngine, store: JobStore, *, engine_timeout_s: float) -> None:
@@ -35,37 +33,34 @@ class TableCreations:
         self._pause = threading.Event()
 
     def run(self, context: SessionContext, text: str, job_id: str) -> StatementResult:
-        """Create the table: its publication is the last step.
-
-        Raises TableBusy naming the job that works on the table.
+        """Create the table and publish it in one last step; raises TableBusy naming a job that creates it
+        too.
         """
         reservation = self._engine.reserve(context, text, job_id=job_id)
         if reservation is None:
             return self._engine.execute(context, text, job_id=job_id)
         with self.reserved(reservation):
-            # Before anything is written: after a kill of this process another one reads it.
+            # Stored before anything is written: if this process is killed, another one cleans up.
             done, body = (JobEvent.CREATED,), reservation.to_json()
             self._store.attach(job_id, JobHook(name=TableCreationHook.identifier, body=body, done=done))
             try:
                 return self._engine.execute(context, text, job_id=job_id, reservation=reservation)
             except MtError as error:
                 if self._settled(reservation, error) and reservation.atomicity is Atomicity.ATOMIC:
-                    # Its commit was on its way when the job was cancelled, or Spark was lost.
+                    # The commit succeeded although the job was cancelled or Spark was lost.
                     return StatementResult(is_query=False, rows=None)
                 raise
 
     def settle(self, reservation: Reservation) -> None:
-        """Remove what a job that has ended left, if it has not published its table;
-        raises TableBusy while another works on it.
+        """Clean up after an ended job that did not publish its table; raises TableBusy if another
+        creates it.
         """
         with self._reserved(reservation):
             self._engine.settle(reservation)
 
     @contextmanager
     def reserved(self, reservation: Reservation) -> Iterator[None]:
-        """Let no other job create the table in the block; raises TableBusy naming one that does,
-        also as a stream.
-        """
+        """Reserve the table in the block; raises TableBusy naming a job, batch or stream, that creates it."""
         with self._reserved(reservation):
             detached = self._store.creator(reservation.table)
             if detached is not None and detached != reservation.job_id:
@@ -86,9 +81,7 @@ class TableCreations:
                 del self._jobs[table]
 
     def _settled(self, reservation: Reservation, error: MtError) -> bool:
-        """Return whether the table was published although its job raised *error*;
-        False too where that cannot be known.
-        """
+        """Return whether the table was published although its job raised *error*; False if unknown."""
         waited_s = 0.0
         while waited_s < self._engine_timeout_s:
             try:
@@ -101,7 +94,7 @@ class TableCreations:
                 error = cause
                 break
             waited_s += POLL_S
-        text = "what job %s wrote for table %s was not removed: %s"
+        text = "the data that job %s wrote for table %s was not removed: %s"
         table = display_name(reservation.table)
         log.error(
             text, reservation.job_id, table, error, extra={"action": "creation_not_settled", "table": table}
@@ -119,7 +112,7 @@ def _busy(reservation: Reservation, first: str) -> TableBusy:
 
 
 class TableCreationHook(JobStatusHook):
-    """Removes what a job that ended without its table left, wherever its statement could not do so itself."""
+    """Cleans up after a job that ended without publishing its table, if its statement could not."""
 
     identifier = "table-creation"
     longest_pause = timedelta(minutes=1)
@@ -129,14 +122,14 @@ class TableCreationHook(JobStatusHook):
 
     def body_of(self, properties: Mapping[str, str]) -> Body:
         raise RequestInvalid(
-            f"Hook {self.identifier} belongs to tables of queries, which have it anyway; leave it out."
+            f"Hook {self.identifier} is attached to CREATE TABLE AS automatically; remove it from job.hooks."
         )
 
     def on_created(self, job: Job, body: Body) -> None:
-        """Nothing: the table is reserved by *body*, which is stored before anything is written."""
+        """Do nothing: *body* was stored before anything was written."""
 
     def on_finished(self, job: Job, body: Body) -> None:
-        """Nothing: the table is published."""
+        """Do nothing: the table is published."""
 
     def on_failed(self, job: Job, body: Body, error: str) -> None:
         self._settle(body)

@@ -1,6 +1,4 @@
-"""Translation: the texts that Spark runs for a statement, among them those of CREATE TABLE
-in Flink's syntax.
-"""
+"""Translation of statements, such as CREATE TABLE in Flink's syntax, to the texts that Spark runs."""
 
 from __future__ import annotations
 
@@ -18,10 +16,9 @@ _ICEBERG = "org.apache.iceberg.spark.SparkCatalog"
 
 
 def in_spark(read: ReadStatement, engine: CatalogEngine, context: SessionContext) -> tuple[str, ...]:
-    """Return the texts for Spark: the translation of a statement in Flink's syntax,
-    the text itself of any other.
+    """Return the texts that Spark runs: Flink's syntax is translated, any other text is unchanged.
 
-    Raises DefinitionInvalid for a table that its catalog would store as something else.
+    Raises DefinitionInvalid for a table that its catalog cannot store as declared.
     """
     match read.fact:
         case CreateConnectorTable(is_temporary=False) as table:
@@ -36,14 +33,13 @@ def in_spark(read: ReadStatement, engine: CatalogEngine, context: SessionContext
 
 
 def member_in_spark(read: ReadStatement, engine: CatalogEngine, context: SessionContext) -> StreamMember:
-    """Return CREATE or REPLACE TABLE … AS as one text for Spark, with the hints of its query
-    at their places there.
+    """Return CREATE or REPLACE TABLE … AS as one Spark text, with the positions of its hints adjusted.
 
-    Raises what `in_spark` raises.
+    Raises the errors of `in_spark`.
     """
     text, hints = in_spark(read, engine, context)[0], read.hints
     if text != read.text and isinstance(read.fact, CreateConnectorTable):
-        # All hints are in the query, with which both texts end but for a bracket.
+        # All hints are in the query, which ends both texts, except for a parenthesis.
         query = read.fact.query.strip()
         moved = text.rindex(query) - read.text.rindex(query)
         hints = tuple(replace(hint, start=hint.start + moved, stop=hint.stop + moved) for hint in hints)
@@ -51,21 +47,21 @@ def member_in_spark(read: ReadStatement, engine: CatalogEngine, context: Session
 
 
 def _with_columns(table: CreateConnectorTable, engine: CatalogEngine, context: SessionContext) -> str:
-    """Add the query of a table with a list of columns; raises DefinitionInvalid for one
-    that it cannot be stored in.
-    """
+    """Return CREATE TABLE with its columns cast from its query; raises DefinitionInvalid for a bad cast."""
     produced = engine.query_columns(context, table.query)
     for query_column, column in overrides(table.columns, produced):
         engine.check_assignable(context, query_column, column)
     items = select_list(".".join(table.name), table.columns, produced)
-    # A line of its own for the bracket: the query may end with a comment.
+    # The parenthesis needs its own line: the query may end with a comment.
     return f"{table.spark_sql} AS SELECT {items} FROM ({table.query.strip()}\n)"
 
 
 def _with_keys(
     table: CreateConnectorTable, engine: CatalogEngine, context: SessionContext
 ) -> tuple[str, ...]:
-    """Add the primary key, which Iceberg calls identifier fields, and sets on existing tables only."""
+    """Return CREATE TABLE and the ALTER TABLE for its primary key: Iceberg sets identifier fields only
+    there.
+    """
     if not table.keys:
         return (table.spark_sql,)
     if table.if_not_exists:
@@ -84,15 +80,15 @@ def _check_catalog(table: CreateConnectorTable, engine: CatalogEngine, context: 
         return
     catalogs, name = engine.catalogs(context), table.name
     catalog = name[0] if len(name) > 1 and name[0] in catalogs else engine.session_state(context).catalog
-    holds_iceberg = catalogs.get(catalog, {}).get("type") == _ICEBERG
-    if table.connector is None and not holds_iceberg:
+    is_iceberg = catalogs.get(catalog, {}).get("type") == _ICEBERG
+    if table.connector is None and not is_iceberg:
         raise DefinitionInvalid(
-            f"Table {'.'.join(name)}: catalog {catalog} has no place for a PRIMARY KEY; "
+            f"Table {'.'.join(name)}: catalog {catalog} does not support PRIMARY KEY; "
             "leave it out, or create the table in an Iceberg catalog such as lake."
         )
-    if table.connector is not None and table.query and holds_iceberg:
+    if table.connector is not None and table.query and is_iceberg:
         raise DefinitionInvalid(
             f"Table {'.'.join(name)}: catalog {catalog} stores the rows of a query in Iceberg tables only, "
-            f"and connector '{table.connector}' is something else; CREATE TABLE without AS, then "
+            f"not with connector '{table.connector}'; CREATE TABLE without AS, then "
             f"INSERT INTO it, or name it spark_catalog.default.{name[-1]}."
         )

@@ -1,1 +1,1 @@
-"""Statements that become streaming jobs or compiled plans, and those about jobs."""
+"""Statements about streaming jobs and compiled plans."""

@@ -26,7 +26,7 @@ class JobStatements:
         return {DescribeJob: self._describe, StopJob: self._stop}
 
     def handlers(self, requests: CatalogRequests, detached: StreamingStatements) -> Handlers:
-        """Return the handlers; *detached* stops streams of their own."""
+        """Return the handlers; *detached* stops streaming jobs."""
 
         def stop(task: Task, statement: StopJob) -> None:
             if _is_stream(self.jobs.job(statement.job_id)):
@@ -40,10 +40,10 @@ class JobStatements:
         return content(job_rows([self.jobs.job(statement.job_id)], request, described=True))
 
     def _stop(self, statement: StopJob, _request: CatalogRequest) -> OperationResult:
-        saved = self.jobs.stop(statement.job_id, savepoint=statement.savepoint, drop=statement.drop)
-        return DONE if saved is None else content(savepoint_row(saved))
+        savepoint = self.jobs.stop(statement.job_id, savepoint=statement.savepoint, drop=statement.drop)
+        return DONE if savepoint is None else content(savepoint_row(savepoint))
 
 
 def _is_stream(job: Job) -> bool:
-    """Whether a job is a stream of its own; that of a materialized table is stopped with its table."""
+    """Whether a job is an independent stream; one that maintains a table is stopped through its table."""
     return job.definition is not None and job.definition.keeps is None

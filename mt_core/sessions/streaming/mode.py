@@ -1,6 +1,4 @@
-"""Streaming mode: which statements of a session run as streams, by `execution.runtime-mode` and the tables
-that they read.
-"""
+"""Streaming mode: which statements run as streams, by `execution.runtime-mode` and the tables they read."""
 
 from __future__ import annotations
 
@@ -24,19 +22,17 @@ TABLE_OF_QUERY = frozenset({CREATE_TABLE_AS, REPLACE_TABLE_AS})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamingMode:
-    """Runs the statements of sessions in streaming mode that read streams;
-    `detached` makes jobs of those that write.
-    """
+    """Runs statements of streaming-mode sessions that read streams; `detached` submits INSERTs as jobs."""
 
     engine: StatementEngine
     spark: SparkWork
     detached: StreamingStatements
 
     def run(self, task: Task, statements: Sequence[ReadStatement]) -> bool:
-        """Run *statements*, one query or the members of a job, as a stream, and return whether they are one.
+        """Run *statements*, a query or the members of one job, as streams if one of them reads a stream.
 
-        They are in streaming mode if one of them reads a table as a stream; else they run as batch.
-        Raises what that raises, and Unsupported with the way out.
+        Returns False if they must run as batch. Raises the errors of running them, and Unsupported with the
+        way out.
         """
         properties, operation = task.properties_in_force(), task.operation
         if not may_stream(properties, statements):
@@ -55,7 +51,7 @@ class StreamingMode:
         return True
 
     def _create(self, task: Task, statement: ReadStatement, member: StreamMember) -> bool:
-        """Begin the job of a table whose query reads a stream; return False if no table is to be created."""
+        """Start the job that creates a table from a stream; return False if the table need not be created."""
         operation = task.operation
         reservation = self.engine.reserve(task.context(), member.text, job_id=operation.planned_job_id)
         if reservation is not None:
@@ -66,12 +62,12 @@ class StreamingMode:
 def stream_members(
     engine: StatementEngine, context: SessionContext, statements: Sequence[ReadStatement]
 ) -> Sequence[StreamMember]:
-    """Return queries, tables of these or INSERT statements as streams; none if none of them reads one.
+    """Return *statements* as stream members; empty if none of them reads a stream.
 
-    Raises Unsupported for a temporal join.
+    Raises Unsupported for a temporal join that is not supported.
     """
     for each in statements:
-        # Spark's parser would refuse it without a way out.
+        # Spark's parser would reject it without a helpful message.
         check_temporal_joins(each.text)
     members = [
         member_in_spark(each, engine, context)
@@ -83,7 +79,7 @@ def stream_members(
 
 
 def may_stream(properties: Mapping[str, str], statements: Sequence[ReadStatement]) -> bool:
-    """Whether *statements* of a session with *properties* are streams if one of them reads one."""
+    """Whether *statements* run as streams under *properties* if one of them reads a stream."""
     types = {each.type for each in statements}
     alone = len(statements) == 1 and types <= TABLE_OF_QUERY
     is_streaming = properties.get(RUNTIME_MODE_KEY, "").strip().lower() == STREAMING

@@ -1,4 +1,4 @@
-"""Places of plans: where the names of a plan mean what they did when it was compiled."""
+"""Engine sessions for compiled plans, where names resolve as when the plan was compiled."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from mt_core.sql.parser import ReadStatement
 
 
 def restored(task: Task, plan: CompiledPlan, state: SessionState) -> tuple[str, ...]:
-    """Return the statements that create the temporary objects of *plan* in its database,
-    for a session with that *state*.
+    """Return the statements that create the temporary objects of *plan*, starting and ending in its
+    database.
     """
     own = texts(task.session.temporary, state)
     if own and not _is_home(plan, state):
@@ -33,16 +33,15 @@ def restored(task: Task, plan: CompiledPlan, state: SessionState) -> tuple[str, 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanPlaces:
-    """Gives batch plans the sessions of the engine in which they run."""
+    """Provides the engine sessions that batch plans run in."""
 
     engine: StatementEngine
 
     @contextmanager
     def of(self, task: Task, plan: CompiledPlan) -> Iterator[Task]:
-        """Give the block *task* at the place of *plan*: the session itself if that has the names of the plan,
-        else one of its own.
+        """Yield *task* in its own session if names resolve as in *plan*, otherwise in a new engine session.
 
-        Raises what the statements raise that create the temporary objects.
+        Raises the errors of the statements that create the temporary objects.
         """
         state = self.engine.session_state(task.context())
         temporary = restored(task, plan, state)
@@ -52,13 +51,13 @@ class PlanPlaces:
         session_id = f"{task.session.handle}/{task.operation.planned_job_id}"
         try:
             with self.engine.keeping(session_id):
-                yield self._furnished(task, plan, session_id, temporary)
+                yield self._prepared(task, plan, session_id, temporary)
         finally:
             self.engine.close_session(session_id)
 
-    def _furnished(self, task: Task, plan: CompiledPlan, session_id: str, temporary: Sequence[str]) -> Task:
-        """Return *task* at a new place with the database of *plan*, the jars of the session
-        and the *temporary* objects.
+    def _prepared(self, task: Task, plan: CompiledPlan, session_id: str, temporary: Sequence[str]) -> Task:
+        """Return *task* in a new engine session with the database of *plan*, the session's jars and
+        *temporary*.
         """
         there = replace(task, place=Place(session_id=session_id, temporary=()))
         context, job_id = there.context(), task.operation.planned_job_id
@@ -69,7 +68,7 @@ class PlanPlaces:
         for text in temporary:
             self._create(context, ReadStatement(text), job_id)
         if temporary:
-            # They say where their own names are looked up.
+            # The statements may have changed the current namespace.
             self.engine.execute(context, home, job_id=job_id)
         state, objects = self.engine.session_state(context), tuple[TemporaryObject, ...]()
         for text in temporary:

@@ -1,5 +1,12 @@
-"""Statements about compiled plans: what becomes a file, and what becomes of it when it is executed
-or explained.
+"""Statements about compiled plans: COMPILE PLAN, EXECUTE PLAN and EXPLAIN PLAN.
+
+A compiled plan pins the meaning of an INSERT, as in Flink, so that a job can be restarted from its state
+after an upgrade. Spark's physical plans cannot be stored and loaded, so a plan file contains what determines
+one: the statements, the namespace that resolves their names, temporary objects, and a description of the
+operators with their state (the topology). Executing a plan plans its statements again and compares the
+operators with those in the file; if they differ, the plan is rejected before anything runs. A plan file may
+be edited by hand (state TTLs), so its statements are checked too: only INSERT and CREATE TEMPORARY, since
+anything else would run unnoticed.
 """
 
 from __future__ import annotations
@@ -38,9 +45,9 @@ _RESULT = (Column(name="result"),)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanStatements:
-    """Compiles, executes and explains plans, which are in `files`.
+    """Compiles, executes and explains the plans in `files`.
 
-    `detached` makes jobs of those that read streams; `run_batch` runs statements as batch.
+    `detached` submits streaming plans as jobs; `run_batch` runs statements as batch.
     """
 
     files: PlanFiles
@@ -51,8 +58,8 @@ class PlanStatements:
 
     @property
     def handlers(self) -> Handlers:
-        """The handlers, which raise PlanNotFound, PlanExists, PlanInvalid,
-        and what the statements of a plan raise.
+        """The handlers; they raise PlanNotFound, PlanExists, PlanInvalid, and errors of a plan's
+        statements.
         """
         return {CompilePlan: self._compile, ExecutePlan: self._execute, ExplainPlan: self._explain}
 
@@ -71,7 +78,7 @@ class PlanStatements:
             task.operation.finish(DONE)
 
     def _write(self, task: Task, statement: CompilePlan) -> None:
-        """Write the file of a plan, unless it is there and to be kept."""
+        """Write the file of a plan, unless it exists and must not be replaced."""
         uri, session = statement.uri, task.session.handle
         replaces = PlanProperties(task.properties_in_force()).force_recompile
         if self.files.exists(session, uri):
@@ -80,13 +87,13 @@ class PlanStatements:
             if not replaces:
                 raise PlanExists.at(uri)
         task.operation.begin(Work(kind=OperationKind.SPARK, message="compiling the plan"))
-        written = ReadStatement(statement.statement_in(task.operation.statement.written))
-        members = members_of(written)
-        plan = self._compiled(task, (written,) if members is None else members)
+        inner = ReadStatement(statement.statement_in(task.operation.statement.written))
+        members = members_of(inner)
+        plan = self._compiled(task, (inner,) if members is None else members)
         try:
             self.files.write(session, uri, plan_text(plan), replace=replaces)
         except PlanExists:
-            # Another statement has written it meanwhile.
+            # Another statement has written it concurrently.
             if not (statement.if_not_exists or statement.execute):
                 raise
 
@@ -203,8 +210,8 @@ class PlanStatements:
 
 @contextmanager
 def _planning(uri: str) -> Iterator[None]:
-    """Let an error of a statement name its plan, and no position: that is one in the plan,
-    not in EXECUTE PLAN.
+    """Add the plan's name to an error of its statements, and drop the position, which is not in EXECUTE
+    PLAN.
     """
     try:
         yield
@@ -213,16 +220,18 @@ def _planning(uri: str) -> Iterator[None]:
 
 
 def _check_statements(plan: CompiledPlan) -> None:
-    """Raise PlanInvalid if the plan has other statements than COMPILE PLAN writes:
-    they would run unseen, also in EXPLAIN.
+    """Raise PlanInvalid for statements that COMPILE PLAN never writes: they would run unnoticed, even in
+    EXPLAIN.
     """
     for place, text in enumerate(plan.statements):
         if ReadStatement(text).type != INSERT:
-            raise PlanInvalid(f"statements[{place}]", f"is no INSERT INTO: {shown_statement(text)}")
-    found = stranger(plan.temporary)
-    if found is not None:
-        text = shown_statement(plan.temporary[found])
-        raise PlanInvalid(f"temporary[{found}]", f"is no CREATE TEMPORARY TABLE, VIEW or FUNCTION: {text}")
+            raise PlanInvalid(f"statements[{place}]", f"is not an INSERT INTO: {shown_statement(text)}")
+    unexpected = stranger(plan.temporary)
+    if unexpected is not None:
+        text = shown_statement(plan.temporary[unexpected])
+        raise PlanInvalid(
+            f"temporary[{unexpected}]", f"is not a CREATE TEMPORARY TABLE, VIEW or FUNCTION: {text}"
+        )
 
 
 def _with_policies(member: StreamMember, policies: Policies) -> StreamMember:

@@ -1,5 +1,12 @@
-"""Streaming statements: what becomes a detached job, which is an INSERT, a set of these
-or a table of a query, and its stop.
+"""Streaming statements: INSERT, statement sets and CREATE TABLE AS as detached jobs, and STOP JOB.
+
+A streaming job runs until it is stopped, long after its statement has returned its id, and survives a restart
+of the gateway. So a statement does not run its stream: it captures everything that a restart needs in a
+`StreamDefinition` (statements, namespace, temporary objects, copies of jars, checkpoint) and stores the job;
+the owner of streams starts it. The stream is planned before its job is stored, so a query that cannot be a
+stream leaves no job. Once stored, the job is independent of its operation, except with `table.dml-sync`,
+where the operation waits for the job and cancelling it stops the job. Stopping is a request to the owner,
+which may refuse it, for example if the savepoint fails; the job then continues.
 """
 
 from __future__ import annotations
@@ -45,9 +52,7 @@ from mt_core.streaming.owner import StreamOwner
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Streams:
-    """What carries detached jobs out: the engine, their owner, and what holds
-    where a session says nothing.
-    """
+    """What runs detached jobs: the engine, their owner, and the defaults of their properties."""
 
     engine: StreamEngine
     owner: StreamOwner
@@ -65,9 +70,9 @@ class StreamingStatements:
     clock: Clock
 
     def submit(self, task: Task, statements: Sequence[ReadStatement]) -> OperationResult:
-        """Make a detached job of INSERT statements and return its id; with `table.dml-sync` after its end.
+        """Submit INSERT statements as a detached job and return its id; `table.dml-sync` waits for its end.
 
-        Raises Unsupported or QueryFailed for a query that cannot be a stream, and then there is no job.
+        Raises Unsupported or QueryFailed, without a job, for a query that cannot be a stream.
         """
         self._await(task)
         members = tuple(StreamMember(text=each.text, hints=each.hints) for each in statements)
@@ -76,27 +81,24 @@ class StreamingStatements:
     def execute(
         self, task: Task, statements: Sequence[ReadStatement], definition: StreamDefinition
     ) -> OperationResult:
-        """Make a detached job of INSERT statements by their *definition*, else as `submit` does."""
+        """Submit INSERT statements with a given *definition*; see `submit`."""
         return self._answer(task, self._begin(task, statements, definition))
 
     def topology(self, definition: StreamDefinition) -> Topology:
-        """Return the operators of the statements of *definition*, whatever it begins with;
-        raises what `submit` raises.
-        """
+        """Return the operators of *definition*, ignoring its savepoint; raises the errors of `submit`."""
         return self.streams.engine.topology(replace(definition, restored_from=None))
 
     def create(
         self, task: Task, statement: ReadStatement, member: StreamMember, reservation: Reservation
     ) -> OperationResult:
-        """Make a detached job of a CREATE or REPLACE TABLE … AS, as Spark has it in *member*,
-        and return its id.
+        """Submit CREATE or REPLACE TABLE … AS, translated for Spark in *member*, and return the job id.
 
-        Raises what `submit` does, and TableBusy while another job creates the table.
+        Raises the errors of `submit`, and TableBusy while another job creates the table.
         """
         with self.spark.creations.reserved(reservation):
             self._await(task)
             definition = replace(self.definition(task, (member,)), creates=reservation)
-            # Its row, which is stored at the end of the block, keeps the others away from then on.
+            # The job is stored within the reservation, and from then on blocks other jobs itself.
             job = self._begin(task, (statement,), definition)
         return self._answer(task, job)
 
@@ -105,12 +107,12 @@ class StreamingStatements:
         self.spark.await_engine(task.operation)
 
     def _begin(self, task: Task, statements: Sequence[ReadStatement], definition: StreamDefinition) -> Job:
-        """Store the job of *statements*, which starts soon."""
+        """Store the job of *statements*; its owner starts it."""
         operation, job_id = task.operation, task.operation.planned_job_id
         operation.begin(Work(kind=OperationKind.SPARK, message="preparing the stream", job_id=job_id))
         definition = self.streams.engine.prepare(definition, job_id)
         if operation.cancelled:
-            # No row will name the checkpoint, which no job has used.
+            # The checkpoint was prepared, but no job will refer to it.
             with suppress(MtError):
                 self.streams.engine.forget(job_id, definition)
             raise Canceled(f"Operation {operation.handle} is {operation.status}.")
@@ -126,7 +128,7 @@ class StreamingStatements:
         )
         self.streams.owner.submit(job)
         if operation.cancelled:
-            # Meanwhile: the job belongs to no operation from now on.
+            # Cancelled while the job was being stored: the operation cannot stop it any more.
             self.streams.owner.stop(job_id, StopRequest())
         return job
 
@@ -141,7 +143,7 @@ class StreamingStatements:
         )
 
     def stop(self, task: Task, statement: StopJob) -> OperationResult:
-        """Stop a detached job, and wait for its end; answers the path of its savepoint, if it has one.
+        """Stop a detached job and wait for its end; return the path of its savepoint, if any.
 
         Raises IllegalStatus for a job that has ended, and EngineError for a savepoint that failed.
         """
@@ -150,16 +152,16 @@ class StreamingStatements:
             folder = self._properties(task).savepoint(job_id, uuid.uuid4().hex[:12])
             request = StopRequest(savepoint=folder, drain=statement.drain)
         operation.begin(Work(kind=OperationKind.SESSION, message="stopping the job"))
-        found = self.store.get(job_id)
-        if found is not None and found.status not in ENDED:
-            # Before the stream is disturbed.
-            self.streams.owner.check_stop(found, request)
+        stored = self.store.get(job_id)
+        if stored is not None and stored.status not in ENDED:
+            # Reject an invalid request before the stream is interrupted.
+            self.streams.owner.check_stop(stored, request)
         self.streams.owner.stop(job_id, request)
         job = self._settled(operation, job_id)
         state = _state(job)
         if job.status not in ENDED:
             what = "savepoint" if statement.savepoint else "stop"
-            raise EngineError(f"Job {job_id} goes on, because its {what} failed: {state.refused}")
+            raise EngineError(f"Job {job_id} continues, because its {what} failed: {state.refused}")
         if state.savepoint is not None:
             return content(savepoint_row(state.savepoint))
         if job.status is JobStatus.FAILED or statement.savepoint:
@@ -167,7 +169,7 @@ class StreamingStatements:
         return DONE
 
     def definition(self, task: Task, members: tuple[StreamMember, ...]) -> StreamDefinition:
-        """Return what a job of *members* is to run from in the session as it is now."""
+        """Return the definition of a job of *members* in the current state of the session."""
         context, job_id = task.context(), task.operation.planned_job_id
         state = self.engine.session_state(context)
         properties = self._properties(task)
@@ -189,7 +191,7 @@ class StreamingStatements:
         return StreamProperties(task.properties_in_force(), self.streams.defaults)
 
     def _wait(self, operation: Operation, job: Job) -> Job:
-        """Wait for the end of a job, which a cancel of its operation stops; raises its error."""
+        """Wait for the end of a job and raise its error; cancelling the operation stops the job."""
         job_id = job.job_id
         stop = self.streams.owner.stop
         operation.begin(
@@ -206,14 +208,14 @@ class StreamingStatements:
         if ended.status is JobStatus.FAILED:
             raise EngineError(f"Job {job_id} failed: {ended.error}")
         if ended.status not in ENDED:
-            # Somebody's request to stop it was refused.
+            # A request to stop it was refused.
             raise EngineError(
-                f"Job {job_id} goes on, and this statement no longer waits for it: {_state(ended).refused}"
+                f"Job {job_id} continues, and this statement no longer waits for it: {_state(ended).refused}"
             )
         return ended
 
     def _settled(self, operation: Operation, job_id: str) -> Job:
-        """Wait until a job has ended or refused to stop; raises Canceled when its operation ends before."""
+        """Wait until a job has ended or refused to stop; raises Canceled if its operation ends first."""
         while operation.status not in TERMINAL:
             job = self.streams.owner.wait_settled(job_id, POLL_S)
             if job is not None:

@@ -39,7 +39,7 @@ ALTER TABLE orders ADD WATERMARK FOR order_time AS order_time;
 ALTER TABLE orders ADD double_amount AS amount * 2;
 -- refused: write PRIMARY KEY .* NOT ENFORCED
 CREATE TABLE enforced (id INT, PRIMARY KEY (id) ENFORCED);
--- refused: has no place for a PRIMARY KEY
+-- refused: does not support PRIMARY KEY
 CREATE TABLE spark_catalog.default.keyed (id INT, PRIMARY KEY (id) NOT ENFORCED);
 
 CREATE TABLE copy WITH ('write.format.default' = 'orc') AS SELECT * FROM orders WHERE city = 'Rome';

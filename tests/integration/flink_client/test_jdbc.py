@@ -117,7 +117,9 @@ def test_errors_say_what_and_the_connection_goes_on(jdbc: JdbcProgram) -> None:
     ] in parse
     assert any(line[0].startswith("Caused by: QueryFailed: [DIVIDE_BY_ZERO]") for line in division)
     assert no_query == [["error", "java.sql.SQLException", "Statement[SHOW TABLES] is not a query."]]
-    assert any("Catalog nope does not exist; there are lake, spark_catalog." in line[0] for line in catalog)
+    assert any(
+        "Catalog nope does not exist; the catalogs are lake, spark_catalog." in line[0] for line in catalog
+    )
     assert (after[2], closed) == (["1"], [["true"]])
 
 
@@ -125,4 +127,6 @@ def test_a_catalog_in_the_url_that_does_not_exist_is_told(jdbc: JdbcProgram) -> 
     [told] = jdbc.run("/nope")
 
     assert told[0][:2] == ["error", FAILED]
-    assert any("Catalog nope does not exist; there are lake, spark_catalog." in line[0] for line in told)
+    assert any(
+        "Catalog nope does not exist; the catalogs are lake, spark_catalog." in line[0] for line in told
+    )

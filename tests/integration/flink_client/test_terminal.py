@@ -94,7 +94,7 @@ def test_errors_are_readable_and_the_session_goes_on(terminal: Terminal) -> None
         'If necessary set "spark.sql.ansi.enabled" to "false" to bypass this error. '
         "SQLSTATE: 22012 (line 1, position 8)",
         (
-            "DefinitionInvalid: Catalog nope does not exist; there are lake, spark_catalog. "
+            "DefinitionInvalid: Catalog nope does not exist; the catalogs are lake, spark_catalog. "
             "CREATE CATALOG adds one."
         ),
         (
@@ -104,7 +104,7 @@ def test_errors_are_readable_and_the_session_goes_on(terminal: Terminal) -> None
         "QueryFailed: [UNRESOLVED_COLUMN.WITH_SUGGESTION] A column, variable, or function parameter "
         "with name `nothing` cannot be resolved. Did you mean one of the following? [`id`]. "
         "SQLSTATE: 42703 (line 1, position 70)",
-        "OperationNotFound: Job nope is not known; SHOW JOBS lists those there are.",
+        "OperationNotFound: Job nope is not known; SHOW JOBS lists the jobs.",
     ]
     assert not any(re.search(r"\bat [\w.]+\(|java\.|Exception", text) for text in told.values())
     assert column(after) == ["1"]

@@ -176,7 +176,7 @@ def test_a_hook_can_be_attached_to_a_job_that_runs_and_to_no_other(world: World)
     world.store.calls.call_due()
 
     assert world.events() == ["canceled"]
-    with pytest.raises(IllegalStatus, match="Job a does not run"):
+    with pytest.raises(IllegalStatus, match="Job a is not running"):
         world.store.attach("a", HOOK)
 
 
@@ -219,7 +219,7 @@ def test_a_hook_that_does_not_return_delays_those_of_no_other_job(world: World) 
 
 
 def test_an_unknown_hook_is_refused_with_those_there_are() -> None:
-    with pytest.raises(PluginError, match="there are: recording"):
+    with pytest.raises(PluginError, match="installed hooks: recording"):
         InstalledHooks({"recording": RecordingHook()}).find("nope")
 
 

@@ -39,7 +39,7 @@ def test_a_hook_of_a_plug_in_is_found_by_its_entry_point(
 @pytest.mark.parametrize(
     ("points", "module", "problem"),
     [
-        ("other = rival_hook", "", "'recording' is not installed; there are: other, own"),
+        ("other = rival_hook", "", "'recording' is not installed; installed hooks: other, own"),
         (
             "recording = rival_hook",
             "import nowhere_at_all",

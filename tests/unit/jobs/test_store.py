@@ -114,7 +114,7 @@ def test_a_job_whose_gateway_ended_has_failed_and_says_what_may_be_left(world: W
     )
     assert world.job().error == (
         "the gateway that ran it ended. What it had committed by then stays, and it is not run again: "
-        "look at its target, then send the statement again if its rows are missing"
+        "check its target, then send the statement again if its rows are missing"
     )
     assert [world.job(each).status for each in "cd"] == [JobStatus.RUNNING, JobStatus.RUNNING]
     assert world.store.settle() == []

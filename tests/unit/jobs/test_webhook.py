@@ -123,14 +123,14 @@ def test_a_status_other_than_success_is_a_failure_and_a_redirect_is_not_followed
 def test_a_receiver_that_does_not_answer_in_time_is_a_failure(receiver: Receiver) -> None:
     receiver.silent.clear()
 
-    with pytest.raises(MtError, match=r"127\.0\.0\.1 did not take the event CANCELED: ReadTimeout"):
+    with pytest.raises(MtError, match=r"127\.0\.0\.1 did not accept the event CANCELED: ReadTimeout"):
         webhook(receiver.url, timeout_s=0.2).on_canceled(_canceled(), {"url": receiver.url})
 
 
 def test_a_receiver_that_is_not_there_is_a_failure(receiver: Receiver) -> None:
     receiver.close()
 
-    with pytest.raises(MtError, match="did not take the event CANCELED: Connect"):
+    with pytest.raises(MtError, match="did not accept the event CANCELED: Connect"):
         webhook(receiver.url).on_canceled(_canceled(), {"url": receiver.url})
 
 

@@ -99,7 +99,7 @@ def test_a_catalog_that_this_release_does_not_understand_leaves_the_others_alone
     [
         (
             replace(a_table(), identifier=TableIdentifier("archive", ("s",), "t")),
-            r"archive\.s\.t lives in it",
+            r"archive\.s\.t is in it",
         ),
         (reading("SELECT * FROM `archive`.`s`.`t`"), r"lake\.sales\.daily reads from it"),
         (reading("SELECT 1 FROM archive.`a.b`.`c`.t -- x"), "reads from it"),

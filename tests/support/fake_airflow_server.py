@@ -202,7 +202,7 @@ class _Server(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", port), _Requests)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that went away is none of a test's business."""
+        """A client that went away is not one of a test's business."""
 
 
 class _Requests(BaseHTTPRequestHandler):

@@ -55,11 +55,11 @@ class ColumnarFile:
         from mt_core.client.arrow import as_tables
 
         count = 0
-        with replacing(self.path) as beside, ExitStack() as stack:
+        with replacing(self.path) as new_file, ExitStack() as stack:
             writer = None
             try:
                 for table in as_tables(pages, properties):
-                    writer = writer or stack.enter_context(self._open(str(beside), table.schema))
+                    writer = writer or stack.enter_context(self._open(str(new_file), table.schema))
                     writer.write_table(table)
                     count += table.num_rows
                     on_rows(count)

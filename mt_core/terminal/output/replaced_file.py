@@ -24,27 +24,27 @@ def replacing(path: Path) -> Iterator[Path]:
     one, and a file keeps its permissions, also while it is written. Raises ConfigError.
     """
     place = path.resolve()
-    beside = place.with_name(f".{place.name}.{os.getpid()}")
+    new_file = place.with_name(f".{place.name}.{os.getpid()}")
     try:
         mode = 0o600 if place.exists() else 0o666
         with _unnamed(place.parent, mode) as unnamed:
             # Do not follow a link that another user has put there.
-            beside.unlink(missing_ok=True)
+            new_file.unlink(missing_ok=True)
             if unnamed is None:
-                beside.touch(mode, exist_ok=False)
-                yield beside
+                new_file.touch(mode, exist_ok=False)
+                yield new_file
             else:
                 yield unnamed
                 # os.link follows the /proc link only if it is given a directory descriptor,
                 # which an absolute path ignores.
-                os.link(unnamed, beside, src_dir_fd=0)
+                os.link(unnamed, new_file, src_dir_fd=0)
         with suppress(FileNotFoundError):
-            shutil.copymode(place, beside)
-        beside.replace(place)
+            shutil.copymode(place, new_file)
+        new_file.replace(place)
     except OSError as cause:
         raise ConfigError(f"{path} cannot be written: {cause}") from cause
     finally:
-        beside.unlink(missing_ok=True)
+        new_file.unlink(missing_ok=True)
 
 
 @contextmanager

@@ -132,7 +132,7 @@ def _write(path: Path, form: Form, pages: Iterator[ResultPage], properties: Prop
     if form.is_columnar:
         ColumnarFile(path, form).write_pages(pages, properties, lambda _count: None)
         return
-    with replacing(path) as beside, beside.open("w", encoding="utf-8", newline="") as out:
+    with replacing(path) as new_file, new_file.open("w", encoding="utf-8", newline="") as out:
         print_result(pages, form, out)
 
 

@@ -1,4 +1,13 @@
-"""The command line `freshtable`; each command imports what it needs when it runs."""
+"""The command line `freshtable`.
+
+A command must start fast, above all `sql`, and must work in a partial installation: the client alone has
+neither Spark nor a database driver. This module therefore imports only what parsing the options needs; each
+command imports its implementation when it runs, and `requiring` turns a missing package into a message that
+names the extra to install. Commands do only three things: parse options, call one function of the
+implementation, and map errors to exit codes; messages go to stdout, errors to stderr. The exit codes are 0
+for success and 1 for failures and findings; `status` and `plan diff` exit with 2 on an error, because 1 means
+a finding there, and `sql` has its own codes (`ExitCode`).
+"""
 
 from __future__ import annotations
 
@@ -18,7 +27,7 @@ if TYPE_CHECKING:
     from mt_core.plans.compiled import CompiledPlan
 
 PLAIN_WIDTH = 128
-# A gateway lets running publishes finish, for half a minute at most, and then Spark ends.
+# A gateway that stops lets running publishes finish (up to 30 s), and then stops Spark.
 STOP_WAIT_S = 120.0
 OBJECTS_PER_COLLECTION = 50_000
 
@@ -56,21 +65,21 @@ def main(
 ) -> None:
     """Materialized tables that keep themselves fresh, on Spark and Iceberg."""
     if context.invoked_subcommand == "sql":
-        # What is loaded stays: looking through it for garbage, again and again,
-        # would take a tenth of the client's start.
+        # Imported modules are never garbage; collecting while they load would take a tenth
+        # of the client's start.
         gc.set_threshold(OBJECTS_PER_COLLECTION)
 
 
 @app.command()
 @taking(SqlOptions)
 def sql(options: SqlOptions) -> None:
-    """Run SQL statements on a gateway: from -e, a file or standard input, up to the first error;
-    on a terminal, at a prompt.
+    """Run SQL statements on a gateway: from -e, a file or standard input, up to the first error; on a
+    terminal, at a prompt.
     """
     import os
 
-    # httpx loads a command line of its own, with all of pygments, where its packages are installed:
-    # a sixth of the client's start.
+    # httpx imports its own command line, with all of pygments if installed,
+    # which would take a sixth of the client's start.
     sys.modules.setdefault("httpx._main", None)  # type: ignore[arg-type]
 
     from mt_core.terminal.run import run_sql
@@ -95,7 +104,7 @@ def gateway(
         bool, typer.Option("-v", "--verbose", help="Print every log event on stderr.")
     ] = False,
     without_functions: Annotated[
-        bool, typer.Option("--without-functions", help="Run no code of functions; streaming jobs wait.")
+        bool, typer.Option("--without-functions", help="Do not run function code; streaming jobs wait.")
     ] = False,
 ) -> None:
     """Run the gateway with its scheduler and Spark, until it is stopped by SIGTERM or Ctrl-C."""
@@ -123,7 +132,7 @@ def gateway(
 
 @gateways.command("stop")
 def stop_gateway(context: typer.Context, home: HomeFolder = None) -> None:
-    """Stop the gateway on a home folder, and wait for its end: running publishes finish."""
+    """Stop the gateway of a home folder and wait until it has exited; running publishes finish."""
     from mt_core.base.extras import requiring
     from mt_core.errors import MtError
 
@@ -131,7 +140,7 @@ def stop_gateway(context: typer.Context, home: HomeFolder = None) -> None:
         with requiring("gateway", "freshtable gateway stop"):
             from mt_core.app.home import Home
         folder = home or context.obj.home
-        _say(f"The gateway on {folder} has ended (process {Home(folder).stop_holder(STOP_WAIT_S)}).")
+        _say(f"The gateway on {folder} has stopped (process {Home(folder).stop_holder(STOP_WAIT_S)}).")
     except MtError as error:
         typer.echo(f"Error: {error}", err=True)
         raise typer.Exit(1) from error
@@ -166,8 +175,8 @@ def doctor(
         Path | None, typer.Option("-c", "--config", help="The gateway's YAML file of settings.")
     ] = None,
 ) -> None:
-    """Check what a gateway needs here: a line each, and for a problem the command that mends it;
-    exit 0 if there is none.
+    """Check what a gateway needs here: a line each, and for a problem the command that fixes it; exit 0 if
+    there is none.
     """
     import os
 
@@ -196,8 +205,8 @@ def init(
     output: Annotated[Path, typer.Option("-o", "--output", help="The file to write.")] = Path(
         "freshtable.yaml"
     ),
-    home: Annotated[str, typer.Option(help="The home folder that is offered.")] = "./.freshtable",
-    defaults: Annotated[bool, typer.Option("--yes", help="Ask nothing, and take the defaults.")] = False,
+    home: Annotated[str, typer.Option(help="The default for the home folder.")] = "./.freshtable",
+    defaults: Annotated[bool, typer.Option("--yes", help="Accept all defaults without questions.")] = False,
 ) -> None:
     """Ask for the settings of a gateway, and write them to a commented file."""
     import os
@@ -212,9 +221,7 @@ def init(
     except MtError as error:
         typer.echo(f"Error: {error}", err=True)
         raise typer.Exit(2) from error
-    _say(
-        f"{output} is written. Check it: freshtable doctor -c {output}; start: freshtable gateway -c {output}"
-    )
+    _say(f"Wrote {output}. Check it: freshtable doctor -c {output}; start: freshtable gateway -c {output}")
 
 
 def _ask(text: str, default: str) -> str:
@@ -224,8 +231,8 @@ def _ask(text: str, default: str) -> str:
 @app.command()
 @taking(StatusOptions)
 def status(options: StatusOptions) -> None:
-    """Say whether gateways answer, which tables are late or fail, and which jobs failed;
-    exit 1 if anything is wrong.
+    """Show whether gateways answer, which tables are late or failing, and which jobs failed; exit 1 if
+    anything is wrong.
     """
     from mt_core.clock import SystemClock
     from mt_core.errors import MtError
@@ -242,41 +249,39 @@ def status(options: StatusOptions) -> None:
 def add_jars(
     connector: Annotated[str, typer.Argument(help="The connector, such as kafka.")],
 ) -> None:
-    """Fetch the jars of a connector for the gateways of this machine;
-    a gateway that runs needs no restart.
-    """
+    """Fetch the jars of a connector for the gateways of this machine; a running gateway needs no restart."""
     import os
 
     from mt_core.errors import MtError
     from mt_core.spark.driver.jars import add_connector
 
     try:
-        found = add_connector(connector, os.environ)
+        paths = add_connector(connector, os.environ)
     except MtError as error:
         typer.echo(f"Error: {error}", err=True)
         raise typer.Exit(1) from error
-    _say(f"Jars of {connector}: {len(found)} in {found[0].parent}")
+    _say(f"Jars of {connector}: {len(paths)} in {paths[0].parent}")
 
 
 @plan.command("diff")
 def diff_plans(
-    before: Annotated[Path, typer.Argument(help="The file of a plan.")],
-    after: Annotated[Path, typer.Argument(help="The file of another.")],
+    before: Annotated[Path, typer.Argument(help="The first plan file.")],
+    after: Annotated[Path, typer.Argument(help="The second plan file.")],
 ) -> None:
-    """Print what differs in two compiled plans, a line each; exit 0 if nothing does, 1 if they differ,
-    2 on an error.
+    """Print the differences of two compiled plans, a line each; exit 0 if there are none, 1 if they differ, 2
+    on an error.
     """
     from mt_core.errors import MtError
     from mt_core.plans.differences import differences
 
     try:
-        found = [str(each) for each in differences(_plan_of(before), _plan_of(after))]
+        difference_lines = [str(each) for each in differences(_plan_of(before), _plan_of(after))]
     except MtError as error:
         typer.echo(f"Error: {error}", err=True)
         raise typer.Exit(2) from error
-    for line in found:
+    for line in difference_lines:
         _say(line)
-    raise typer.Exit(1 if found else 0)
+    raise typer.Exit(1 if difference_lines else 0)
 
 
 def _plan_of(file: Path) -> CompiledPlan:

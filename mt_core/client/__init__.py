@@ -1,1 +1,3 @@
-"""The library of programs: HTTP calls, DB-API, the dialect of SQLAlchemy, values as programs read them."""
+"""The client library: HTTP calls, a DB-API driver, a SQLAlchemy dialect, and result values as
+Python objects.
+"""

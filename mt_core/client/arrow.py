@@ -1,4 +1,4 @@
-"""Results as Arrow tables, with the types that their columns have in SQL."""
+"""Results as Arrow tables, typed according to their SQL columns."""
 
 from __future__ import annotations
 
@@ -14,21 +14,19 @@ from mt_core.errors import GatewayError
 
 
 def read_stream(content: bytes) -> pa.Table:
-    """Return a page that came as an Arrow IPC stream; raises GatewayError for one that cannot be read."""
+    """Return a page that was received as an Arrow IPC stream. Raises GatewayError if it cannot be read."""
     try:
         table = pa.ipc.open_stream(content).read_all()
     except pa.ArrowException as cause:
-        raise GatewayError(f"The gateway answered an Arrow stream that cannot be read: {cause}") from cause
-    # The gateway's own metadata is of no use to the reader.
+        raise GatewayError(f"The gateway returned an unreadable Arrow stream: {cause}") from cause
+    # The metadata is meant for the client only.
     return table.replace_schema_metadata(None)
 
 
 def as_tables(
     pages: Iterable[pa.Table | ResultPage], properties: Callable[[], Mapping[str, str]]
 ) -> Iterator[pa.Table]:
-    """Yield *pages*, some of which may have come as JSON, as tables;
-    *properties* reads those of the session.
-    """
+    """Yield *pages*, some of which may be JSON, as tables; *properties* returns those of the session."""
     convert = None
     for page in pages:
         if isinstance(page, ResultPage):
@@ -40,15 +38,13 @@ def as_tables(
 
 
 def _with_kinds(table: pa.Table, kinds: Sequence[RowKind]) -> pa.Table:
-    """Return *table* with the codes of *kinds* as its last column, as the Arrow page
-    of a gateway has them.
-    """
+    """Return *table* with the codes of *kinds* as its last column, as in Arrow pages of the gateway."""
     codes = pa.array([kind.code for kind in kinds], pa.int8())
     return table.append_column(pa.field(ROW_KIND, pa.int8(), nullable=False), codes)
 
 
 def arrow_table(columns: Sequence[Column], rows: Sequence[Sequence[Any]]) -> pa.Table:
-    """Return *rows*, whose values are the driver's Python objects, as a table; raises UnreadableValue."""
+    """Return *rows* of Python objects as a table. Raises UnreadableValue."""
     fields, arrays = list[pa.Field](), list[pa.Array]()
     for column, values in zip(
         columns, zip(*rows, strict=True) if rows else ([] for _ in columns), strict=True
@@ -64,7 +60,7 @@ def arrow_table(columns: Sequence[Column], rows: Sequence[Sequence[Any]]) -> pa.
 
 
 def _prepared(value: Any, kind: pa.DataType) -> Any:
-    # Arrow builds maps from pairs only.
+    # Arrow builds maps only from pairs.
     match value:
         case None:
             return None
@@ -79,7 +75,7 @@ def _prepared(value: Any, kind: pa.DataType) -> Any:
 
 
 def arrow_type(kind: LogicalType) -> pa.DataType:
-    """Return the Arrow type for values of *kind*; what Arrow lacks is text."""
+    """Return the Arrow type for values of *kind*; types that Arrow lacks become strings."""
     parts = [pa.field(name, arrow_type(part), nullable=part.nullable) for name, part in kind.parts]
     match kind.root:
         case "DECIMAL":

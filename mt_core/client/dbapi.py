@@ -1,5 +1,14 @@
-"""A PEP 249 driver for the gateway: connections, cursors, and the exceptions and type objects
-of the standard.
+"""A PEP 249 driver for the gateway: connections, cursors, and the exceptions and type objects of the
+standard.
+
+PEP 249 assumes a transactional database with short results; the gateway has neither transactions nor bounded
+results. A connection is therefore a gateway session in which every statement commits itself: `commit` does
+nothing and `rollback` raises NotSupportedError. `execute` returns when the first page of the result arrives,
+and later pages are fetched as the program reads rows, so that a result need not fit into memory;
+`table.dml-sync` makes `execute` wait for writes, because programs expect their effect afterwards. The rows of
+a changelog amend each other, so fetching them as plain rows would be wrong: `is_changelog` cursors allow only
+`fetch_changes`. Pages after the first arrive as Arrow if pyarrow is installed and all column types map to the
+same Python objects as from JSON; a program cannot observe the difference except in speed.
 """
 
 from __future__ import annotations
@@ -100,7 +109,7 @@ threadsafety = 2
 paramstyle = "qmark"
 
 DEFAULT_URL = "http://127.0.0.1:8083"
-# With it, execute() returns when the statement has ended, also one that writes.
+# Makes execute() wait until a write has completed.
 SESSION_PROPERTIES = {"table.dml-sync": "true"}
 
 # ------------------------------------------------------------------------------------------------ connections
@@ -115,7 +124,7 @@ def connect(
     properties: Mapping[str, str] | None = None,
     transport: httpx.BaseTransport | None = None,
 ) -> Connection:
-    """Open a session on the gateway at *url*, in *catalog* and *schema* if given; raises OperationalError."""
+    """Open a session on the gateway at *url*, in *catalog* and *schema* if given. Raises OperationalError."""
     path = sql_name(name for name in (catalog, schema) if name is not None)
     place = f"USE {path}" if schema is not None else f"SET CATALOG {path}" if catalog is not None else None
     client = GatewayClient(url, token, exact=True, transport=transport)
@@ -134,7 +143,7 @@ def connect(
 class Connection(Closing):
     """A session on the gateway. Threads may share it; their statements run one after the other.
 
-    Its `timeout_s` and `max_rows` are those that new cursors begin with.
+    `timeout_s` and `max_rows` are the initial values of new cursors.
     """
 
     Warning, Error, InterfaceError, DatabaseError = Warning, Error, InterfaceError, DatabaseError
@@ -153,7 +162,7 @@ class Connection(Closing):
 
     @property
     def client(self) -> GatewayClient:
-        """The raw protocol; raises InterfaceError when the connection is closed."""
+        """The protocol client. Raises InterfaceError if the connection is closed."""
         if self._client is None:
             raise InterfaceError("The connection is closed; connect() again.")
         return self._client
@@ -163,9 +172,7 @@ class Connection(Closing):
         return Cursor(self)
 
     def compile_plan(self, statement: str) -> CompiledPlan:
-        """Compile an INSERT, or a STATEMENT SET of these, which starts nothing;
-        raises what COMPILE PLAN is refused with.
-        """
+        """Compile an INSERT or a STATEMENT SET without starting it. Raises the error of COMPILE PLAN."""
         name = plan_name("plan")
         with self.cursor() as cursor:
             cursor.execute(f"COMPILE PLAN '{name}' FOR {statement}")
@@ -173,9 +180,9 @@ class Connection(Closing):
             return CompiledPlan(self.client, name, self.client.plan(name))
 
     def load_plan(self, source: str | os.PathLike[str]) -> CompiledPlan:
-        """Return the plan of a file of this machine, or of its text, which begins with `{`.
+        """Return the plan in a local file, or in a text that begins with `{`.
 
-        Raises OSError, and ProgrammingError for a text that is no plan, with the place.
+        Raises OSError, and ProgrammingError with the position if the text is not a plan.
         """
         if isinstance(source, str) and source.lstrip().startswith("{"):
             name, text = plan_name("plan"), source
@@ -186,7 +193,7 @@ class Connection(Closing):
         return CompiledPlan(self.client, name, text)
 
     def ping(self) -> None:
-        """Ask the gateway whether the session is there; raises OperationalError."""
+        """Check that the session exists. Raises OperationalError."""
         with translating():
             self.client.properties()
 
@@ -195,10 +202,10 @@ class Connection(Closing):
         _ = self.client
 
     def rollback(self) -> NoReturn:
-        raise NotSupportedError("There are no transactions: every statement has committed itself.")
+        raise NotSupportedError("There are no transactions: every statement commits itself.")
 
     def close(self) -> None:
-        """End the session; harmless when it has ended."""
+        """Close the session. Idempotent."""
         client, self._client = self._client, None
         if client is not None:
             client.close()
@@ -208,12 +215,11 @@ class Connection(Closing):
 
 
 class Cursor(Closing):
-    """One statement at a time, and its rows, which are fetched from the gateway as they are read.
+    """Runs one statement at a time; its rows are fetched from the gateway as they are read.
 
-    `timeout_s` is how long a statement may take, an OperationalError after that; `max_rows` is how many rows
-    of a result can be fetched, however many there are. None is no limit. `columns` are the columns with their
-    whole types, of which `description` is a part; without rows to fetch there are none. `is_changelog` says
-    that only `fetch_changes` reads the rows.
+    `timeout_s` limits the time of a statement (OperationalError), `max_rows` the number of rows that can be
+    fetched; None means no limit. `columns` are the columns with their complete types, which `description`
+    abridges; empty without a result. If `is_changelog`, only `fetch_changes` reads the rows.
     """
 
     def __init__(self, connection: Connection) -> None:
@@ -237,7 +243,7 @@ class Cursor(Closing):
         return iter(self.fetchone, None)
 
     def execute(self, operation: str, parameters: Sequence[Any] | None = None) -> Self:
-        """Run a statement and wait for its first rows; parameters take the places of `?`."""
+        """Run a statement and wait for its first rows; *parameters* replace the `?` markers."""
         client = self._ready()
         with translating():
             statement = operation if parameters is None else fill_in(operation, parameters)
@@ -262,8 +268,8 @@ class Cursor(Closing):
         return self
 
     def executemany(self, operation: str, seq_of_parameters: Sequence[Sequence[Any]]) -> Self:
-        """Run a statement once for each sequence of parameters;
-        an INSERT … VALUES (…) takes many rows at once.
+        """Run a statement once for each sequence of parameters; INSERT … VALUES (…) sends many rows per
+        statement.
         """
         self._ready()
         with translating():
@@ -273,7 +279,9 @@ class Cursor(Closing):
         return self
 
     def cancel(self) -> None:
-        """Stop the statement on the gateway, from another thread; harmless when it has ended."""
+        """Stop the statement on the gateway; callable from another thread. No effect after it has
+        completed.
+        """
         # For execute(), which may still wait for the handle of the operation.
         self._to_cancel = True
         operation = self._operation
@@ -293,19 +301,19 @@ class Cursor(Closing):
         return self._take(None)
 
     def fetch_changes(self) -> Iterator[Change]:
-        """Yield the rows that are left as they come, each with how it changes the result before it."""
-        while found := self._take(1, changes=True):
-            yield found[0] if self.is_changelog else (RowKind.INSERT, found[0])
+        """Yield the remaining rows as they arrive, each with its kind of change."""
+        while rows := self._take(1, changes=True):
+            yield rows[0] if self.is_changelog else (RowKind.INSERT, rows[0])
 
     def fetch_arrow(self) -> pa.Table:
-        """Return the rows that are left as an Arrow table; needs the package pyarrow."""
+        """Return the remaining rows as an Arrow table. Requires pyarrow."""
         with needing("pyarrow", "fetch_arrow"):
             import pyarrow as pa
         return pa.concat_tables(self._tables())
 
     def fetch_arrow_batches(self) -> Iterator[pa.RecordBatch]:
-        """Yield the rows that are left as Arrow batches, as the gateway sends them;
-        needs the package pyarrow.
+        """Yield the remaining rows as Arrow record batches, as received from the gateway. Requires
+        pyarrow.
         """
         with needing("pyarrow", "fetch_arrow_batches"):
             import pyarrow as pa  # noqa: F401 - before a row is read
@@ -313,7 +321,7 @@ class Cursor(Closing):
             yield from table.to_batches()
 
     def fetch_df(self) -> pandas.DataFrame:
-        """Return the rows that are left as a DataFrame; needs the packages pyarrow and pandas."""
+        """Return the remaining rows as a DataFrame. Requires pyarrow and pandas."""
         with needing("pandas", "fetch_df"):
             import pandas  # noqa: F401 - before a row is read
         frame: pandas.DataFrame = self.fetch_arrow().to_pandas()
@@ -323,10 +331,10 @@ class Cursor(Closing):
         """Do nothing: literals have the types of their values."""
 
     def setoutputsize(self, size: int, column: int | None = None) -> None:
-        """Do nothing: values come whole."""
+        """Do nothing: values are never truncated."""
 
     def close(self) -> None:
-        """Release the rows of the statement; the cursor runs no other one."""
+        """Release the rows of the statement; the cursor cannot be used again."""
         self._release()
         self._closed = True
 
@@ -342,13 +350,13 @@ class Cursor(Closing):
         self._reader, self.columns, self.description, self.rownumber = None, (), None, None
         self.is_changelog = False
         if operation is not None:
-            # With the gateway or the session, the rows are gone already.
+            # Without the gateway or the session, the rows no longer exist.
             with suppress(GatewayError, InterfaceError):
                 self.connection.client.close_operation(operation)
 
     def _paging(self, first: ResultPage, others: Iterator[ResultPage], zone: tzinfo | None) -> PageReader:
-        """Return a reader of the rows; pages after the first come as Arrow if pyarrow is installed
-        and gives the same objects.
+        """Return a reader of the rows; pages after the first are Arrow if pyarrow is installed and yields the
+        same objects.
         """
         from_json, from_arrow, pages = rows_converter(first.columns, zone), None, others
         as_arrow = ARROW_ROOTS.issuperset(column.type.root for column in first.columns)
@@ -377,7 +385,7 @@ class Cursor(Closing):
         return rows
 
     def _tables(self) -> Iterator[pa.Table]:
-        """Yield the rows that are left, at least one table."""
+        """Yield the remaining rows as tables, at least one."""
         from mt_core.client.arrow import arrow_table, as_tables
 
         reader, operation, client = self._reading(), self._operation, self.connection.client
@@ -395,15 +403,17 @@ class Cursor(Closing):
 
     def _reading(self, *, changes: bool = False) -> PageReader:
         if self._reader is None:
-            raise ProgrammingError("There are no rows to fetch: execute() a statement that has some first.")
+            raise ProgrammingError(
+                "There are no rows to fetch: execute() a statement that returns rows first."
+            )
         if self.is_changelog and not changes:
             raise refused()
         return self._reader
 
 
 def _refuse_hidden_zone(statement: str) -> None:
-    """Raise NotSupportedError for a SET TIME ZONE: the properties of the session do not have the zone
-    that it sets.
+    """Raise NotSupportedError for SET TIME ZONE, because its zone is not visible in the session
+    properties.
     """
     words = (token.keyword for token in significant(statement))
     if tuple(islice(words, 3)) == ("SET", "TIME", "ZONE"):
@@ -412,7 +422,7 @@ def _refuse_hidden_zone(statement: str) -> None:
 
 Change = tuple[RowKind, Row]
 KIND = Column(name=ROW_KIND, type=LogicalType(root="TINYINT", nullable=False))
-"""The column of an Arrow page that has the codes of the kinds."""
+"""The column of an Arrow page that contains the row kind codes."""
 
 
 def changes(rows: Iterable[Row]) -> list[Change]:
@@ -421,8 +431,9 @@ def changes(rows: Iterable[Row]) -> list[Change]:
 
 
 def refused() -> NotSupportedError:
-    """Return the error of a program that reads the rows of a changelog as if they were only added."""
+    """Return the error for reading a changelog as if rows were only added."""
     return NotSupportedError(
-        "The rows of this result change others that were given before: read them by fetch_changes(), "
-        "which says how, or run the query in batch mode: SET 'execution.runtime-mode' = 'batch'."
+        "The rows of this result change earlier ones: read them with fetch_changes(), "
+        "which returns the kind of each change, or run the query in batch mode: "
+        "SET 'execution.runtime-mode' = 'batch'."
     )

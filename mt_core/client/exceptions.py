@@ -1,4 +1,4 @@
-"""The exceptions of PEP 249, and which failure raises which of them."""
+"""The exceptions of PEP 249, and the mapping of gateway and Spark errors to them."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from mt_core.errors import GatewayError, SqlSyntaxError
 
 
 class Warning(Exception):
-    """An important warning; the driver raises none."""
+    """An important warning; the driver never raises it."""
 
 
 class Error(Exception):
-    """The root of the driver's errors: `code` is the gateway's, `error_class` Spark's,
-    such as DIVIDE_BY_ZERO.
+    """The base class of the driver's errors; `code` is the gateway's, `error_class` Spark's, such as
+    DIVIDE_BY_ZERO.
     """
 
     def __init__(self, message: str = "", *, code: str | None = None, error_class: str | None = None) -> None:
@@ -30,23 +30,23 @@ class InterfaceError(Error):
 
 
 class DatabaseError(Error):
-    """The gateway or Spark refused or failed something."""
+    """The gateway or Spark rejected or failed a request."""
 
 
 class DataError(DatabaseError):
-    """A value does not fit: a division by zero, a number out of range, an impossible cast."""
+    """A value does not fit, as in a division by zero, an overflow or an invalid cast."""
 
 
 class OperationalError(DatabaseError):
-    """The gateway cannot be reached, is busy, or failed; or the statement was cancelled."""
+    """The gateway is unreachable, busy or failed, or the statement was cancelled."""
 
 
 class IntegrityError(DatabaseError):
-    """A constraint of a table was violated, such as NOT NULL."""
+    """A table constraint such as NOT NULL was violated."""
 
 
 class InternalError(DatabaseError):
-    """The gateway met a fault of its own."""
+    """The gateway has an internal error."""
 
 
 class ProgrammingError(DatabaseError):
@@ -54,11 +54,11 @@ class ProgrammingError(DatabaseError):
 
 
 class NotSupportedError(DatabaseError):
-    """The gateway does not support what the program asks for."""
+    """The gateway does not support the request."""
 
 
-# Where the text of an error has these facts: Flink's gateway sends only texts,
-# and our errors of refreshes have no others.
+# Patterns for facts in an error message: Flink's gateway sends only messages,
+# and our refresh errors have no structured facts.
 _IN_TEXT = {
     "error_class": re.compile(r"\[([A-Z][A-Z0-9_]*(?:\.[A-Z0-9_]+)*)\]"),
     "sqlstate": re.compile(r"SQLSTATE: (\w{5})"),
@@ -108,7 +108,7 @@ def _spark_fact(error: GatewayError, name: str) -> str | None:
 
 @contextmanager
 def translating() -> Iterator[None]:
-    """Raise the errors of the block as exceptions of the standard."""
+    """Convert errors raised in the block to exceptions of PEP 249."""
     try:
         yield
     except GatewayError as cause:

@@ -1,4 +1,4 @@
-"""The rows of SHOW … EXTENDED, also of a gateway that is too old to know the word."""
+"""The rows of SHOW … EXTENDED, also from gateways that predate the keyword."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from mt_core.errors import GatewayError, SqlSyntaxError
 def extended_rows(
     rows: Callable[[str], Sequence[Mapping[str, Any]]], statement: str, rest: str = ""
 ) -> Sequence[Mapping[str, Any]]:
-    """Return what *rows* reads by *statement*, EXTENDED and *rest*.
+    """Return the rows of *statement* EXTENDED *rest*, read by *rows*.
 
-    A gateway from before EXTENDED refuses it as a syntax error, and has nearly all of its columns without it.
+    A gateway that predates EXTENDED rejects it as a syntax error; its SHOW has nearly all columns without it.
     """
     try:
         return rows(f"{statement} EXTENDED{rest}")

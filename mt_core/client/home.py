@@ -1,4 +1,4 @@
-"""The home folder of a gateway of this user: what the gateway wrote there for its clients."""
+"""The files that a gateway writes to its home folder for clients."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from mt_core.base.access import is_loopback
 from mt_core.base.address import Address
 
 DEFAULT_HOME = "./.freshtable"
-# Where a client calls a gateway that listens on all addresses.
+# Maps wildcard listen addresses to addresses that a client can call.
 _EVERY_ADDRESS = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 SOCKET_NAME = "gateway.sock"
-# The exit code of an embedded gateway whose home another one holds (EX_TEMPFAIL):
-# that one may be ending, or will answer soon.
+# The exit code of an embedded gateway whose home another one owns (EX_TEMPFAIL):
+# that one may be exiting, or will answer soon.
 TRY_AGAIN = 75
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Holder:
-    """The gateway that holds a home: its process, and the URL at which a client of this machine calls it."""
+    """The gateway that owns a home: its process, and its URL for local clients."""
 
     pid: int
     url: str
 
 
 def holder_of(home: Path) -> Holder | None:
-    """Return the gateway that holds *home*, None if none says so, or its process has ended."""
+    """Return the gateway that owns *home*, or None if there is none or if its process has exited."""
     try:
         note = json.loads((home / "gateway.json").read_text(encoding="utf-8"))
         holder = Holder(pid=int(note["pid"]), url=callable_url(note["url"]) if note["url"] else "")
@@ -39,9 +39,7 @@ def holder_of(home: Path) -> Holder | None:
 
 
 def url_in(home: Path) -> str | None:
-    """Return the URL at which a client of this machine calls the gateway that holds *home*,
-    None if none does.
-    """
+    """Return the URL, for local clients, of the gateway that owns *home*; None if there is none."""
     try:
         url = json.loads((home / "gateway.json").read_text(encoding="utf-8"))["url"]
         return callable_url(url) if isinstance(url, str) and url else None
@@ -50,9 +48,7 @@ def url_in(home: Path) -> str | None:
 
 
 def callable_url(url: str) -> str:
-    """Return the URL at which a client of this machine calls a gateway that listens on *url*;
-    raises ValueError.
-    """
+    """Return the URL at which local clients call a gateway that listens on *url*. Raises ValueError."""
     if Address.of(url).socket is not None:
         return url
     parts = urlsplit(url)
@@ -61,10 +57,9 @@ def callable_url(url: str) -> str:
 
 
 def token_in(home: Path, gateway: str) -> str | None:
-    """Return the token in *home* for the gateway at the URL *gateway*, or None if that gateway
-    is not the one of *home*.
+    """Return the token in *home* if *gateway* is the URL of its gateway, else None.
 
-    The token is sent to no other machine and to no other port, where another user's program may listen.
+    The token is not sent to another machine or port, where another user's program may listen.
     """
     try:
         own = json.loads((home / "gateway.json").read_text(encoding="utf-8"))["url"] or ""
@@ -79,7 +74,7 @@ def _runs(pid: int) -> bool:
     try:
         os.kill(pid, 0)
     except PermissionError:
-        # It is the process of another user.
+        # The process exists but belongs to another user.
         return True
     except OSError:
         return False
@@ -87,7 +82,7 @@ def _runs(pid: int) -> bool:
 
 
 def _is_same(gateway: str, own: str) -> bool:
-    """Return whether *gateway* leads to the gateway of this machine that calls itself *own*."""
+    """Return whether *gateway* reaches the local gateway whose own URL is *own*."""
     if Address.of(gateway).socket is not None:
         return gateway == own
     url = urlsplit(gateway)

@@ -1,4 +1,14 @@
-"""The gateway over HTTP, one method per endpoint."""
+"""The gateway's REST API (FLIP-91), one method per endpoint.
+
+A session can disappear at any time: the gateway closes idle ones, and a restart loses all of them. Reopening
+silently would be convenient but wrong if statements such as SET or USE had changed the session, because the
+next statement would then run with other settings. The client therefore remembers how the session was opened
+(`Opening`) and which statements changed it. A statement that finds its session lost runs in a new one if
+nothing had changed, with a warning in its result; otherwise it raises SessionLost, which lists the lost
+changes, and is not run. Operations remember their own session, because a new one may be open when their
+results are fetched. A heartbeat keeps a session alive while a program is idle; its failures are ignored,
+since the next statement reports them.
+"""
 
 from __future__ import annotations
 
@@ -41,17 +51,18 @@ TIMEOUT_S = 120.0
 
 
 class GatewayRefused(GatewayError):
-    """The client cannot talk to a gateway at all: there is none, or it does not know the token."""
+    """The client cannot talk to a gateway: none answers, or it rejects the token."""
 
     internal = True
 
 
 class GatewayClient(Closing):
-    """One session on a gateway, opened with the first call that needs it and kept open until `close`.
+    """One session on a gateway, opened by the first call that needs it and kept alive until `close`.
+    Thread-safe.
 
-    Every failure is a GatewayError with the gateway's code in `code`. A call in a session that has ended on
-    the gateway raises SessionLost; the next call opens another one. With *exact*, fractions in JSON become
-    Decimal instead of float. Threads may share the client.
+    Every failure is a GatewayError with the gateway's code in `code`. A call in a session that the gateway
+    has closed raises SessionLost; the next call opens another one. With *exact*, JSON fractions become
+    Decimal instead of float.
     """
 
     def __init__(
@@ -68,15 +79,15 @@ class GatewayClient(Closing):
         if transport is None and address.socket is not None:
             transport = httpx.HTTPTransport(uds=address.socket, verify=False)
         headers = {ERRORS_HEADER: ERRORS_AS_JSON, **({"Authorization": f"Bearer {token}"} if token else {})}
-        # Loading the certificates that https needs takes 20 ms; plain http needs none.
+        # Loading certificates takes 20 ms, which plain http need not pay.
         verify = not address.base_url.startswith("http://")
         self._http = httpx.Client(
             base_url=address.base_url, headers=headers, timeout=TIMEOUT_S, transport=transport, verify=verify
         )
         self._session: str | None = None
         self._opening = Opening()
-        # What statements changed in each session, and the session of each operation:
-        # another one may be open at its answer.
+        # The statements that changed each session, and the session of each operation,
+        # since another one may be open when its result is fetched.
         self._changes, self._operations = dict[str, list[str]](), dict[str, str]()
         self._notice: str | None = None
         self._heartbeat = Heartbeat(self._beat, heartbeat_s)
@@ -91,8 +102,8 @@ class GatewayClient(Closing):
     def open_session(
         self, name: str | None = None, properties: Mapping[str, str] | None = None, setup: Sequence[str] = ()
     ) -> str:
-        """Open a session in place of the present one, run the statements *setup* in it,
-        and return its handle.
+        """Open a session in place of the current one, run the statements *setup* in it, and return its
+        handle.
         """
         self.prepare_session(name, properties, setup)
         with self._opening_lock:
@@ -101,7 +112,7 @@ class GatewayClient(Closing):
     def prepare_session(
         self, name: str | None = None, properties: Mapping[str, str] | None = None, setup: Sequence[str] = ()
     ) -> None:
-        """Say how the next session is opened, with the first call that needs it."""
+        """Set how the first call that needs a session opens it."""
         self._opening = Opening(name=name, properties=dict(properties or {}), setup=tuple(setup))
 
     @property
@@ -117,12 +128,12 @@ class GatewayClient(Closing):
     def execute(
         self, statement: str, *, timeout_s: float | None = None, properties: Mapping[str, str] | None = None
     ) -> str:
-        """Start a statement, which the gateway stops after *timeout_s*, and return the handle
-        of its operation.
+        """Start a statement, which the gateway stops after *timeout_s*, and return the handle of its
+        operation.
 
-        For this statement alone, the *properties* hold in place of those of the session. If the session
-        has ended, the statement runs in another one, with a warning in the first page of its result.
-        If other statements had changed the session, this one does not run: SessionLost names them.
+        The *properties* override those of the session for this statement only. If the session was lost, the
+        statement runs in a new one, with a warning on the first page of its result. If earlier statements had
+        changed the lost session, the statement does not run, and SessionLost lists them.
         """
         body: dict[str, Any] = {"statement": statement}
         if timeout_s is not None:
@@ -140,7 +151,7 @@ class GatewayClient(Closing):
         return text
 
     def store_plan(self, name: str, text: str) -> None:
-        """Store a compiled plan in the folder of the session; `EXECUTE PLAN 'name'` reads it there."""
+        """Store a compiled plan in the folder of the session, for `EXECUTE PLAN 'name'`."""
         try:
             self._call("PUT", self._plan(name), {"plan": text})
         except SessionLost as lost:
@@ -152,7 +163,7 @@ class GatewayClient(Closing):
         """Request a refresh and return the handle of its operation, which is the id of the run."""
         path = f"/materialized-tables/{quote(refresh.identifier, safe='')}/refresh"
         handle = self._begin_or_reopen(path, refresh.body(), refresh.headers())
-        # A refresh outlives the session that requested it: each later session can read it.
+        # A refresh outlives the session that requested it, and any session can read it.
         del self._operations[handle]
         return handle
 
@@ -164,9 +175,7 @@ class GatewayClient(Closing):
     def pages(
         self, operation: str, on_progress: Callable[[Progress], object] | None = None
     ) -> Iterator[ResultPage]:
-        """Yield the pages of a result, the first one as soon as the operation has finished;
-        at least one page.
-        """
+        """Yield the pages of a result, at least one; the first as soon as the operation has finished."""
         for response, body in self._results(operation, "0?rowFormat=JSON"):
             if body["resultType"] == "NOT_READY":
                 if on_progress is not None and "progress" in body:
@@ -177,9 +186,9 @@ class GatewayClient(Closing):
             yield page if notice is None else replace(page, warnings=(*page.warnings, notice))
 
     def arrow_pages(self, operation: str, token: int = 0) -> Iterator[pa.Table | ResultPage]:
-        """Yield the pages of a result from page *token* on as Arrow tables; needs the package pyarrow.
+        """Yield the pages of a result from page *token* on as Arrow tables. Requires pyarrow.
 
-        A gateway that has no Arrow answers pages as JSON, which are yielded with fractions as Decimal.
+        Pages of a gateway without Arrow support are yielded as ResultPage, with fractions as Decimal.
         """
         from mt_core.client.arrow import read_stream
 
@@ -192,8 +201,8 @@ class GatewayClient(Closing):
                 yield read_stream(response.content)
 
     def fetch_arrow_batches(self, operation: str) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of a result as Arrow batches, as the gateway sends them;
-        needs the package pyarrow.
+        """Yield the rows of a result as Arrow record batches, as received from the gateway.
+        Requires pyarrow.
         """
         from mt_core.client.arrow import as_tables
 
@@ -201,7 +210,7 @@ class GatewayClient(Closing):
             yield from table.to_batches()
 
     def fetch_arrow(self, operation: str) -> pa.Table:
-        """Return a whole result as an Arrow table; needs the package pyarrow."""
+        """Return a whole result as an Arrow table. Requires pyarrow."""
         import pyarrow as pa
 
         from mt_core.client.arrow import as_tables
@@ -209,9 +218,9 @@ class GatewayClient(Closing):
         return pa.concat_tables(as_tables(self.arrow_pages(operation), self.properties))
 
     def complete(self, statement: str, position: int) -> list[str]:
-        """Return the words that fit at *position* of a statement; none without a session.
+        """Return the completions at *position* of a statement; empty without a session.
 
-        That a session is lost is for the next statement to report, which has something to lose.
+        A lost session is left for the next statement to report.
         """
         session = self._session
         if session is None:
@@ -227,7 +236,7 @@ class GatewayClient(Closing):
         self._call("POST", self._operation(operation, "/cancel"))
 
     def close_operation(self, operation: str) -> None:
-        """Close the operation; harmless if it is closed already, or its session is."""
+        """Close the operation; no effect if it or its session is closed already."""
         session = self._operations.pop(operation, self._session)
         if session is None:
             return
@@ -237,7 +246,7 @@ class GatewayClient(Closing):
             self._answer(response)
 
     def close_session(self) -> None:
-        """Close the session, if there is one."""
+        """Close the session, if one is open."""
         with self._opening_lock:
             session, self._session = self._session, None
         if session is not None:
@@ -245,7 +254,7 @@ class GatewayClient(Closing):
             self._call("DELETE", f"/sessions/{session}")
 
     def close(self) -> None:
-        """Close the session and the connection, also if the gateway no longer answers."""
+        """Close the session and the connections, even if the gateway does not answer."""
         self._heartbeat.stop()
         try:
             self.close_session()
@@ -267,14 +276,14 @@ class GatewayClient(Closing):
                     pass
                 self.close_operation(operation)
         except GatewayError:
-            # No statement may run in a session without its setup.
+            # A session without its setup must not be used.
             with suppress(GatewayError):
                 self.close_session()
             raise
         return handle
 
     def _begin(self, path: str, body: Mapping[str, Any], headers: Mapping[str, str] | None = None) -> str:
-        """Start an operation by a request to *path* of the session, and return its handle."""
+        """Start an operation with a request to *path* in the session, and return its handle."""
         session = self.session
         handle: str = self._call("POST", f"/sessions/{session}{path}", body, headers)["operationHandle"]
         self._operations[handle] = session
@@ -283,8 +292,8 @@ class GatewayClient(Closing):
     def _begin_or_reopen(
         self, path: str, body: Mapping[str, Any], headers: Mapping[str, str] | None = None
     ) -> str:
-        """Start an operation, in another session if this one has ended unchanged;
-        raises SessionLost if it was changed.
+        """Start an operation, in a new session if the old one was lost unchanged. Raises SessionLost if it
+        had changes.
         """
         try:
             return self._begin(path, body, headers)
@@ -292,15 +301,13 @@ class GatewayClient(Closing):
             if lost.changes:
                 raise SessionLost(f"{lost} This statement was not run.", lost.changes) from lost
             handle = self._begin(path, body, headers)
-            self._notice = (
-                "The session had ended on the gateway, and was opened again; nothing was lost with it."
-            )
+            self._notice = "The gateway had closed the session; a new one was opened, and nothing was lost."
             return handle
 
     def _beat(self) -> None:
         session = self._session
         if session is not None:
-            # The answer does not matter here: it is the next statement that reports a lost session.
+            # The response does not matter: the next statement reports a lost session.
             with suppress(GatewayError):
                 self._send("POST", f"/sessions/{session}/heartbeat", {})
 
@@ -310,10 +317,10 @@ class GatewayClient(Closing):
             changes = tuple(self._changes.get(session, ()))
             if self._session == session:
                 self._session = None
-        lost = f" What it had is lost: {'; '.join(changes)}. Run that again first." if changes else ""
+        lost = f" Its changes are lost: {'; '.join(changes)}. Run them again first." if changes else ""
         return SessionLost(
             f"The session on {self.url} has ended, with the results of its statements: "
-            "the gateway was restarted, or had heard nothing of it for sql-gateway.session.idle-timeout. "
+            "the gateway was restarted, or the session was idle for sql-gateway.session.idle-timeout. "
             f"The next statement opens another one.{lost}",
             changes,
         )
@@ -327,8 +334,8 @@ class GatewayClient(Closing):
     def _results(
         self, operation: str, first: str, headers: Mapping[str, str] | None = None
     ) -> Iterator[tuple[httpx.Response, dict[str, Any]]]:
-        """Yield the answers of a result from *first* on, with their fields;
-        an answer in Arrow has them in headers.
+        """Yield the responses of a result from *first* on, with their fields, which Arrow responses carry in
+        headers.
         """
         path = self._operation(operation, f"/result/{first}")
         while True:
@@ -369,7 +376,7 @@ class GatewayClient(Closing):
             ) from cause
         except (httpx.UnsupportedProtocol, httpx.InvalidURL) as cause:
             raise GatewayRefused(
-                f"'{self.url}' is not the URL of a gateway ({cause}); it looks like http://host:8083."
+                f"'{self.url}' is not the URL of a gateway ({cause}); write for example http://host:8083."
             ) from cause
         except httpx.HTTPError as cause:
             raise GatewayRefused(

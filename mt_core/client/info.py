@@ -1,4 +1,4 @@
-"""What a gateway says about itself: its version, whether Spark takes work, and its time."""
+"""A gateway's self-description: its version, whether Spark accepts work, and its time."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from mt_core.client.http import GatewayRefused
 
 PRODUCT = "Freshtable"
 READY, UNKNOWN = "READY", "UNKNOWN"
-# The code of the error of a gateway that does not know the token.
+# The error code of a gateway that rejects the token.
 UNAUTHORIZED = "UNAUTHORIZED"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GatewayInfo:
-    """The answer of GET /info. `engine` is READY, or why Spark takes no work, `scheduler` READY, UNKNOWN, or
-    why it begins no refreshes; `engine_note` is what Spark does more slowly than it could, empty if nothing;
-    `date` is the header of that name.
+    """The response of GET /info.
 
-    `work` is what goes on at an embedded gateway without clients, None for a gateway that stays in any case.
+    `engine` is READY, or why Spark does not accept work; `scheduler` is READY, UNKNOWN, or why it starts no
+    refreshes. `engine_note` says what makes Spark slower than possible, else empty. `date` is the Date
+    header. `work` is what an embedded gateway continues to do without clients, None for any other gateway.
     """
 
     version: str
@@ -42,26 +42,22 @@ class GatewayInfo:
 
     @classmethod
     def from_answer(cls, url: str, headers: Mapping[str, str], body: object) -> GatewayInfo:
-        """Read an answer; raises GatewayRefused if it is not one of a gateway of Freshtable."""
+        """Parse a response. Raises GatewayRefused if it is not from a Freshtable gateway."""
         if not isinstance(body, dict) or body.get("productName") != PRODUCT:
-            raise GatewayRefused(
-                f"What answers at {url} is no gateway of Freshtable; check address and port."
-            )
+            raise GatewayRefused(f"{url} is not a Freshtable gateway; check address and port.")
         return cls(
             version=str(body.get("version", "")),
             engine=headers.get(ENGINE_HEADER, READY),
             date=headers.get("date"),
             work=headers.get(WORK_HEADER),
             engine_note=headers.get(ENGINE_NOTE_HEADER, ""),
-            # Of an older gateway nothing is known.
+            # An older gateway does not send the header.
             scheduler=headers.get(SCHEDULER_HEADER, UNKNOWN),
         )
 
 
 def read_info(url: str, token: str | None, timeout_s: float) -> GatewayInfo:
-    """Ask the gateway at *url*; raises GatewayRefused if none answers there,
-    or it does not accept *token*.
-    """
+    """Ask the gateway at *url*. Raises GatewayRefused if none answers or if it rejects *token*."""
     headers = {"Authorization": f"Bearer {token}"} if token else {}
     address = Address.of(url)
     transport = None if address.socket is None else httpx.HTTPTransport(uds=address.socket, verify=False)

@@ -1,4 +1,4 @@
-"""INSERTs of many rows in as few statements as possible: each of them is a commit of the table."""
+"""INSERTs of many rows in as few statements as possible, because each statement is a commit."""
 
 from __future__ import annotations
 
@@ -14,10 +14,9 @@ ROWS_AT_ONCE = 500
 
 
 def insert_batches(statement: str, rows: Sequence[Sequence[Any]]) -> Iterator[tuple[str, Sequence[Any]]]:
-    """Return the statements, with their parameters, that do what *statement* does for each of *rows*,
-    in order.
+    """Return the statements and parameters that together run *statement* for each of *rows*, in order.
 
-    Raises ParameterCount, SqlSyntaxError.
+    Raises ParameterCount and SqlSyntaxError.
     """
     values = _values_of(statement)
     if values is None:
@@ -39,8 +38,8 @@ def insert_batches(statement: str, rows: Sequence[Sequence[Any]]) -> Iterator[tu
 
 
 def _values_of(statement: str) -> tuple[int, int, int] | None:
-    """Return where the row of an INSERT … VALUES (…) begins and ends, and its number of `?`;
-    None for anything else.
+    """Return the start and the end of the row in INSERT … VALUES (…), and its number of `?`; None for other
+    statements.
 
     Nothing may follow the row, and no `?` may precede it.
     """

@@ -1,4 +1,4 @@
-"""Python values as literals of Spark SQL, and statements with their `?` filled in."""
+"""Python values as Spark SQL literals, and statements with their `?` markers filled in."""
 
 from __future__ import annotations
 
@@ -14,28 +14,27 @@ from mt_core.base.plural import plural
 from mt_core.base.tokens import Token, TokenKind, tokenize
 
 MAX_DIGITS = 38
-# What INTERVAL DAY TO SECOND holds: microseconds in 64 bits.
+# The range of INTERVAL DAY TO SECOND: microseconds in 64 bits.
 MAX_INTERVAL = timedelta(microseconds=2**63 - 1)
 _ESCAPES = {"\\": "\\\\", "'": "\\'", "\0": "\\u0000", "\r": "\\r", "\n": "\\n", "\x1a": "\\Z"}
 
 
 class UnknownType(TypeError):
-    """A parameter has a Python type without literals."""
+    """A parameter has a Python type that has no literal."""
 
 
 class OutOfRange(ValueError):
-    """A parameter is outside of the range of the literals of its type."""
+    """A parameter is outside the range of its SQL type."""
 
 
 class ParameterCount(ValueError):
-    """A statement has more or fewer `?` than there are parameters."""
+    """The numbers of `?` markers and parameters differ."""
 
 
 def fill_in(statement: str, parameters: Sequence[Any]) -> str:
-    """Return *statement* with each `?` outside of quotes and comments replaced by the literal
-    of its parameter.
+    """Return *statement* with each `?` outside quotes and comments replaced by the literal of its parameter.
 
-    Raises SqlSyntaxError for a quote left open, ParameterCount, UnknownType and OutOfRange.
+    Raises SqlSyntaxError for an unterminated quote, ParameterCount, UnknownType and OutOfRange.
     """
     markers = find_markers(tokenize(statement))
     if len(markers) != len(parameters):
@@ -51,22 +50,19 @@ def fill_in(statement: str, parameters: Sequence[Any]) -> str:
 
 
 def find_markers(tokens: Iterable[Token]) -> list[Token]:
-    """Return the `?` that stand for parameters."""
+    """Return the `?` markers among *tokens*."""
     return [token for token in tokens if token.kind is TokenKind.SYMBOL and token.text == "?"]
 
 
 def literal(value: Any) -> str:
-    """Return the text that means *value* wherever Spark SQL expects an expression;
-    raises UnknownType, OutOfRange.
-    """
+    """Return the Spark SQL expression for *value*. Raises UnknownType and OutOfRange."""
     if value is None:
         return "NULL"
     if isinstance(value, (str, int)) or not isinstance(value, Enum):
         for kinds, render in _RENDERERS.items():
             if isinstance(value, kinds):
                 text = render(value)
-                # A negative number is in parentheses, so that it can follow a minus:
-                # -- would begin a comment.
+                # Parentheses let a negative number follow a minus sign; -- would start a comment.
                 return f"({text})" if text.startswith("-") else text
     names = ", ".join(kind.__name__ for kinds in _RENDERERS for kind in kinds)
     raise UnknownType(
@@ -77,10 +73,10 @@ def literal(value: Any) -> str:
 def _string(value: str) -> str:
     if any("\ud800" <= letter <= "\udfff" for letter in value):
         raise OutOfRange(
-            f"The string {value[:40]!r} has a lone surrogate, which UTF-8 has no form for; remove it."
+            f"The string {value[:40]!r} has a lone surrogate, which UTF-8 cannot encode; remove it."
         )
     escaped = "".join(_ESCAPES.get(letter, letter) for letter in value)
-    # Spark puts the values of its variables in place of ${…} before it looks for quotes.
+    # Spark substitutes ${…} even inside quotes.
     return "'" + escaped.replace("${", "\\u0024{") + "'"
 
 
@@ -115,7 +111,7 @@ def _datetime(value: datetime) -> str:
     try:
         wall_clock = value if is_local else value.astimezone(UTC)
     except OverflowError as cause:
-        raise OutOfRange(f"The datetime {value} is outside of the years 1 to 9999 of UTC.") from cause
+        raise OutOfRange(f"The datetime {value} is outside the years 1 to 9999 in UTC.") from cause
     text = wall_clock.replace(tzinfo=None).isoformat(sep=" ", timespec="microseconds")
     return f"TIMESTAMP_NTZ'{text}'" if is_local else f"TIMESTAMP_LTZ'{text}Z'"
 
@@ -139,7 +135,7 @@ def _timedelta(value: timedelta) -> str:
     return f"INTERVAL '{'-' if value < timedelta() else ''}{size.days} {clock}' DAY TO SECOND"
 
 
-# In the order of the checks: a bool is an int, a datetime is a date.
+# The order matters: a bool is an int, and a datetime is a date.
 _RENDERERS: dict[tuple[type[Any], ...], Callable[[Any], str]] = {
     (bool,): lambda value: "TRUE" if value else "FALSE",
     (int,): _integer,

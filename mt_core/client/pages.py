@@ -1,4 +1,4 @@
-"""What the gateway answers about an operation: its progress, and the pages of its result."""
+"""Responses about an operation: its progress, and the pages of its result."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from mt_core.base.rowset import Column, RowKind
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """How far an operation is: its tasks, and how many rows they have read;
-    with `total` 0 only the message says so.
+    """The progress of an operation: its tasks, and the rows they have read; with `total` 0 only `message` is
+    known.
     """
 
     done: int
@@ -32,10 +32,10 @@ class Progress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResultPage:
-    """Some rows of a result. `run` describes the run of a refresh, None for other statements.
+    """A page of a result.
 
-    `affected_rows` is the number of rows that a change wrote, None where the gateway does not say.
-    `kinds` say of each row how it changes the result, None where rows are only added.
+    `run` describes the run of a refresh, None for other statements. `affected_rows` is the number of rows a
+    change wrote, None if unknown. `kinds` are the row kinds of a changelog, None if rows are only added.
     """
 
     columns: tuple[Column, ...]
@@ -66,7 +66,7 @@ class ResultPage:
 
 
 def _kinds(body: Mapping[str, Any]) -> list[RowKind] | None:
-    """Return the kinds of the rows of a page of a changelog, which Flink's own gateway does not call one."""
+    """Return the row kinds of a changelog page, else None; Flink's gateway does not mark changelogs."""
     names = [row["kind"] for row in body["results"]["data"]]
     is_changelog = body.get("changelog", False) or any(name != RowKind.INSERT.name for name in names)
     return [RowKind[name] for name in names] if is_changelog else None

@@ -1,6 +1,4 @@
-"""The rows of a result as a program reads them: a page at a time from the gateway,
-any number at a time from here.
-"""
+"""Reads the rows of a result: in pages from the gateway, in any number by the program."""
 
 from __future__ import annotations
 
@@ -16,10 +14,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 Row = tuple[Any, ...]
-Page = Any  # ResultPage | pa.Table, which is there at run time only if pyarrow is
+Page = Any  # ResultPage | pa.Table, but pyarrow may not be installed
 Convert = Callable[[Page], Iterator[list[Row]]]
-# Types whose values are the driver's Python objects when they come as Arrow;
-# nested types and intervals come as JSON.
+# Types whose Arrow values convert to the same Python objects as JSON;
+# nested types and intervals are fetched as JSON.
 ARROW_ROOTS = frozenset(
     {
         "BOOLEAN",
@@ -44,7 +42,7 @@ ARROW_ROOTS = frozenset(
 class PageReader:
     """Reads pages in turn, at most *limit* rows.
 
-    `token` is the number of the current page, `taken` counts its rows read so far.
+    `token` is the number of the current page, `taken` the number of its rows read so far.
     """
 
     def __init__(
@@ -73,8 +71,8 @@ class PageReader:
         return rows
 
     def tables(self, pages: Iterator[pa.Table]) -> Iterator[pa.Table]:
-        """Yield the rows that are left of *pages*, the same pages from `token` on;
-        `take` no longer reads them.
+        """Yield the remaining rows of *pages*, the same pages from `token` on; `take` then returns nothing
+        more.
         """
         skipped = self.taken
         self._others, self._chunks, self._chunk, self._at, self.taken = iter(()), iter(()), [], 0, 0
@@ -100,7 +98,7 @@ class PageReader:
 
 @contextmanager
 def needing(package: str, method: str) -> Iterator[None]:
-    """Raise NotSupportedError if the import of *package* inside fails because it is not installed."""
+    """Raise NotSupportedError if *package*, imported in the block, is not installed."""
     try:
         yield
     except ModuleNotFoundError as cause:

@@ -1,6 +1,4 @@
-"""A client's session: how it was opened, what statements changed in it since, and the heartbeat
-that keeps it open.
-"""
+"""A client's session: how it was opened, the statements that changed it, and its heartbeat."""
 
 from __future__ import annotations
 
@@ -34,7 +32,7 @@ _SHOWN = 80
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opening:
-    """How to open a session, and to open it again: its properties, and statements that run first."""
+    """How to open and reopen a session: its properties, and the statements that set it up."""
 
     name: str | None = None
     properties: Mapping[str, str] = field(default_factory=dict)
@@ -42,15 +40,17 @@ class Opening:
 
 
 def session_change(statement: str) -> str | None:
-    """Return the words of *statement* that change its session, without values of SET;
-    None if it does not change it.
+    """Return the part of *statement* that changes the session, without SET values; None if it changes
+    nothing.
     """
     match = _CHANGES.match(statement)
     return " ".join(match[1].split())[:_SHOWN] if match else None
 
 
 class Heartbeat:
-    """Calls a bound method at intervals, from the first `start` until `stop` or the end of its object."""
+    """Calls a bound method at intervals, from the first `start` until `stop` or until its object is
+    collected.
+    """
 
     def __init__(self, beat: Callable[[], None], every_s: float) -> None:
         self._beat, self._every_s = WeakMethod(beat), every_s
@@ -58,17 +58,17 @@ class Heartbeat:
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
-        """Start the thread; harmless if it runs already."""
+        """Start the thread. Idempotent."""
         with self._lock:
             if self._thread is None and not self._stop.is_set():
                 arguments = self._stop, self._beat, self._every_s
-                # A function, not a method: the thread must not keep a client alive that is dropped
+                # A function, not a method: the thread must not reference a client that is dropped
                 # without being closed.
                 self._thread = threading.Thread(target=_run, args=arguments, name="heartbeat", daemon=True)
                 self._thread.start()
 
     def stop(self) -> None:
-        """Stop the thread for good."""
+        """Stop the thread permanently."""
         self._stop.set()
 
 
@@ -80,14 +80,14 @@ def _run(stop: threading.Event, beat: WeakMethod[Callable[[], None]], every_s: f
         try:
             call()
         except RuntimeError:
-            # httpx refuses a request of a client that was closed in the meantime.
+            # httpx raises RuntimeError if the client has been closed.
             if not stop.is_set():
                 raise
         del call
 
 
 class Closing:
-    """What a `with` statement closes at its end."""
+    """A context manager that calls `close` at the end."""
 
     close: Callable[[], None]
 

@@ -12,7 +12,7 @@ Description = tuple[str, str, None, int | None, int | None, int | None, bool]
 
 @dataclass(frozen=True, eq=False)
 class TypeObject:
-    """Equal to the type codes of a kind of columns, which are the roots of their logical types."""
+    """Equal to the type codes of a group of column types, which are the roots of their logical types."""
 
     roots: frozenset[str]
 
@@ -48,7 +48,7 @@ def TimeFromTicks(ticks: float) -> time:  # noqa: N802 - the standard names it s
 
 
 def description_of(column: Column) -> Description:
-    """Return what `Cursor.description` says of *column*."""
+    """Return the entry of *column* in `Cursor.description`."""
     kind, extras = column.type, column.type.extras
     return (
         column.name,

@@ -1,3 +1,1 @@
-"""`freshtable demo`: the main job on real flights, from an empty folder to verified tables,
-in about a minute.
-"""
+"""`freshtable demo`: materialized tables over real flights, from an empty folder to verified answers."""

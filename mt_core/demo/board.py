@@ -1,4 +1,4 @@
-"""The live table: what every materialized table is doing, and why."""
+"""The live table of the demo: the state of every materialized table, and the reason."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ _UNITS = {
 
 @dataclass
 class Board:
-    """Draws what the gateway answers.
+    """Draws the current state of the gateway.
 
-    It counts the rows of a table again only after a refresh has published some.
+    The rows of a table are counted again only after a refresh has published a snapshot.
     """
 
     client: GatewayClient
@@ -37,7 +37,7 @@ class Board:
     _counts: dict[str, tuple[str | None, int]] = field(default_factory=dict)
 
     def draw(self) -> Table:
-        """Return the table as it is now."""
+        """Return the current table."""
         board = Table(title=TITLE, caption=self.caption, expand=True)
         for column in ("table", "mode", "freshness", f"schedule time\n{ZONE}", "stale for", "rows"):
             board.add_column(column, no_wrap=True)
@@ -87,9 +87,7 @@ def _age(age: timedelta) -> str:
 
 
 def is_settled(client: GatewayClient) -> bool:
-    """Whether a refresh of every table (of the newest partition, where it has some) would find
-    nothing to do now.
-    """
+    """Return whether a refresh of every table (for `daily`, of its newest partition) would be skipped."""
     newest = f"PARTITION (ds = '{day(DAYS_AT_START + ARRIVING_DAYS - 1)}')"
     targets = (f"{table.full_name} {newest if table is DAILY else ''}" for table in TABLES)
     return all(read_decision(client, target) == "skip" for target in targets)

@@ -1,4 +1,4 @@
-"""What the demo knows of its tables and their refreshes: facts, read from what SHOW and EXPLAIN answer."""
+"""Facts about the demo's tables and refreshes, parsed from SHOW and EXPLAIN."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ class TableFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunFacts:
-    """A refresh run.
+    """A run.
 
-    `schedule_time` is on the clock of the table, None if nobody scheduled it; `why` is its error or reason.
+    `schedule_time` is in the table's time zone, None for a manual refresh; `why` is its error or reason.
     """
 
     table: str
@@ -49,7 +49,7 @@ class RunFacts:
 
 
 def ask(client: GatewayClient, statement: str) -> list[Mapping[str, Any]]:
-    """Return the rows of a statement, each by the names of its columns."""
+    """Return the rows of a statement, keyed by column name."""
     rows: list[Mapping[str, Any]] = []
     for page in client.pages(client.execute(statement)):
         names = [column.name for column in page.columns]
@@ -71,7 +71,7 @@ def read_tables(client: GatewayClient) -> list[TableFacts]:
 
 
 def read_runs(client: GatewayClient, table: str, limit: int) -> list[RunFacts]:
-    """Return the facts of the newest runs of the table with the full name *table*, the newest first."""
+    """Return the newest runs of *table*, a full name, newest first."""
     return [
         RunFacts(
             table=row["materialized table"],
@@ -86,8 +86,8 @@ def read_runs(client: GatewayClient, table: str, limit: int) -> list[RunFacts]:
 
 
 def read_decision(client: GatewayClient, target: str) -> str:
-    """Return what a refresh of *target*, a table with or without PARTITION, would do now:
-    `refresh` or `skip`.
+    """Return the decision of a refresh of *target* (a table, optionally with PARTITION) now: `refresh` or
+    `skip`.
     """
     text: str = ask(client, f"EXPLAIN REFRESH {target}")[0]["result"]
     lines = (line.partition(":") for line in text.splitlines())
@@ -96,8 +96,6 @@ def read_decision(client: GatewayClient, target: str) -> str:
 
 
 def _span(text: str) -> timedelta:
-    """Return the duration that a number and a unit at the beginning of *text* mean,
-    such as `9 s (only ds=2013-01-15)`.
-    """
+    """Return the duration at the start of a text such as `9 s (only ds=2013-01-15)`."""
     number, unit = text.split()[:2]
     return int(number) * _UNITS[unit]

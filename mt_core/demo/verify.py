@@ -1,4 +1,4 @@
-"""Checks the demo's tables against plain Spark queries over the same data."""
+"""Verifies the demo's tables against plain Spark queries over the same data."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from mt_core.errors import GatewayError
 
 
 def verify(client: GatewayClient) -> list[str]:
-    """Return what was verified, in words; raises GatewayError naming the first answer that is wrong."""
+    """Return descriptions of what was verified. Raises GatewayError for the first wrong answer."""
     verified = []
     for table in TABLES:
         rows = ask(client, f"SELECT count(*) AS n FROM {table.full_name}")[0]["n"]

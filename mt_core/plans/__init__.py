@@ -1,1 +1,1 @@
-"""Plans of streaming statements: their operators, what each keeps and for how long, and their JSON. Pure."""
+"""Compiled plans of streaming statements: operators, their states and TTLs, and the JSON form. Pure."""

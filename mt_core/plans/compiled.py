@@ -1,5 +1,5 @@
-"""Compiled plans: a streaming or batch INSERT, or a set of these, with its operators and what each keeps
-(FLIP-190, FLIP-292).
+"""Compiled plans: a streaming or batch INSERT, or a statement set, with its operators and states (FLIP-190,
+FLIP-292).
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from mt_core.plans.operators import ADDS, Operator, OperatorState, RowKind
 from mt_core.plans.policies import TtlPolicy
 
 Policies = tuple[tuple[TtlPolicy, ...], ...]
-"""For each operator of a statement that keeps state, in order, the TTL policy of each of its states."""
-# Spark numbers its columns in the order in which it meets them, in each process from 0 on.
+"""The TTL policies of each stateful operator of a statement, in order, one per state."""
+# Spark's expression ids count from 0 in each process, so they must not enter the fingerprint.
 _EXPRESSION_ID = re.compile(r"#[0-9]+L?\b")
 
 
@@ -30,8 +30,8 @@ class PlanMode(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Topology:
-    """What an engine makes of statements: the last operator of each, above all others,
-    and the release of Spark.
+    """The operators that the engine plans for statements: the root operator of each, and the Spark
+    version.
     """
 
     spark_version: str
@@ -39,12 +39,12 @@ class Topology:
 
     @property
     def nodes(self) -> tuple[PlanNode, ...]:
-        """The operators of all statements as nodes with ids from 1 on, inputs first."""
+        """The operators of all statements as nodes, numbered from 1, inputs first."""
         return nodes_of(self.operators)
 
     @property
     def policies(self) -> tuple[Policies, ...]:
-        """For each statement how long its operators keep their states."""
+        """The TTL policies of the operators' states, by statement."""
         return tuple(
             tuple(tuple(state.policy for state in each.states) for each in operator.all() if each.states)
             for operator in self.operators
@@ -53,10 +53,7 @@ class Topology:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanNode:
-    """An operator of a plan; `inputs` are the ids of others.
-
-    `output_type` is a ROW with the names and types of its columns.
-    """
+    """An operator of a plan; `inputs` are node ids, and `output_type` is a ROW of its columns."""
 
     id: int
     type: str
@@ -68,17 +65,17 @@ class PlanNode:
 
     @property
     def name(self) -> str:
-        """What messages call it."""
+        """The name of the node in messages."""
         return f"node {self.id} ({self.type})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompiledPlan:
-    """What EXECUTE PLAN runs: the statements as they were written, with names of `catalog` and `namespace`,
-    and their operators.
+    """The input of EXECUTE PLAN: the original statements, the `catalog` and `namespace` that resolve their
+    names, and their operators.
 
-    `temporary` are the statements that create the temporary tables, views and functions of the session
-    that compiled it. `fingerprint` is that of the topology which was compiled. Nodes come after their inputs.
+    `temporary` are the statements that create the temporary tables, views and functions of the compiling
+    session. `fingerprint` is that of the compiled topology. Nodes come after their inputs.
     """
 
     spark_version: str
@@ -92,7 +89,7 @@ class CompiledPlan:
 
     @property
     def edges(self) -> Iterator[tuple[PlanNode, PlanNode]]:
-        """Each input of a node, with the node."""
+        """The pairs of an input and the node that reads it."""
         by_id = self.by_id
         for node in self.nodes:
             for source in node.inputs:
@@ -104,7 +101,7 @@ class CompiledPlan:
 
 
 def nodes_of(operators: Sequence[Operator]) -> tuple[PlanNode, ...]:
-    """Return the operators of all statements as nodes with ids from 1 on, inputs first."""
+    """Return the operators of all statements as nodes, numbered from 1, inputs first."""
     nodes: list[PlanNode] = []
     for operator in operators:
         _add(nodes, operator)
@@ -128,7 +125,7 @@ def _add(nodes: list[PlanNode], operator: Operator) -> int:
 
 
 def fingerprint_of(nodes: Sequence[PlanNode]) -> str:
-    """Return what tells this topology from others. Policies of TTLs are no part of it."""
+    """Return the digest that identifies a topology, independent of TTL policies."""
     facts = [
         [
             node.id,
@@ -145,9 +142,9 @@ def fingerprint_of(nodes: Sequence[PlanNode]) -> str:
 
 
 def short_upstream(plan: CompiledPlan) -> Iterator[str]:
-    """Yield a warning for each operator whose state lives longer than that of an operator before it.
+    """Yield a warning for each operator whose state outlives that of an upstream operator.
 
-    The one before it gives a key as new that it has forgotten, and the other counts it once more.
+    The upstream operator treats a key that it has expired as new, so the downstream operator counts it twice.
     """
     for node in plan.nodes:
         for before in _stateful_before(plan, node) if node.states else ():
@@ -155,9 +152,9 @@ def short_upstream(plan: CompiledPlan) -> Iterator[str]:
             longest = max(node.states, key=lambda state: state.ttl)
             if shortest.ttl < longest.ttl:
                 yield (
-                    f"{before.name} keeps {shortest.name} for {ttl_text(shortest.ttl)}, "
-                    f"less than {node.name} after it keeps {longest.name}, {ttl_text(longest.ttl)}: "
-                    "a key that the first has forgotten comes to the second as new"
+                    f"{before.name} retains {shortest.name} for {ttl_text(shortest.ttl)}, "
+                    f"less than {node.name} downstream retains {longest.name} ({ttl_text(longest.ttl)}): "
+                    "a key that expires in the first reaches the second as new"
                 )
 
 

@@ -1,4 +1,4 @@
-"""Differences of two plans, in words: what EXECUTE PLAN refuses, and what `freshtable plan diff` prints."""
+"""Differences between two plans as text, for EXECUTE PLAN and `freshtable plan diff`."""
 
 from __future__ import annotations
 
@@ -14,9 +14,7 @@ from mt_core.plans.policies import policy_text
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """What is `before` in one plan and `after` in the other at a `place`;
-    None where one plan has nothing there.
-    """
+    """A difference at a `place`; `before` or `after` is None if only the other plan has something there."""
 
     place: str
     before: str | None
@@ -31,9 +29,7 @@ class Difference:
 
 
 def differences(before: CompiledPlan, after: CompiledPlan) -> Iterator[Difference]:
-    """Yield what differs in two plans: their statements and where these run, their operators,
-    and the TTLs of states.
-    """
+    """Yield the differences between two plans: statements, settings, operators, and state TTLs."""
     yield from _changed("sparkVersion", before.spark_version, after.spark_version)
     yield from _changed("mode", before.mode.value, after.mode.value)
     yield from _changed("current database", _database(before), _database(after))
@@ -46,7 +42,7 @@ def differences(before: CompiledPlan, after: CompiledPlan) -> Iterator[Differenc
 
 
 def topology_differences(before: Sequence[PlanNode], after: Sequence[PlanNode]) -> Iterator[Difference]:
-    """Yield what differs in two topologies; states that one of them does not name are no difference."""
+    """Yield the differences between two topologies, ignoring states that only one of them names."""
     for one, other in _pairs(before, after):
         if one is None and other is not None:
             yield Difference(place=other.name, before=None, after=other.description)
@@ -72,7 +68,7 @@ def _ttl_differences(before: PlanNode, after: PlanNode) -> Iterator[Difference]:
 def _pairs(
     before: Sequence[PlanNode], after: Sequence[PlanNode]
 ) -> Iterator[tuple[PlanNode | None, PlanNode | None]]:
-    """Yield the nodes that stand at the same place of both plans, and those that have none in the other."""
+    """Yield corresponding nodes of both plans, and nodes without a counterpart paired with None."""
     one, other = [node.type for node in before], [node.type for node in after]
     for what, start, end, other_start, other_end in SequenceMatcher(
         None, one, other, autojunk=False

@@ -1,4 +1,4 @@
-"""Errors of compiled plans, a branch of the tree that `mt_core/errors.py` draws."""
+"""Errors of compiled plans, a branch of the tree in `mt_core/errors.py`."""
 
 from __future__ import annotations
 
@@ -6,9 +6,7 @@ from mt_core.errors import MtError
 
 
 class PlanInvalid(MtError):
-    """The file of a compiled plan cannot be read at a `place`, for a `reason`,
-    or its statement gives another plan now.
-    """
+    """A plan file is invalid at a `place` for a `reason`, or its statement now yields another plan."""
 
     code = "PLAN_INVALID"
     http_status = 400
@@ -20,26 +18,26 @@ class PlanInvalid(MtError):
         self.place, self.reason = place, reason
 
     def of(self, plan: str) -> PlanInvalid:
-        """Return the error of the file with the URI *plan*."""
+        """Return this error with the URI *plan* of the file."""
         return PlanInvalid(self.place, self.reason, plan=plan)
 
 
 class PlanNotFound(MtError):
-    """There is no file of a compiled plan at the URI."""
+    """No plan file exists at the URI."""
 
     code = "PLAN_NOT_FOUND"
     http_status = 404
 
 
 class PlanExists(MtError):
-    """The file that a compiled plan would be written to is there already."""
+    """The plan file to be written already exists."""
 
     code = "PLAN_EXISTS"
     http_status = 409
 
     @classmethod
     def at(cls, uri: str) -> PlanExists:
-        """Return the refusal to write a plan over the file *uri*, with all ways out."""
+        """Return the error for the existing file *uri*, with the possible ways out."""
         return cls(
             f"Cannot overwrite the plan file {uri}: delete it, write COMPILE PLAN '{uri}' IF NOT EXISTS to "
             "keep it, or SET 'table.plan.force-recompile' = 'true' to replace it.",

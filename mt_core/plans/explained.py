@@ -1,4 +1,4 @@
-"""EXPLAIN PLAN: a compiled plan in words, and whether its statement gives the same operators now."""
+"""EXPLAIN PLAN: a compiled plan as text, and whether its statement still has the same operators."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ _LONGEST = 100_000
 
 
 def explained_plan(plan: CompiledPlan, problems: Sequence[str]) -> str:
-    """Return what a plan has in it, how its operators hang together, its warnings,
-    and the *problems* of running it now.
+    """Return the contents of a plan, its operator trees, its warnings, and the *problems* of executing it
+    now.
     """
     return "\n".join([
         "== Compiled Plan ==",
@@ -28,18 +28,18 @@ def explained_plan(plan: CompiledPlan, problems: Sequence[str]) -> str:
         *_tree(plan),
         "",
         "== Check ==",
-        *(problems or ["The statements give the same operators now: the plan can be executed."]),
+        *(problems or ["The statements still have these operators: the plan can be executed."]),
         *(f"Warning: {warning}" for warning in short_upstream(plan)),
     ])  # fmt: skip
 
 
 def shown_statement(text: str) -> str:
-    """Return a statement of a plan in one line, without its secrets."""
+    """Return a statement of a plan on one line, without secrets."""
     return " ".join(statement_text(text, _LONGEST).split())
 
 
 def _tree(plan: CompiledPlan) -> Iterator[str]:
-    """Yield the trees of all statements; each line begins with the id of its node."""
+    """Yield the operator trees of all statements; each line begins with a node id."""
     operators: dict[int, Operator] = {}
     for node in plan.nodes:
         operators[node.id] = Operator(
@@ -49,7 +49,7 @@ def _tree(plan: CompiledPlan) -> Iterator[str]:
             changes=node.changes,
             states=node.states,
         )
-    # By identity: two sources may be equal.
+    # Keyed by identity, because two sources may be equal.
     numbers = {id(operator): number for number, operator in operators.items()}
     read = {source for node in plan.nodes for source in node.inputs}
     for node in plan.nodes:

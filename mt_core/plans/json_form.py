@@ -1,5 +1,12 @@
-"""The JSON of compiled plans, in the shape of Flink's: how it is written, and how a file
-that a user edited is read.
+"""The JSON form of compiled plans, modelled on Flink's: writing, and reading files that users edit.
+
+A plan file is a contract with a user: FLIP-292 tells users to edit the TTLs in it, so a file is hand-written
+input, not a cache. Reading is therefore strict about everything that the plan uses, and every error names the
+exact place (such as `nodes[2].state[0].ttl`), the bad value and the accepted ones. It is lenient about
+unknown keys, so that later versions can add some; `version` changes only if an old reader would misread a
+file. Edges repeat the inputs of the nodes, as in Flink's files, and must agree with them. The reader checks
+only the form; whether the nodes are still those of the statements is checked against a new topology
+(`states.check_topology`).
 """
 
 from __future__ import annotations
@@ -9,6 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from mt_core.base.plural import plural
 from mt_core.plans.compiled import CompiledPlan, PlanMode, PlanNode
 from mt_core.plans.durations import EXPECTED, ttl_of, ttl_text
 from mt_core.plans.errors import PlanInvalid
@@ -18,7 +26,7 @@ from mt_core.plans.policies import OPERATOR_TIME, OPERATOR_UPDATE, TtlTimeCharac
 VERSION = 1
 _FLINK = "flinkVersion"
 _Value = TypeVar("_Value", bool, int, str, list[Any], dict[str, Any])
-_NAMES = {int: "a whole number", str: "a text", list: "a list", dict: "an object", bool: "true or false"}
+_NAMES = {int: "a whole number", str: "a string", list: "a list", dict: "an object", bool: "true or false"}
 
 
 # ---------------------------------------------------------------------------------------------------- writing
@@ -76,7 +84,7 @@ def _edge_json(source: PlanNode, target: PlanNode) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """An object of the JSON, and its place in the plan, such as nodes[2].state[0]."""
+    """A JSON object and its place in the plan, such as nodes[2].state[0]."""
 
     place: str
     body: Mapping[str, Any]
@@ -85,10 +93,10 @@ class _Part:
         return f"{self.place}.{key}" if self.place else key
 
     def get(self, key: str, kind: type[_Value], default: _Value | None = None) -> _Value:
-        """Return the value of *key*; raises PlanInvalid if it is missing without a *default*,
-        or of another kind.
+        """Return the value of *key*. Raises PlanInvalid if it has another type, or is missing without a
+        *default*.
 
-        Where there is a *default*, null is absent.
+        With a *default*, null counts as missing.
         """
         if self.body.get(key) is None and default is not None:
             return default
@@ -97,8 +105,8 @@ class _Part:
         return _checked(self.at(key), self.body[key], kind)
 
     def items(self, key: str, kind: type[_Value], *, optional: bool = False) -> list[_Value]:
-        found = self.get(key, list, [] if optional else None)
-        return [_checked(f"{self.at(key)}[{place}]", each, kind) for place, each in enumerate(found)]
+        values = self.get(key, list, [] if optional else None)
+        return [_checked(f"{self.at(key)}[{place}]", each, kind) for place, each in enumerate(values)]
 
     def parts(self, key: str, *, optional: bool = False) -> list[_Part]:
         bodies: list[dict[str, Any]] = self.items(key, dict, optional=optional)
@@ -106,28 +114,28 @@ class _Part:
 
 
 def read_plan(text: str) -> CompiledPlan:
-    """Return the plan of a file; keys that it does not know are left out.
+    """Return the plan in a file, ignoring unknown keys.
 
     Raises PlanInvalid with the place and the reason.
     """
     try:
         body = json.loads(text)
     except (json.JSONDecodeError, RecursionError) as cause:
-        raise PlanInvalid("the file", f"is no JSON: {cause}") from cause
+        raise PlanInvalid("the file", f"is not JSON: {cause}") from cause
     whole = _Part("", _checked("the file", body, dict))
     if _FLINK in whole.body and "version" not in whole.body:
         raise PlanInvalid(
-            _FLINK, "says that Flink compiled the plan, and only Flink runs it; compile the statement here"
+            _FLINK, "shows that Flink compiled the plan, which only Flink can run; compile the statement here"
         )
     version = whole.get("version", int)
     if version != VERSION:
         raise PlanInvalid(
-            "version", f"{version} is not known here, which reads version {VERSION}; compile the plan again"
+            "version", f"{version} is not supported, only version {VERSION}; compile the plan again"
         )
     modes = ", ".join(PlanMode)
     mode = whole.get("mode", str)
     if mode not in set(PlanMode):
-        raise PlanInvalid("mode", f"'{mode}' is none of {modes}")
+        raise PlanInvalid("mode", f"'{mode}' is not one of {modes}")
     statements = tuple(whole.items("statements", str))
     if not statements:
         raise PlanInvalid("statements", "is empty")
@@ -162,10 +170,10 @@ def _nodes(parts: Sequence[_Part]) -> tuple[PlanNode, ...]:
     for part in parts:
         node = _node(part)
         if node.id in ids:
-            raise PlanInvalid(part.at("id"), f"{node.id} is that of another node too")
+            raise PlanInvalid(part.at("id"), f"{node.id} is also the id of another node")
         for place, each in enumerate(node.inputs):
             if each not in ids:
-                raise PlanInvalid(f"{part.at('inputs')}[{place}]", f"no node before it has the id {each}")
+                raise PlanInvalid(f"{part.at('inputs')}[{place}]", f"no earlier node has the id {each}")
         ids.add(node.id)
         nodes.append(node)
     return tuple(nodes)
@@ -189,19 +197,20 @@ def _node(part: _Part) -> PlanNode:
 
 def _kind(place: str, name: str) -> RowKind:
     if name not in RowKind.__members__:
-        raise PlanInvalid(place, f"'{name}' is none of {', '.join(RowKind.__members__)}")
+        raise PlanInvalid(place, f"'{name}' is not one of {', '.join(RowKind.__members__)}")
     return RowKind[name]
 
 
 def _states(node: _Part, inputs: int) -> tuple[OperatorState, ...]:
-    """Return the states of a node: one for each input, the first alone for all, or none,
-    which is the TTL of the session.
+    """Return the states of a node: one per input, a single one for all inputs, or none, which means the
+    session's TTL.
     """
     states = tuple(map(_state, node.parts("state", optional=True)))
     if len(states) not in {0, 1, inputs}:
         raise PlanInvalid(
             node.at("state"),
-            f"has {len(states)} entries, and the node {inputs} inputs: inconsistent state metadata",
+            f"has {len(states)} entries, but the node has {inputs} {plural(inputs, 'input')}: "
+            "inconsistent state metadata",
         )
     for place, state in enumerate(states):
         if state.index != place:
@@ -213,12 +222,14 @@ def _states(node: _Part, inputs: int) -> tuple[OperatorState, ...]:
 
 
 def _ttl_text(part: _Part) -> str:
-    """Return the TTL of a state as text; a number is one of milliseconds, as in FLIP-292's own class."""
+    """Return the TTL of a state as text; a number is in milliseconds, as in FLIP-292."""
     value = part.body.get("ttl", "")
     if isinstance(value, int) and not isinstance(value, bool):
         return f"{value} ms"
     if not isinstance(value, str):
-        raise PlanInvalid(part.at("ttl"), f"{_shown(value)} is not a text or a whole number of milliseconds")
+        raise PlanInvalid(
+            part.at("ttl"), f"{_shown(value)} is not a string or a whole number of milliseconds"
+        )
     return part.get("ttl", str)
 
 
@@ -239,20 +250,18 @@ def _state(part: _Part) -> OperatorState:
 def _one_of(part: _Part, key: str, names: Iterable[str], default: str) -> str:
     name = part.get(key, str, str(default))
     if name not in set(names):
-        raise PlanInvalid(part.at(key), f"'{name}' is none of {', '.join(names)}")
+        raise PlanInvalid(part.at(key), f"'{name}' is not one of {', '.join(names)}")
     return name
 
 
 def _check_edges(whole: _Part, nodes: Sequence[PlanNode]) -> None:
-    """Raise PlanInvalid unless the edges, which repeat the inputs of the nodes, are the same."""
+    """Raise PlanInvalid unless the edges, which are redundant, equal the inputs of the nodes."""
     if "edges" not in whole.body:
         return
-    written = {(source, node.id) for node in nodes for source in node.inputs}
-    found = {(part.get("source", int), part.get("target", int)): part.place for part in whole.parts("edges")}
-    for edge, place in found.items():
-        if edge not in written:
+    expected = {(source, node.id) for node in nodes for source in node.inputs}
+    edges = {(part.get("source", int), part.get("target", int)): part.place for part in whole.parts("edges")}
+    for edge, place in edges.items():
+        if edge not in expected:
             raise PlanInvalid(place, f"node {edge[1]} has no input {edge[0]}")
-    for source, target in sorted(written - found.keys()):
-        raise PlanInvalid(
-            "edges", f"there is none from node {source} to node {target}, which has it as an input"
-        )
+    for source, target in sorted(expected - edges.keys()):
+        raise PlanInvalid("edges", f"lack one from node {source} to node {target}, whose inputs include it")

@@ -1,6 +1,4 @@
-"""The tree of the operators of a statement as text, the last operator first,
-in the manner of Flink's EXPLAIN CHANGELOG_MODE.
-"""
+"""The operator tree of a statement as text, root first, like Flink's EXPLAIN CHANGELOG_MODE."""
 
 from __future__ import annotations
 
@@ -26,10 +24,9 @@ _LAST = {
 
 
 def tree_lines(operator: Operator, mark: Callable[[Operator], str] = lambda _operator: "") -> Iterator[str]:
-    """Yield a line for *operator* and each of those below it, with the kinds of its rows
-    and the durations of its states.
+    """Yield a line for *operator* and each operator below it, with its changelog mode and state TTLs.
 
-    Each begins with its *mark*.
+    Each line begins with *mark* of its operator.
     """
     yield mark(operator) + _line(operator)
     *others, last = operator.inputs or (None,)
@@ -39,19 +36,19 @@ def tree_lines(operator: Operator, mark: Callable[[Operator], str] = lambda _ope
 
 
 def state_lines(operator: Operator) -> Iterator[str]:
-    """Yield how long each state of *operator* and of those below it is kept, sources first."""
+    """Yield the TTL of each state of *operator* and of those below it, sources first."""
     for each in operator.all():
         for state in each.states:
-            yield f"State {state.name} of {name_of(each)}: {_kept(state)}"
+            yield f"State {state.name} of {name_of(each)}: {_retention(state)}"
 
 
 def changelog_mode(changes: frozenset[RowKind]) -> str:
-    """Return *changes* as Flink writes them, such as `[I,UB,UA]`."""
+    """Return *changes* in Flink's notation, such as `[I,UB,UA]`."""
     return f"[{','.join(letters for kind, letters in _LETTERS.items() if kind in changes)}]"
 
 
 def name_of(operator: Operator) -> str:
-    """Return Flink's name for the operator in texts: GroupAggregate for `stream-exec-group-aggregate_1`."""
+    """Return Flink's display name of the operator: GroupAggregate for `stream-exec-group-aggregate_1`."""
     words = (
         operator.type.removeprefix("stream-exec-").removeprefix("batch-exec-").rpartition("_")[0].split("-")
     )
@@ -78,8 +75,8 @@ def _state(state: OperatorState) -> str:
     return f"{state.name}: {'for ever' if state.ttl >= FOR_EVER else policy_text(state.policy)}"
 
 
-def _kept(state: OperatorState) -> str:
+def _retention(state: OperatorState) -> str:
     if state.ttl >= FOR_EVER:
-        return "kept for ever"
+        return "retained for ever"
     in_time = " in event time" if state.time is TtlTimeCharacteristic.EVENT_TIME else ""
-    return f"an entry is forgotten {ttl_text(state.ttl)} after it was {_LAST[state.update]}{in_time}"
+    return f"an entry expires {ttl_text(state.ttl)} after it was {_LAST[state.update]}{in_time}"

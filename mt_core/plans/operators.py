@@ -1,6 +1,4 @@
-"""The operators of a streaming statement: what each reads, gives and keeps,
-under Flink's names (FLIP-292).
-"""
+"""The operators of a streaming statement: inputs, output and state, under Flink's names (FLIP-292)."""
 
 from __future__ import annotations
 
@@ -18,16 +16,16 @@ from mt_core.plans.policies import (
 )
 
 ADDS = frozenset({RowKind.INSERT})
-"""The changes of an operator whose rows are only added."""
+"""The changes of an insert-only operator."""
 ALL = frozenset(RowKind)
 _PREFIX = "stream-exec-"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorState:
-    """One state of an operator: of its input number `index`, from 0 on.
+    """A state of an operator, for its input number `index` (from 0).
 
-    An entry is gone when `ttl` has passed, in `time`, since what `update` names.
+    An entry expires once `ttl` has passed, in `time`, since the access that `update` names.
     """
 
     index: int
@@ -49,7 +47,7 @@ class OperatorState:
 class Operator:
     """A node of a plan.
 
-    `type` has its version (`stream-exec-join_1`); `output` are names and types of Spark's SQL.
+    `type` includes its version (`stream-exec-join_1`); `output` are Spark SQL names and types.
     """
 
     type: str
@@ -61,7 +59,7 @@ class Operator:
 
     @property
     def keeping(self) -> tuple[str, ...]:
-        """The names of the operators that keep state, from the last one down."""
+        """The names of the stateful operators, root first."""
         own = (self.type.removeprefix(_PREFIX),) if self.states else ()
         return own + tuple(name for operator in self.inputs for name in operator.keeping)
 

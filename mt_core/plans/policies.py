@@ -1,5 +1,5 @@
-"""TTL policies of states (FLIP-24): what lets the time of an entry begin again, in which time it runs,
-and when it has expired.
+"""State TTL policies (FLIP-24): which access restarts the TTL of an entry, in which time it runs, and when
+the entry expires.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ _TEXT = re.compile(
 
 
 class StateAccess(Enum):
-    """What is done with an entry that is there."""
+    """An access to an existing entry."""
 
     READ = "read"
     WRITE = "write"
 
 
 class TtlUpdateEvent(StrEnum):
-    """What lets the time of an entry begin again. It always begins when the entry is created."""
+    """The accesses that restart the TTL of an entry, in addition to its creation."""
 
     ON_CREATE = "OnCreate"
     ON_READ = "OnRead"
@@ -37,7 +37,7 @@ class TtlUpdateEvent(StrEnum):
 
 
 class TtlTimeCharacteristic(StrEnum):
-    """The time of a TTL: that of the watermark and of the rows, or that at which a batch runs."""
+    """The time of a TTL: event time (watermark and rows), or processing time (when a batch runs)."""
 
     EVENT_TIME = "EventTime"
     PROCESSING_TIME = "ProcessingTime"
@@ -59,9 +59,10 @@ _ACCESSES = {
 
 @dataclass(frozen=True, slots=True)
 class TtlPolicy:
-    """An entry is gone when `ttl` has passed, in `time`, since it was created or since what `update` names.
+    """An entry expires once `ttl` has passed, in `time`, since its creation or the last access that `update`
+    names.
 
-    Raises ValueError for a TTL that is not of whole milliseconds from 1 ms to 100 years.
+    Raises ValueError unless the TTL is in whole milliseconds from 1 ms to 100 years.
     """
 
     ttl: timedelta
@@ -76,27 +77,25 @@ class TtlPolicy:
     def of_seconds(
         cls, seconds: int, time: TtlTimeCharacteristic, update: TtlUpdateEvent = TtlUpdateEvent.ON_CREATE
     ) -> TtlPolicy:
-        """Return the policy of *seconds*, the unit of FLIP-24."""
+        """Return a policy with a TTL in seconds, the unit of FLIP-24."""
         return cls(timedelta(seconds=seconds), time, update)
 
     def expires(self, last_modified: int) -> int:
-        """Return the instant, in milliseconds, at which an entry that was *last_modified*
-        then has expired.
-        """
+        """Return the instant, in milliseconds, at which an entry that was *last_modified* then expires."""
         return last_modified + self.ttl // _MILLISECOND
 
     def has_expired(self, last_modified: int, now: int) -> bool:
-        """Say whether an entry is gone: at the very instant of its expiry it is."""
+        """Return whether an entry has expired; at the exact instant of its expiry it has."""
         return self.expires(last_modified) <= now
 
     def after(self, access: StateAccess, last_modified: int, at: int) -> int:
-        """Return when an entry is last modified once *access* came *at* an instant;
-        a late one does not move it back.
+        """Return the last modification of an entry after *access* *at* an instant; a late access does not
+        move it back.
         """
         return max(last_modified, at) if self.is_modified_by(access) else last_modified
 
     def is_modified_by(self, access: StateAccess) -> bool:
-        """Say whether *access* lets the time of an entry begin again."""
+        """Return whether *access* restarts the TTL of an entry."""
         return access in _ACCESSES[self.update]
 
     def __str__(self) -> str:
@@ -105,15 +104,13 @@ class TtlPolicy:
 
 OPERATOR_UPDATE = TtlUpdateEvent.ON_WRITE
 OPERATOR_TIME = TtlTimeCharacteristic.PROCESSING_TIME
-"""The policy of the operators, and of a hint that names none: OnCreate would begin a counter anew
-while its key is in use.
-"""
+"""The default policy of operators and hints. OnCreate would reset a counter while its key is in use."""
 
 
 def hinted_policy(text: str) -> TtlPolicy | None:
-    """Return the policy that a hint writes as *text*, `1 h ON READ WRITE EVENT TIME`; None for anything else.
+    """Return the policy in a hint such as `1 h ON READ WRITE EVENT TIME`; None if it is invalid.
 
-    0 is for ever. What is not said is as in the operators.
+    0 means for ever. Omitted parts are as in the operators' default policy.
     """
     match = _TEXT.fullmatch(text.strip())
     ttl = flink_duration_of(match["ttl"]) if match else None
@@ -129,13 +126,13 @@ def hinted_policy(text: str) -> TtlPolicy | None:
 
 
 def operator_policy(ttl: timedelta) -> TtlPolicy:
-    """Return the policy of an operator of which nothing but the *ttl* is said."""
+    """Return the default policy of operators with *ttl*."""
     return TtlPolicy(ttl, OPERATOR_TIME, OPERATOR_UPDATE)
 
 
 def policy_text(policy: TtlPolicy) -> str:
-    """Return *policy* as a hint writes it, `1 h ON READ WRITE EVENT TIME`,
-    without what is as in the operators.
+    """Return *policy* in the notation of hints, such as `1 h ON READ WRITE EVENT TIME`, without default
+    parts.
     """
     words = [ttl_text(policy.ttl)]
     if policy.update is not OPERATOR_UPDATE:

@@ -1,5 +1,5 @@
-"""States of the operators that a plan has: how long EXECUTE PLAN keeps each, and what the plan says
-that is so no longer.
+"""The operator states of a plan: the TTLs for EXECUTE PLAN, and checks that the plan still matches its
+statements.
 """
 
 from __future__ import annotations
@@ -16,60 +16,59 @@ _MOST_SHOWN = 5
 
 
 def check_topology(plan: CompiledPlan, now: Sequence[PlanNode]) -> None:
-    """Raise PlanInvalid, saying what differs, unless the operators are *now* those of *plan*."""
-    found = [str(each) for each in topology_differences(plan.nodes, now)]
-    more = [f"and {len(found) - _MOST_SHOWN} more differences"] if len(found) > _MOST_SHOWN else []
-    shown = "; ".join([*found[:_MOST_SHOWN], *more])
+    """Raise PlanInvalid with the differences unless the operators *now* are those of *plan*."""
+    changes = [str(each) for each in topology_differences(plan.nodes, now)]
+    more = [f"and {len(changes) - _MOST_SHOWN} more differences"] if len(changes) > _MOST_SHOWN else []
+    shown = "; ".join([*changes[:_MOST_SHOWN], *more])
     if fingerprint_of(plan.nodes) == fingerprint_of(now) != plan.fingerprint:
         raise PlanInvalid(
             "fingerprint",
-            "is not that of the nodes, which are those of the statement: it was edited. "
-            "Compile the statement again",
+            "was edited: it does not match the nodes, which match the statement. Compile the statement again",
         )
     if fingerprint_of(now) != plan.fingerprint:
         raise PlanInvalid(
             "the statement",
             "has other operators than when it was compiled, "
-            f"whose state they could not read: {shown or 'other states'}. "
-            "Compile it again, and start it without the savepoint of the old ones",
+            f"and they could not read the old state: {shown or 'other states'}. "
+            "Compile it again, and start it without the old savepoint",
         )
-    if found:
+    if changes:
         raise PlanInvalid(
-            "nodes", f"were edited, and only the ttl, update and time of a state may be: {shown}"
+            "nodes", f"were edited, but only the ttl, update and time of a state may be changed: {shown}"
         )
     for place, (planned, operator) in enumerate(zip(plan.nodes, now, strict=True)):
         for state in planned.states[len(operator.states) :]:
             raise PlanInvalid(
-                f"nodes[{place}].state", f"has {state.name}, which {operator.name} does not keep"
+                f"nodes[{place}].state", f"has {state.name}, which {operator.name} does not have"
             )
 
 
 def policies_of(plan: CompiledPlan, now: Topology, default: timedelta) -> tuple[Policies, ...]:
-    """Return for each statement how long its operators keep their states, of those that have any, in order.
+    """Return the TTL policies of the stateful operators of each statement, in order.
 
-    A node without states takes the *default*, and what one with a single state says holds for all inputs.
-    The operators *now* are those of *plan*.
+    A node without states gets the *default*, and a single state applies to all inputs. The operators *now*
+    must be those of *plan*.
     """
-    nodes, found = iter(plan.nodes), list[Policies]()
+    nodes, policies = iter(plan.nodes), list[Policies]()
     for operator in now.operators:
         pairs = [(next(nodes), len(each.states)) for each in operator.all()]
-        found.append(tuple(_policies(node, count, default) for node, count in pairs if count))
-    return tuple(found)
+        policies.append(tuple(_policies(node, count, default) for node, count in pairs if count))
+    return tuple(policies)
 
 
 def check_policies(planned: Sequence[Sequence[Sequence[str]] | None], now: Topology) -> None:
-    """Raise PlanInvalid unless the operators of each statement keep their states *now* as *planned*,
-    which is None for any.
+    """Raise PlanInvalid unless the operators *now* use the *planned* policies; None for a statement accepts
+    any.
     """
     for texts, policies in zip(planned, now.policies, strict=True):
         if texts is not None and tuple(tuple(map(planned_policy, each)) for each in texts) != policies:
             raise PlanInvalid(
-                "state", "has TTLs that the operators of the statement did not take; compile it again"
+                "state", "has TTLs that the operators of the statement did not accept; compile it again"
             )
 
 
 def planned_policy(text: str) -> TtlPolicy:
-    """Return the policy that a statement of a plan has as *text*. Raises PlanInvalid."""
+    """Return the policy in *text* from a statement of a plan. Raises PlanInvalid."""
     policy = hinted_policy(text)
     if policy is None:
         raise PlanInvalid("state", f"has a TTL '{text}' that cannot be read; compile the plan again")

@@ -1,3 +1,1 @@
-"""Setting up and watching an installation: what `freshtable doctor`,
-`freshtable init` and `freshtable status` do.
-"""
+"""Setup and monitoring of an installation: `freshtable doctor`, `init` and `status`."""

@@ -1,4 +1,4 @@
-"""The doctor: all checks of an installation, side by side, and their findings as lines."""
+"""`freshtable doctor`: runs all checks of an installation concurrently, and formats their findings."""
 
 from __future__ import annotations
 
@@ -45,21 +45,21 @@ CHECKS: Mapping[str, Check] = {
 def examine(
     machine: Machine, checks: Mapping[str, Check] = CHECKS, limit_s: float = LIMIT_S
 ) -> list[Finding]:
-    """Return the findings of all *checks*, in their order; a check that fails or takes longer than *limit_s*
-    is a problem too.
+    """Return the findings of all *checks*, in order; a check that fails or exceeds *limit_s* is reported as a
+    problem.
     """
-    found = outcomes({name: partial(each, machine) for name, each in checks.items()}, limit_s)
-    return [finding for name, outcome in found.items() for finding in _findings(name, outcome)]
+    results = outcomes({name: partial(each, machine) for name, each in checks.items()}, limit_s)
+    return [finding for name, outcome in results.items() for finding in _findings(name, outcome)]
 
 
 def _findings(name: str, outcome: Sequence[Finding] | Exception) -> Sequence[Finding]:
     match outcome:
         case TimeoutError():
-            way_out = f"see that what {name} needs answers, and run freshtable doctor again"
-            return [Finding.problem(name, f"the check did not end: {outcome}", way_out)]
+            way_out = f"make sure that the services for {name} answer, and run freshtable doctor again"
+            return [Finding.problem(name, f"the check did not finish: {outcome}", way_out)]
         case Exception():
             text = f"the check failed: {type(outcome).__name__}: {outcome}"
-            return [Finding.problem(name, text, "correct what it names, or report it")]
+            return [Finding.problem(name, text, "fix the cause it names, or report it")]
         case _:
             return outcome
 
@@ -70,7 +70,7 @@ def is_well(findings: Iterable[Finding]) -> bool:
 
 
 def lines(findings: Iterable[Finding]) -> Iterator[str]:
-    """Yield each finding as a line, with its way out on a line of its own."""
+    """Yield the lines of the findings; a way out has its own line."""
     for finding in findings:
         yield f"{finding.level:<8}{finding.subject:<{_WIDTH}}{finding.text}"
         if finding.way_out:

@@ -1,6 +1,4 @@
-"""The first configuration file: what `freshtable init` asks, and the commented YAML
-that it makes of the answers.
-"""
+"""`freshtable init`: asks for settings, and writes them to a commented YAML file."""
 
 from __future__ import annotations
 
@@ -21,10 +19,11 @@ AIRFLOW = "workflow-scheduler.airflow."
 PASSWORD_VARIABLE = "FRESHTABLE_WORKFLOW_SCHEDULER_AIRFLOW_PASSWORD"
 _WIDTH = 110
 _HEAD = """Settings of a Freshtable gateway, written by freshtable init. docs/settings.md lists all settings.
-A setting can also come from a variable of the environment, which takes precedence over this file,
-or from -D key=value.
+Environment variables and -D key=value take precedence over this file.
 freshtable doctor -c {file} checks them; freshtable gateway -c {file} starts a gateway with them."""
-_PASSWORD = f"# The password of that user is no part of this file:\n# export {PASSWORD_VARIABLE}='<password>'"
+_PASSWORD = (
+    f"# The password of that user is not stored in this file:\n# export {PASSWORD_VARIABLE}='<password>'"
+)
 
 Ask = Callable[[str, str], str]
 Say = Callable[[str], None]
@@ -32,7 +31,7 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """A question for a setting, which is asked if all answers before it are as *when* says."""
+    """A question about a setting, asked only if an earlier answer matches *when*."""
 
     key: str
     text: str
@@ -47,7 +46,7 @@ class Question:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terminal:
-    """The person at the terminal: answers a question that has a default, confirms, and is shown a line."""
+    """The terminal functions: `ask` for an answer with a default, `confirm`, and `say` a line."""
 
     ask: Ask
     confirm: Callable[[str], bool]
@@ -57,27 +56,27 @@ class Terminal:
 def write_initial_file(
     file: Path, asked: tuple[Question, ...], terminal: Terminal | None, *, defaults: bool = False
 ) -> None:
-    """Write *file* from the answers of *terminal*, or from the *defaults*.
+    """Write *file* from the answers at *terminal*, or from the *defaults*.
 
-    Raises ConfigError if there is nobody to ask, and if the file exists and nobody agrees
-    that it is replaced.
+    Raises ConfigError if there is no terminal to ask, or if the file exists and the user does not agree to
+    replace it.
     """
     if terminal is None and not defaults:
         raise ConfigError(
-            "freshtable init asks questions, and standard input is no terminal; "
-            "--yes takes all defaults without questions."
+            "freshtable init asks questions, and standard input is not a terminal; "
+            "--yes accepts all defaults without questions."
         )
     if file.exists() and (
         defaults or terminal is None or not terminal.confirm(f"{file} exists. Replace it?")
     ):
         raise ConfigError(
-            f"{file} exists, and is left as it is; delete it, or name another file with --output."
+            f"{file} exists and was not changed; delete it, or name another file with --output."
         )
     if defaults or terminal is None:
-        found = answers(asked, lambda _text, default: default, _refuse)
+        answered = answers(asked, lambda _text, default: default, _refuse)
     else:
-        found = answers(asked, terminal.ask, terminal.say)
-    _write(file, file_text(file, found))
+        answered = answers(asked, terminal.ask, terminal.say)
+    _write(file, file_text(file, answered))
 
 
 def _refuse(message: str) -> None:
@@ -123,22 +122,20 @@ def questions(home: str, zone: str) -> tuple[Question, ...]:
 
 
 def answers(asked: tuple[Question, ...], ask: Ask, say: Say) -> dict[str, str]:
-    """Return the answers by key; *ask* gives one for a text and a default, and is asked again
-    where the setting refuses it.
+    """Return the answers by key; *ask* gets the text and default of a question, and is called again if the
+    setting rejects the answer.
     """
-    found: dict[str, str] = {}
+    answered: dict[str, str] = {}
     for question in asked:
-        if question.when is None or found.get(question.when[0]) == question.when[1]:
-            found[question.key] = _answer(question, ask, say)
-    return found
+        if question.when is None or answered.get(question.when[0]) == question.when[1]:
+            answered[question.key] = _answer(question, ask, say)
+    return answered
 
 
-def file_text(file: Path, found: Mapping[str, str]) -> str:
-    """Return the YAML of the answers: each below what it means; a setting that stays as it is,
-    is commented out.
-    """
+def file_text(file: Path, answered: Mapping[str, str]) -> str:
+    """Return the YAML of the answers, each below its explanation; unchanged defaults are commented out."""
     parts = [_comment(line) for line in _HEAD.format(file=file).splitlines()]
-    for key, answer in found.items():
+    for key, answer in answered.items():
         setting = BY_KEY.get(key)
         parts += ["", _comment(_meaning(key))]
         unchanged = answer == (setting.default if setting else "")
@@ -149,8 +146,8 @@ def file_text(file: Path, found: Mapping[str, str]) -> str:
 
 
 def _write(file: Path, text: str) -> None:
-    """Write the file, which its owner alone may read, for URLs and tokens have secrets;
-    raises ConfigError.
+    """Write the file, readable only by its owner because URLs and tokens contain secrets. Raises
+    ConfigError.
     """
     staged = file.with_name(f"{file.name}.{os.getpid()}.tmp")
     try:
@@ -164,7 +161,7 @@ def _write(file: Path, text: str) -> None:
             f"{file} cannot be written: {cause.strerror}; name another file with --output."
         ) from cause
     finally:
-        # It is there only if it did not take its place.
+        # The file exists only if it was not renamed.
         with suppress(OSError):
             staged.unlink(missing_ok=True)
 
@@ -181,8 +178,8 @@ def _answer(question: Question, ask: Ask, say: Say) -> str:
 
 
 def _meaning(key: str) -> str:
-    known = {question.key: question.help for question in questions("", "")}
-    return (BY_KEY[key].help if key in BY_KEY else known[key]).replace("`", "")
+    helps = {question.key: question.help for question in questions("", "")}
+    return (BY_KEY[key].help if key in BY_KEY else helps[key]).replace("`", "")
 
 
 def _comment(text: str) -> str:
@@ -190,5 +187,5 @@ def _comment(text: str) -> str:
 
 
 def _scalar(text: str) -> str:
-    # A text in the quotes of JSON is one in YAML too.
+    # A JSON string is also a YAML string.
     return json.dumps(text, ensure_ascii=False) if text else ""

@@ -1,4 +1,4 @@
-"""The machine that `freshtable doctor` looks at: its configuration, its environment and its clock."""
+"""The machine that `freshtable doctor` checks: its configuration, environment and clock."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TOKEN_VARIABLE = "FRESHTABLE_TOKEN"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
-    """What a gateway would start with here."""
+    """The inputs with which a gateway would start on this machine."""
 
     config: Config
     environ: Mapping[str, str] = field(repr=False)
@@ -39,24 +39,23 @@ class Machine:
 
     @property
     def configured_url(self) -> str:
-        """The URL at which a client of this machine calls a gateway with this configuration."""
+        """The URL at which local clients call a gateway with this configuration."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return callable_url(f"http://{host}:{self.port}")
 
     @property
     def gateway_url(self) -> str:
-        """The URL of the gateway that holds the home, else the configured one."""
+        """The URL of the gateway that owns the home, else the configured one."""
         return url_in(self.config.home) or self.configured_url
 
     @property
     def token(self) -> str | None:
-        """The token for the gateway: that of the environment, the one that it generated,
-        or one of the configuration.
+        """The token for the gateway: from the environment, from the home folder, or from the configuration.
 
-        One of the configuration is for the gateway that holds the home alone:
-        at the configured address another user's program may listen.
+        A configured token is used only for the gateway that owns the home: another user's program may listen
+        at the configured address.
         """
-        given = self.environ.get(TOKEN_VARIABLE) or token_in(self.config.home, self.gateway_url)
-        if given or url_in(self.config.home) is None:
-            return given
+        token_found = self.environ.get(TOKEN_VARIABLE) or token_in(self.config.home, self.gateway_url)
+        if token_found or url_in(self.config.home) is None:
+            return token_found
         return next((token.secret.reveal() for token in self.config.tokens if token.secret), None)

@@ -1,4 +1,4 @@
-"""The outcomes of pieces of work that are done side by side, none of which may take longer than a limit."""
+"""Runs functions concurrently with a time limit."""
 
 from __future__ import annotations
 
@@ -13,18 +13,14 @@ T = TypeVar("T")
 
 
 def outcomes(works: Mapping[str, Callable[[], T]], limit_s: float) -> dict[str, T | Exception]:
-    """Do all *works* at once, and return the result or the error of each;
-    TimeoutError for one that takes longer than *limit_s*.
+    """Run all *works* concurrently, and return the result or error of each; TimeoutError for one that exceeds
+    *limit_s*.
 
-    Such a work goes on in its thread, which does not keep the process from ending.
+    A function that exceeds the limit continues in its daemon thread, which does not keep the process alive.
     """
     futures = {name: _begin(name, work) for name, work in works.items()}
     wait(futures.values(), timeout=limit_s)
-    found: dict[str, T | Exception] = {}
-    for name, future in futures.items():
-        outcome = _outcome(future, limit_s)
-        found[name] = outcome
-    return found
+    return {name: _outcome(future, limit_s) for name, future in futures.items()}
 
 
 def _begin(name: str, work: Callable[[], T]) -> Future[T]:

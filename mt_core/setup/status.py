@@ -1,5 +1,14 @@
-"""The status of gateways: which answer, which of their tables are late or fail,
-and which of their jobs failed or wait.
+"""The status of gateways: which answer, which of their tables are late or failing, and which jobs failed or
+wait.
+
+A monitor needs one bit, healthy or not, and a reason for each alarm that names an object. The status is
+therefore derived only from what any client can read (GET /info, SHOW MATERIALIZED TABLES EXTENDED, SHOW JOBS,
+DESCRIBE JOB), so it works against a remote gateway and against older ones, whose missing columns count as
+unknown. Only trouble that needs an operator is reported: a table that a user suspended is not in trouble, one
+that failures suspended is; a job whose statement was rejected is not a failed job, because its user saw the
+error; and a table that is late because no one writes to its sources is ignored unless the caller asks. Failed
+jobs count only for a while (`Measure.since`), or no gateway would ever be healthy again. Each gateway is
+asked in its own thread with a time limit, so one that hangs does not hide the others.
 """
 
 from __future__ import annotations
@@ -24,12 +33,12 @@ Row = Mapping[str, Any]
 T = TypeVar("T")
 Token = Callable[[str], str | None]
 
-# What the gateway writes as `status by` when it suspends a table by itself;
-# the name of a token has no spaces.
+# The `status by` of a table that the gateway suspended itself;
+# it cannot be a token name, which has no spaces.
 _BY_FAILURES = re.compile(r"\d+ failed .+ in a row")
-# How it begins when the job that keeps the table is suspended, and the table with it.
+# The start of `status by` if the job that maintains the table was suspended.
 _BY_JOB = "streaming job "
-# Whose fault it can be that a table is late, as `late by` names it.
+# The causes of lateness, as named in `late by`.
 WRITER = "writer"
 FAULTS = ("source", WRITER, "queue", "query", "schedule")
 _IN_UTC = {"table.local-time-zone": "UTC"}
@@ -37,10 +46,10 @@ _IN_UTC = {"table.local-time-zone": "UTC"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableTrouble:
-    """A table that is LATE, whose refreshes are FAILING, that was SUSPENDED because they did,
-    or of which partitions are DOUBTED; `trouble` says which, of a table that is late and in doubt both.
+    """A table that is LATE, FAILING, SUSPENDED after failures, or has DOUBTED partitions; `trouble` names
+    one, or both LATE and DOUBTED.
 
-    `fault` says whose fault it is that it is late, one of FAULTS.
+    `fault` is the cause of lateness, one of FAULTS.
     """
 
     table: str
@@ -54,7 +63,7 @@ class TableTrouble:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailedJob:
-    """A job that ended as FAILED, at a time in UTC."""
+    """A job that FAILED, with its end time in UTC."""
 
     job_id: str
     name: str
@@ -70,8 +79,8 @@ class FailedJob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitingJob:
-    """A job that is SUSPENDED because something that it needs is missing, such as its checkpoint;
-    `reason` has the way out.
+    """A job that is SUSPENDED because something is missing, such as its checkpoint; `reason` contains the way
+    out.
     """
 
     job_id: str
@@ -88,8 +97,11 @@ class WaitingJob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GatewayStatus:
-    """One gateway. `engine` is READY, or why Spark takes no work, `scheduler` READY,
-    or why it begins no refreshes, or UNKNOWN; `error` says why the gateway does not answer, else it is ""."""
+    """The status of one gateway.
+
+    `engine` is READY or why Spark does not accept work; `scheduler` is READY, UNKNOWN, or why it starts no
+    refreshes; `error` is why the gateway does not answer, else empty.
+    """
 
     url: str
     version: str = ""
@@ -106,10 +118,10 @@ class GatewayStatus:
         return not self.error and self.engine == READY and not self._details()
 
     def lines(self) -> list[str]:
-        """Return the status as people read it: the gateway, then a line for each trouble."""
+        """Return the status as text: a line for the gateway, then one for each trouble."""
         if self.error:
             return [f"{self.url}: {self.error}"]
-        spark = "Spark is ready" if self.engine == READY else f"Spark takes no work: {self.engine}"
+        spark = "Spark is ready" if self.engine == READY else f"Spark does not accept work: {self.engine}"
         failed, waiting = len(self.failed_jobs), len(self.waiting_jobs)
         counts = (
             f"{self.tables} {plural(self.tables, 'table')}, {len(self.troubles)} in trouble, {failed} failed "
@@ -119,15 +131,15 @@ class GatewayStatus:
         return [first, *(f"  {each}" for each in self._details())]
 
     def _details(self) -> list[str]:
-        """Return a line for each trouble; what is not known of a scheduler is none."""
+        """Return a line for each trouble; an UNKNOWN scheduler is not one."""
         ill = [] if self.scheduler in (READY, UNKNOWN) else [f"scheduler {self.scheduler}"]
         return [*ill, *map(str, self.troubles), *map(str, self.failed_jobs), *map(str, self.waiting_jobs)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measure:
-    """What counts as trouble: jobs that failed after `since`, and tables that are late by another fault
-    than those `ignored`.
+    """What counts as trouble: jobs that failed after `since`, and tables that are late for a fault not in
+    `ignored`.
     """
 
     since: datetime
@@ -135,29 +147,29 @@ class Measure:
 
 
 def statuses(urls: Sequence[str], token: Token, measure: Measure, limit_s: float) -> list[GatewayStatus]:
-    """Return the status of each gateway by *measure*; each has *limit_s* for its answers."""
+    """Return the status of each gateway according to *measure*; each has *limit_s* to answer."""
     works = {url: partial(_status, url, token(url), measure, limit_s) for url in urls}
     return [
-        found if isinstance(found, GatewayStatus) else GatewayStatus(url=url, error=_reason(found))
-        for url, found in outcomes(works, limit_s).items()
+        outcome if isinstance(outcome, GatewayStatus) else GatewayStatus(url=url, error=_reason(outcome))
+        for url, outcome in outcomes(works, limit_s).items()
     ]
 
 
-def status_json(found: Sequence[GatewayStatus]) -> dict[str, Any]:
-    """Return the form for monitoring, which has a version."""
+def status_json(gateways: Sequence[GatewayStatus]) -> dict[str, Any]:
+    """Return the versioned JSON for monitoring."""
     return {
         "version": 1,
-        "healthy": all(each.is_well for each in found),
-        "gateways": [{"healthy": each.is_well, **_plain(asdict(each))} for each in found],
+        "healthy": all(each.is_well for each in gateways),
+        "gateways": [{"healthy": each.is_well, **_plain(asdict(each))} for each in gateways],
     }
 
 
 def table_trouble(row: Row, ignored: frozenset[str] = frozenset()) -> TableTrouble | None:
-    """Return what is wrong with a table by its row of SHOW MATERIALIZED TABLES EXTENDED; None:
-    nothing but an *ignored* fault.
+    """Return the trouble of a table from its row of SHOW MATERIALIZED TABLES EXTENDED; None if it has none,
+    or only an *ignored* fault.
     """
     name = _table_name(row)
-    # An older gateway has no `late by`.
+    # Older gateways do not return `late by`.
     health, late_by, error = row["health"] or "", row.get("late by"), row["last error"]
     if row["status"] == "SUSPENDED":
         by = row.get("status by") or ""
@@ -170,21 +182,21 @@ def table_trouble(row: Row, ignored: frozenset[str] = frozenset()) -> TableTroub
     if late_by and fault not in ignored:
         late = f"by {late_by}"
     elif "LATE" in health:
-        late = "no refresh since the last schedule time but one"
+        late = "no refresh since the second-to-last schedule time"
     troubles = {"LATE": late, "DOUBTED": why if "DOUBTED" in health else ""}
-    found = {trouble: reason for trouble, reason in troubles.items() if reason}
-    if not found:
+    reasons = {trouble: reason for trouble, reason in troubles.items() if reason}
+    if not reasons:
         return None
     return TableTrouble(
         table=name,
-        trouble=", ".join(found),
-        reason="; ".join(found.values()),
+        trouble=", ".join(reasons),
+        reason="; ".join(reasons.values()),
         fault=fault if late_by and late else "",
     )
 
 
 def failed_job(row: Row, since: datetime) -> FailedJob | None:
-    """Return a job that FAILED after *since*, by its row of SHOW JOBS in a session whose time zone is UTC."""
+    """Return a job that FAILED after *since*, else None; *row* is from SHOW JOBS in a session in UTC."""
     if row["status"] != "FAILED" or row["end time"] is None:
         return None
     ended = datetime.fromisoformat(row["end time"]).replace(tzinfo=UTC)
@@ -194,8 +206,9 @@ def failed_job(row: Row, since: datetime) -> FailedJob | None:
 
 
 def waiting_job(row: Row, suspended: Collection[str]) -> WaitingJob | None:
-    """Return a job that waits for what is missing, by its row of DESCRIBE JOB;
-    not one of a table that somebody *suspended*.
+    """Return a job that waits for something missing, else None; *row* is from DESCRIBE JOB.
+
+    Jobs of tables that a user *suspended* are not reported.
     """
     if row["status"] != "SUSPENDED" or not row["error"] or row["target"] in suspended:
         return None
@@ -203,8 +216,8 @@ def waiting_job(row: Row, suspended: Collection[str]) -> WaitingJob | None:
 
 
 def since_of(now: datetime, length: timedelta) -> datetime:
-    """Return the instant *length* before *now*; the first there is for a length of zero, which is for ever,
-    or a longer one.
+    """Return the instant *length* before *now*; the earliest instant if *length* is zero (for ever) or too
+    long.
     """
     first = datetime.min.replace(tzinfo=UTC)
     return now - length if length and length <= now - first else first
@@ -238,15 +251,15 @@ def _status(url: str, token: str | None, measure: Measure, limit_s: float) -> Ga
 
 
 def _was_refused(client: GatewayClient, job: FailedJob) -> bool:
-    """Whether the statement of a job was refused, as one with a typing error is:
-    nothing ran, and its user knows.
+    """Return whether the statement of a job was rejected, as for a typing error: nothing ran, and its user
+    saw the error.
     """
     rows = _described(client, job.job_id)
     return not rows or any((row["error"] or "").startswith(REFUSED) for row in rows)
 
 
 def _described(client: GatewayClient, job_id: str) -> list[Row]:
-    """Return the rows of DESCRIBE JOB, none of a job that the gateway has forgotten since it listed it."""
+    """Return the rows of DESCRIBE JOB; empty if the gateway has since forgotten the job."""
     try:
         return _rows(client, f"DESCRIBE JOB {string_literal(job_id)}")
     except GatewayError as error:
@@ -256,19 +269,17 @@ def _described(client: GatewayClient, job_id: str) -> list[Row]:
 
 
 def _was_suspended(row: Row) -> bool:
-    """Whether a table was suspended by other than its own job."""
+    """Return whether a table was suspended by anything other than its own job."""
     return row["status"] == "SUSPENDED" and not (row.get("status by") or "").startswith(_BY_JOB)
 
 
 def _table_name(row: Row) -> str:
-    """Return the full name of a table as the targets of jobs have it:
-    in back quotes where they are needed.
-    """
+    """Return the full name of a table, backquoted where needed, as in the targets of jobs."""
     return display_name((*namespace_of(row["namespace"] or ""), row["materialized table"]))
 
 
-def _present(found: Iterable[T | None]) -> tuple[T, ...]:
-    return tuple(each for each in found if each is not None)
+def _present(values: Iterable[T | None]) -> tuple[T, ...]:
+    return tuple(each for each in values if each is not None)
 
 
 def _rows(client: GatewayClient, statement: str) -> list[Row]:

@@ -15,7 +15,7 @@ from mt_core.errors import ConfigError
 
 @dataclass(frozen=True, kw_only=True)
 class StatusOptions:
-    """What a person or a monitor asks for on the command line, one field an option."""
+    """The command line options, one field each."""
 
     gateways: Annotated[
         list[str] | None,
@@ -34,33 +34,32 @@ class StatusOptions:
     home: Annotated[
         Path, typer.Option(envvar="FRESHTABLE_HOME", help="The home folder; default ./.freshtable.")
     ] = Path(".freshtable")
-    since: Annotated[str, typer.Option(help="How long a failed job counts after its end; 0 s: for ever.")] = (
-        "1 d"
-    )
+    since: Annotated[
+        str, typer.Option(help="How long a failed job is reported after its end; 0 s: for ever.")
+    ] = "1 d"
     ignored: Annotated[
         list[str] | None,
         typer.Option(
             "--ignore",
             metavar="FAULT",
             help=(
-                "A fault by which tables may be late, such as queue: "
-                "refreshes wait for a worker; several times."
+                "A cause of lateness to ignore, such as queue (refreshes wait for a worker); several times."
             ),
         ),
     ] = None
     writer: Annotated[
         bool,
-        typer.Option("--writer", help="Count a table as late also if only nobody writes to its sources."),
+        typer.Option(
+            "--writer", help="Also report tables that are late because their sources get no new data."
+        ),
     ] = False
     timeout: Annotated[str, typer.Option(help="How long a gateway may take to answer.")] = "10 s"
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object, for monitoring.")] = False
 
     def duration(self, option: str) -> timedelta:
-        """Return the length of time of `since` or `timeout`; raises ConfigError for one
-        that cannot be read.
-        """
+        """Return the duration of `since` or `timeout`. Raises ConfigError if it cannot be parsed."""
         text = str(getattr(self, option))
         length = duration_of(text)
         if length is None:
-            raise ConfigError(f"--{option} {text} is no length of time; it looks like --{option} '30 min'.")
+            raise ConfigError(f"--{option}: '{text}' is not a duration; use for example '30 min'.")
         return length

@@ -1,4 +1,4 @@
-"""A run of `freshtable status`, from its options to its exit code."""
+"""One run of `freshtable status`, from its options to its exit code."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ DEFAULT_GATEWAY = "http://127.0.0.1:8083"
 
 
 def run_status(options: StatusOptions, clock: Clock, say: Callable[[str], object]) -> int:
-    """Print the status of the gateways, and return 0 if all is well, else 1;
-    raises ConfigError for an option.
+    """Print the status of the gateways, and return 0 if all are healthy, else 1. Raises ConfigError for an
+    invalid option.
     """
     urls = list(dict.fromkeys(options.gateways or [url_in(options.home) or DEFAULT_GATEWAY]))
     timeout_s = options.duration("timeout").total_seconds()
     if not timeout_s:
-        raise ConfigError("--timeout 0 leaves no time for an answer; it looks like --timeout '10 s'.")
+        raise ConfigError("--timeout must be above 0; use for example --timeout '10 s'.")
     unknown = set(options.ignored or ()) - set(FAULTS)
     if unknown:
         raise ConfigError(
-            f"--ignore {min(unknown)}: a table is late by the fault of one of {', '.join(FAULTS)}."
+            f"--ignore: '{min(unknown)}' is not a cause of lateness; use one of {', '.join(FAULTS)}."
         )
-    # A source to which nobody writes, such as one that is loaded at night, is no fault of the gateway.
+    # A source that gets no new data, such as one that is loaded at night, is not the gateway's fault.
     ignored = frozenset({*(options.ignored or ()), *(() if options.writer else (WRITER,))})
     measure = Measure(since=since_of(clock.now(), options.duration("since")), ignored=ignored)
     token = partial(token_in, options.home)
-    found = statuses(urls, lambda url: options.token or token(url), measure, timeout_s)
+    gateways = statuses(urls, lambda url: options.token or token(url), measure, timeout_s)
     if options.json:
-        say(json.dumps(status_json(found), ensure_ascii=False))
+        say(json.dumps(status_json(gateways), ensure_ascii=False))
     else:
-        for line in (line for each in found for line in each.lines()):
+        for line in (line for each in gateways for line in each.lines()):
             say(line)
-    return 0 if all(each.is_well for each in found) else 1
+    return 0 if all(each.is_well for each in gateways) else 1

@@ -1,1 +1,1 @@
-"""The SQL client in a terminal: scripts, the prompt, the editor of lines, results, and the viewer."""
+"""The SQL client for the terminal: scripts, the prompt and its line editor, results, and the viewer."""

@@ -1,4 +1,4 @@
-"""Statements in the background: they go on while a person types others, and are attended to again later."""
+"""Statements in the background: they continue while the user types others, and can be resumed later."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _SHOWN = 60
 
 
 class PutAside(BaseException):
-    """A person wants what runs to go on in the background."""
+    """Raised by Ctrl-Z: the running statement continues in the background."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Viewed:
-    """What a person had of a result that they looked at: so many `rows`, whether those were all,
-    and the last `page` as lines.
+    """What the user saw of a result: the number of rows read, whether those were all, and the last page as
+    lines.
     """
 
     rows: int
@@ -36,17 +36,17 @@ class Look(Protocol):
     """A view of a result."""
 
     def look(self) -> Viewed:
-        """Let a person look until they leave; raises PutAside, and can be looked at again then."""
+        """Show the view until the user leaves it. Raises PutAside, after which it can be shown again."""
 
     def close(self) -> None:
-        """Read no more."""
+        """Stop reading the result."""
 
 
 @dataclass(kw_only=True)
 class Work:
-    """A statement that was begun: its operation on the gateway, and the view of its result, if there is one.
+    """A started statement: its operation on the gateway, and the view of its result, if any.
 
-    `written` is the number of rows that it wrote, None where that is not known.
+    `written` is the number of rows it wrote, None if unknown.
     """
 
     statement: str
@@ -58,7 +58,7 @@ class Work:
 
     @property
     def seconds(self) -> float:
-        """For how long it has been there."""
+        """The seconds since the statement was sent."""
         return time.monotonic() - self.began
 
     @property
@@ -69,7 +69,7 @@ class Work:
 
 
 class Background:
-    """The statements that were put aside, by numbers from 1."""
+    """The statements in the background, numbered from 1."""
 
     def __init__(self) -> None:
         self._works: dict[int, Work] = {}
@@ -81,23 +81,19 @@ class Background:
         return len(self._works)
 
     def put(self, work: Work) -> int:
-        """Keep *work*, and return its number."""
+        """Add *work*, and return its number."""
         number = max(self._works, default=0) + 1
         self._works[number] = work
         return number
 
     def take(self, number: str) -> Work:
-        """Return a work, which is in the background no more: the one that came last if *number* is empty;
-        raises RequestInvalid.
-        """
+        """Remove and return a statement, the one added last if *number* is empty. Raises RequestInvalid."""
         if not self._works:
             raise RequestInvalid("No statement is in the background; Ctrl-Z puts one there while it runs.")
-        wanted = number or str(max(self._works))
-        if not wanted.isdecimal() or int(wanted) not in self._works:
-            raise RequestInvalid(
-                rf"There is no statement {wanted} in the background; \jobs lists those there are."
-            )
-        return self._works.pop(int(wanted))
+        selected = number or str(max(self._works))
+        if not selected.isdecimal() or int(selected) not in self._works:
+            raise RequestInvalid(rf"There is no statement {selected} in the background; \jobs lists them.")
+        return self._works.pop(int(selected))
 
     def close(self) -> None:
         """Close all views."""
@@ -109,16 +105,16 @@ class Background:
 
 @contextmanager
 def ctrl_z_puts_aside() -> Iterator[None]:
-    """Have Ctrl-Z raise PutAside in the block, instead of stopping the client."""
+    """Make Ctrl-Z raise PutAside in the block instead of stopping the client."""
     with _handling({signal.SIGTSTP: _put_aside}):
         yield
 
 
 @contextmanager
 def ctrl_z_refused(refuse: Callable[[], None]) -> Iterator[None]:
-    """Have Ctrl-Z call *refuse* in the block, where it would put a statement aside.
+    """Make Ctrl-Z call *refuse* in the block where it would otherwise put a statement in the background.
 
-    A gateway gives each page of a result once, so that a print cannot begin again.
+    A gateway returns each page of a result once, so an interrupted print could not start over.
     """
     puts_aside = signal.getsignal(signal.SIGTSTP) is _put_aside
     with _handling({signal.SIGTSTP: lambda number, frame: refuse()} if puts_aside else {}):
@@ -131,10 +127,10 @@ def _put_aside(number: int, frame: object) -> None:
 
 @contextmanager
 def keys_held_back() -> Iterator[list[type[BaseException]]]:
-    """Have Ctrl-C and Ctrl-Z wait until after the block, as the exceptions in the list that is given.
+    """Defer Ctrl-C and Ctrl-Z until after the block, and yield the list of the deferred exceptions.
 
-    A second one is raised at once. A statement that is being sent has no operation yet
-    that could be cancelled.
+    A second key press raises at once. A statement that is being sent has no operation yet that could be
+    cancelled.
     """
     held: list[type[BaseException]] = []
 
@@ -153,10 +149,9 @@ def keys_held_back() -> Iterator[list[type[BaseException]]]:
 
 @contextmanager
 def ended_by_signals() -> Iterator[None]:
-    """Have the block end by SystemExit when its terminal goes away or the process is asked to end:
-    its sessions are closed then.
+    """Raise SystemExit in the block on SIGHUP and SIGTERM, so that sessions are closed.
 
-    A signal that is ignored, as by nohup, stays so.
+    Signals that are ignored, as under nohup, stay ignored.
     """
 
     def end(number: int, frame: object) -> None:
@@ -169,7 +164,7 @@ def ended_by_signals() -> Iterator[None]:
 
 @contextmanager
 def _handling(handlers: Mapping[signal.Signals, Callable[[int, object], None]]) -> Iterator[None]:
-    """Have signals handled in the block; only the main thread gets any."""
+    """Install signal handlers for the block, in the main thread only."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

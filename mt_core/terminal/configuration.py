@@ -1,4 +1,4 @@
-"""The configuration of the terminal client: what its files say, which the command line completes."""
+"""The configuration of the terminal client: its configuration files, overridden by the command line."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ LIKENESS = 0.6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientConfiguration:
-    """How to open a session and show results; None is what nothing says.
+    """How to open a session and show results; None stands for a value that is not set.
 
-    Paths are absolute, or begin at the present folder.
+    Paths are absolute or relative to the working directory.
     """
 
     gateway: str | None = None
@@ -34,8 +34,8 @@ class ClientConfiguration:
     properties: Mapping[str, str] = field(default_factory=dict)
 
     def over(self, below: ClientConfiguration) -> ClientConfiguration:
-        """Return this configuration completed by *below*: lists and properties of both,
-        and else what this one says first.
+        """Return this configuration with *below* as its defaults; lists are concatenated and properties
+        merged.
         """
         values: dict[str, Any] = {}
         for each in fields(self):
@@ -51,22 +51,22 @@ class ClientConfiguration:
 
 
 def own_file(environ: Mapping[str, str]) -> Path:
-    """Return the path of the user's own file, which need not be there."""
+    """Return the path of the user's configuration file, which may not exist."""
     folder = environ.get("XDG_CONFIG_HOME") or Path(environ.get("HOME", "~")).expanduser() / ".config"
     return Path(folder) / "freshtable" / "client.yaml"
 
 
 def read_files(own: Path, session_file: Path | None) -> ClientConfiguration:
-    """Return what the session file says over what the user's *own* file says, if there is one;
-    raises ConfigError.
+    """Return the configuration of *session_file*, if any, over that of the user's *own* file, if it exists.
+    Raises ConfigError.
     """
-    # A folder of another user, such as the one that sudo leaves in HOME, is as one without the file.
+    # os.path.exists, not Path.exists: under sudo, HOME may be a folder that this user cannot read.
     below = read_file(own) if os.path.exists(own) else ClientConfiguration()
     return below if session_file is None else read_file(session_file).over(below)
 
 
 def read_file(file: Path) -> ClientConfiguration:
-    """Return what a file of YAML says; the paths in it begin at its folder.
+    """Return the configuration in a YAML file, in which paths are relative to the folder of the file.
 
     Raises ConfigError naming the file and the key.
     """
@@ -79,15 +79,15 @@ def read_file(file: Path) -> ClientConfiguration:
     if body is None:
         return ClientConfiguration()
     if not isinstance(body, dict):
-        raise ConfigError(f"{file} has no keys; a line of it looks like gateway: http://127.0.0.1:8083")
-    known = {each.name.replace("_", "-") for each in fields(ClientConfiguration)}
-    values = {str(key): _value(file, str(key), value, known) for key, value in body.items()}
+        raise ConfigError(f"{file} has no keys; write for example gateway: http://127.0.0.1:8083")
+    keys = {each.name.replace("_", "-") for each in fields(ClientConfiguration)}
+    values = {str(key): _value(file, str(key), value, keys) for key, value in body.items()}
     return ClientConfiguration(**{key.replace("-", "_"): value for key, value in values.items()})
 
 
-def _value(file: Path, key: str, value: Any, known: set[str]) -> Any:
-    if key not in known:
-        near = suggestion(key, known, likeness=LIKENESS) or f"the keys are {', '.join(sorted(known))}."
+def _value(file: Path, key: str, value: Any, keys: set[str]) -> Any:
+    if key not in keys:
+        near = suggestion(key, keys, likeness=LIKENESS) or f"the keys are {', '.join(sorted(keys))}."
         raise ConfigError(f"{file}: there is no key {key}; {near}", key=key)
     match key, value:
         case "properties", dict():
@@ -104,11 +104,11 @@ def _value(file: Path, key: str, value: Any, known: set[str]) -> Any:
         case _, (str() | int() | float()):
             return _text(value)
         case _:
-            raise ConfigError(f"{file}: {key} is '{value}'; expected a text.", key=key)
+            raise ConfigError(f"{file}: {key} is '{value}'; expected a string.", key=key)
 
 
 def _path(file: Path, path: str) -> str:
-    # A jar may be a URI, which the gateway reads.
+    # A jar may be a URI, which the gateway resolves.
     return path if "://" in path else os.path.join(file.parent.absolute(), Path(path).expanduser())
 
 
@@ -117,11 +117,11 @@ def _text(value: Any) -> str:
 
 
 def read_assignments(texts: Sequence[str]) -> dict[str, str]:
-    """Return the properties of `-D key=value` options; raises ConfigError for one without a key."""
+    """Return the properties in `-D key=value` options. Raises ConfigError for an option without a key."""
     properties = {}
     for text in texts:
         key, equals, value = text.partition("=")
         if not key.strip() or not equals:
-            raise ConfigError(f"-D {text} is not understood; it looks like -D table.dml-sync=true.")
+            raise ConfigError(f"-D {text} is not an assignment; write for example -D table.dml-sync=true.")
         properties[key.strip()] = value.strip()
     return properties

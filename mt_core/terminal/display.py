@@ -1,4 +1,4 @@
-"""The display of results: what the properties of a session ask of the client itself."""
+"""How results are displayed, according to the client properties of a session."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _Name = TypeVar("_Name", bound=StrEnum)
 
 
 class ResultMode(StrEnum):
-    """How rows are shown to a person: as they stand, each change, or each change as a text that ends."""
+    """How rows are shown: the current rows, every change, or every change as plain text."""
 
     TABLE = "table"
     CHANGELOG = "changelog"
@@ -35,7 +35,9 @@ class ResultMode(StrEnum):
 
 
 class ColourScheme(StrEnum):
-    """The colours of what a person types: those of the terminal, or of an editor that has made them known."""
+    """The syntax colours of typed statements: the terminal's own palette, or those of a well-known editor
+    theme.
+    """
 
     DEFAULT = "default"
     DARK = "dark"
@@ -49,8 +51,9 @@ class ColourScheme(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Display:
-    """What the client shows of a result, where `most_rows` is how many rows of a table there are,
-    and of what is typed.
+    """Display options of a result and of typed statements.
+
+    `most_rows` is the maximum number of rows that a shown table has.
     """
 
     mode: ResultMode = ResultMode.TABLE
@@ -64,8 +67,8 @@ class Display:
 
     @classmethod
     def of(cls, properties: Mapping[str, str]) -> Display:
-        """Return what the properties of a session ask for; raises ConfigError naming the property
-        that cannot be used.
+        """Return the display options in the properties of a session. Raises ConfigError naming an invalid
+        property.
         """
         width = COLUMN_WIDTH if COLUMN_WIDTH in properties else OLD_COLUMN_WIDTH
         return cls(
@@ -83,7 +86,7 @@ class Display:
 
 
 def check_keys(properties: Mapping[str, str]) -> None:
-    """Raise ConfigError for a key of the client that there is not, naming the nearest one."""
+    """Raise ConfigError for an unknown client property, suggesting the nearest one."""
     for key in properties:
         if key.startswith(_CLIENT) and key not in KEYS:
             near = suggestion(key, KEYS, likeness=LIKENESS) or f"there are {', '.join(sorted(KEYS))}."

@@ -1,5 +1,15 @@
-"""The gateway in a client's home folder: the one that holds the folder,
-or one that the client starts there.
+"""The embedded gateway of a home folder: the client connects to the gateway that owns the folder, or starts
+one.
+
+Several clients may start at the same moment, and only one gateway may own a home. The clients do not elect
+one of them: each starts a gateway process if none answers, the processes compete for the lock of the home,
+and a loser exits with `TRY_AGAIN`, after which its client connects to the winner. A gateway exits after its
+last client; so each client holds a shared lock (`Presence`) from its first request until `close`, and the
+gateway exits only once it has acquired that lock exclusively. A client therefore never connects to a gateway
+that is about to exit. A gateway found at the first request may still be stopped by hand: only requests that
+begin new work (`/sessions`, `/statements`, `/refresh`) start another one; heartbeats and completions fail
+instead. Waiting is limited to `WAIT_S`, which covers the shutdown of the previous gateway and the start of
+Spark.
 """
 
 from __future__ import annotations
@@ -22,17 +32,17 @@ from mt_core.client.info import UNAUTHORIZED, read_info
 from mt_core.errors import ConfigError
 from mt_core.terminal.presence import Presence
 
-# A gateway lets running publishes finish, for half a minute at most, and then Spark ends.
+# A gateway that stops lets running publishes finish (up to 30 s), and then stops Spark.
 WAIT_S = 120.0
 ANSWER_S = 5.0
 _POLL_S, _PAUSE_S = 0.05, 0.5
-# -P: a module in the folder where the client runs does not take the place of one of Python's.
+# -P: a module in the working directory must not shadow one of the standard library.
 PROGRAM = (sys.executable, "-P", "-m", "mt_core", "gateway")
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Reached:
-    """A gateway that answered, and the way to it."""
+    """A gateway that answered, and the transport to it."""
 
     holder: Holder
     base: httpx.URL
@@ -54,11 +64,10 @@ class _Reached:
 
 
 class EmbeddedGateway:
-    """The gateway of *home*, which is found or started with the first request of `transport`;
-    safe from any thread.
+    """The gateway of *home*, which the first request through `transport` connects to or starts. Thread-safe.
 
-    It lives at least as long as its clients: each is present from its first request until `close`.
-    Without *token*, requests have the one of the home.
+    The gateway lives at least as long as its clients; a client counts from its first request until `close`.
+    Without *token*, requests carry the token of the home.
     """
 
     def __init__(self, home: Path, token: str | None = None) -> None:
@@ -85,12 +94,12 @@ class EmbeddedGateway:
         self.close()
 
     def transport(self) -> httpx.BaseTransport:
-        """Return what sends a client's requests to the gateway."""
+        """Return the transport that sends a client's requests to the gateway."""
         return _Transport(self)
 
     def found(self) -> str:
-        """Return what to say of a gateway that answers now and was not started here;
-        empty if there is none.
+        """Return a message about a running gateway that this client did not start; empty if no such gateway
+        answers.
         """
         if self._reached is None:
             holder = holder_of(self.home)
@@ -100,11 +109,11 @@ class EmbeddedGateway:
             holder = self._reached.holder
         if self._started is not None and self._started.pid == holder.pid:
             return ""
-        return f"The gateway at {holder.url} (process {holder.pid}) holds {self.home}, and is used."
+        return f"The gateway at {holder.url} (process {holder.pid}) owns {self.home} and is used."
 
     def farewell(self) -> str:
-        """Let no further request wait, and return what goes on at the gateway when its last client has gone;
-        empty if nothing.
+        """Interrupt waiting requests, and return a message about work that the gateway continues after its
+        last client has exited; empty if it has none.
         """
         self._left.set()
         reached = self._reached
@@ -117,28 +126,29 @@ class EmbeddedGateway:
         if not work:
             return ""
         return (
-            f"The gateway on {self.home} goes on as process {reached.holder.pid}, and ends after that: "
-            f"{work}. To stop it: freshtable gateway stop --home {shlex.quote(str(self.home))}"
+            f"The gateway on {self.home} continues as process {reached.holder.pid} "
+            f"and stops after this work: {work}. "
+            f"To stop it: freshtable gateway stop --home {shlex.quote(str(self.home))}"
         )
 
     def disconnect(self) -> None:
-        """Close the connections; another request opens others."""
+        """Close the connections; the next request opens new ones."""
         reached = self._reached
         if reached is not None:
             reached.transport.close()
 
     def close(self) -> None:
-        """Be no client any more; twice is harmless."""
+        """Stop being a client of the gateway. Idempotent."""
         self._left.set()
         self._presence.release()
 
     def reach(self, *, starts: bool) -> _Reached:
-        """Return the gateway, which is started if *starts*; raises GatewayRefused with the reason
+        """Return the gateway, starting one if *starts* and none runs. Raises GatewayRefused with the reason
         if that fails.
         """
         reached = self._reached
         if reached is None and not starts:
-            raise httpx.ConnectError("it has ended; the next statement starts another one")
+            raise httpx.ConnectError("it has stopped; the next statement starts another one")
         with self._finding:
             if self._reached is None:
                 holder = self._find()
@@ -146,23 +156,23 @@ class EmbeddedGateway:
             return self._reached
 
     def lose(self, reached: _Reached) -> None:
-        """Forget a gateway that takes no connection any more."""
+        """Discard a gateway that refuses connections."""
         with self._finding:
             if self._reached is reached:
-                # A process that was started here has ended, or is about to.
+                # A process that this client started has exited, or is about to.
                 self._reached = self._started = None
                 reached.transport.close()
 
     @property
     def left(self) -> bool:
-        """Whether the client is about to end."""
+        """Whether the client is about to exit."""
         return self._left.is_set()
 
     def _find(self) -> Holder:
         deadline = time.monotonic() + WAIT_S
         if not self._presence.share(WAIT_S, self._left):
             raise GatewayRefused(
-                f"The gateway before has not ended on {self.home} within {WAIT_S:.0f} s; see {self.log}."
+                f"The previous gateway on {self.home} did not stop within {WAIT_S:.0f} s; see {self.log}."
             )
         before = self.log.stat().st_size if self.log.exists() else 0
         while True:
@@ -171,16 +181,16 @@ class EmbeddedGateway:
                 return holder
             pause_s = self._start(before)
             if self._left.wait(pause_s):
-                raise GatewayRefused("The client ended before the gateway answered.")
+                raise GatewayRefused("The client exited before the gateway answered.")
             if time.monotonic() > deadline:
                 raise GatewayRefused(
-                    f"No gateway answers on {self.home} after {WAIT_S:.0f} s; {self.log.parent} has more. "
+                    f"No gateway answers on {self.home} after {WAIT_S:.0f} s; see {self.log.parent}. "
                     f"{self._reason(before)}"
                 )
 
     def _start(self, before: int) -> float:
-        """Start a gateway unless one starts, and return for how long to wait for it;
-        raises GatewayRefused if it failed.
+        """Start a gateway unless one is starting, and return the seconds to wait before the next check.
+        Raises GatewayRefused if the start failed.
         """
         code = None if self._started is None else self._started.poll()
         if self._started is not None and code is None:
@@ -190,7 +200,7 @@ class EmbeddedGateway:
             raise GatewayRefused(
                 f"The gateway on {self.home} did not start (see {self.log}): {self._reason(before)}"
             )
-        # A session of its own: Ctrl-C and the end of the terminal are for the client.
+        # In its own process session, the gateway survives Ctrl-C and a closed terminal.
         with self.log.open("ab") as log:
             self._started = subprocess.Popen(
                 self._command,
@@ -202,12 +212,12 @@ class EmbeddedGateway:
         return _POLL_S if code is None else _PAUSE_S
 
     def _reason(self, before: int) -> str:
-        """Return the last line that gateways wrote to their log behind the byte *before*."""
+        """Return the last line that gateways wrote to their log after byte *before*, preferably an error."""
         with self.log.open("rb") as log:
             log.seek(before)
             lines = log.read().decode(errors="replace").splitlines()
         errors = [line.removeprefix("Error: ") for line in lines if line.startswith("Error: ")]
-        return (errors or [line for line in lines if line.strip()] or ["It says nothing."])[-1]
+        return (errors or [line for line in lines if line.strip()] or ["The log is empty."])[-1]
 
     def _token_for(self, holder: Holder) -> str | None:
         return self._token or token_in(self.home, holder.url)
@@ -216,7 +226,7 @@ class EmbeddedGateway:
         try:
             read_info(holder.url, self._token_for(holder), ANSWER_S)
         except GatewayRefused as error:
-            # It is there, and the session will say what is wrong with the token.
+            # The gateway runs; opening the session will report what is wrong with the token.
             return error.code == UNAUTHORIZED
         return True
 
@@ -229,12 +239,12 @@ class _Transport(httpx.BaseTransport):
         self._gateway.disconnect()
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
-        # Heartbeats and completion must not bring back a gateway that was stopped.
+        # Heartbeats and completion must not restart a gateway that was stopped.
         starts = request.method == "POST" and request.url.path.endswith(
             ("/sessions", "/statements", "/refresh")
         )
         if self._gateway.left and request.method != "DELETE":
-            raise httpx.ConnectError("the client ends")
+            raise httpx.ConnectError("the client is exiting")
         reached = self._gateway.reach(starts=starts)
         try:
             return reached.send(request)

@@ -1,4 +1,4 @@
-"""The place of an error in its statement, and the two parts of its text: what is wrong, and the way out."""
+"""The position of an error in its statement, and the two parts of its message: problem and way out."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from mt_core.base.tokens import tokenize
 from mt_core.errors import MtError, SqlSyntaxError
 
 _INDENT = "  "
-# Around the caret, where a line is wider than the screen.
+# Marks where a line wider than the screen is cut.
 _CUT = "…"
-# Texts in quotes and brackets, then what ends the first part. An apostrophe within a word is no quote.
+# Quoted and bracketed texts are skipped when looking for the end of the first part.
+# An apostrophe within a word is not a quote.
 _QUOTED = r"(?<!\w)'[^']*' | \"[^\"]*\" | `[^`]*` | \([^()]*\)"
 _SEMICOLON = re.compile(rf"(?:{_QUOTED} | [^;] | ;(?!\s))*+ (?P<end>;\s)", re.VERBOSE | re.DOTALL)
 _SENTENCE = re.compile(rf"(?:{_QUOTED} | [^.] | \.(?!\s))*+ (?P<end>\.\s)", re.VERBOSE | re.DOTALL)
@@ -22,11 +23,11 @@ _SPARKS = re.compile(r"\[[A-Z][A-Z0-9_.]*\] ")
 
 
 def place_of(error: MtError, statement: str, width: int) -> list[str]:
-    """Return the line of *statement* that *error* names, and a line with a caret under its token;
-    nothing if it names none.
+    """Return the line of *statement* that *error* names and a line with a caret under the token; empty if it
+    names none.
 
-    Both fit into *width* columns. A place that *statement* does not have is one in another text.
-    A line with a secret is not shown.
+    Both fit into *width* columns. A position outside *statement* belongs to another text and is ignored. A
+    line with a secret is not shown.
     """
     line, column = error.facts.get("line"), error.facts.get("column")
     if not isinstance(line, int) or not isinstance(column, int):
@@ -44,21 +45,19 @@ def place_of(error: MtError, statement: str, width: int) -> list[str]:
 
 
 def _token_length(statement: str, start: int) -> int:
-    """Return the length of the token at offset *start*, 1 where no token begins."""
+    """Return the length of the token at offset *start*, 1 if no token begins there."""
     try:
         for token in tokenize(statement):
             if token.end > start:
                 return token.end - start if token.start <= start else 1
     except SqlSyntaxError:
-        # A quote is open there.
+        # Unterminated quote.
         pass
     return 1
 
 
 def _fitted(text: str, at: int, carets: int, width: int) -> list[str]:
-    """Return *text* and the line of its caret, without what is too far left or right of it
-    for *width* columns.
-    """
+    """Return *text* and its caret line, cut on both sides to fit *width* columns."""
     room = max(width - len(_INDENT) - 2 * len(_CUT), 10)
     before, cut = text[:at], ""
     while cell_len(before) > room // 2 and cell_len(text) > room:
@@ -71,14 +70,14 @@ def _fitted(text: str, at: int, carets: int, width: int) -> list[str]:
 
 
 def without_place(message: str) -> str:
-    """Return *message* without the line and column that our errors end with."""
+    """Return *message* without the trailing line and column of our error messages."""
     return _PLACE.sub("", message)
 
 
 def parted(message: str) -> tuple[str, str]:
-    """Return what is wrong, and the way out or an empty text.
+    """Return the problem and the way out, which may be empty.
 
-    Our messages have it after a semicolon, those of Spark in the sentences after the first.
+    Our messages separate them by a semicolon; Spark's way out is the sentences after the first.
     """
     end = (_SENTENCE if _SPARKS.match(message) else _SEMICOLON).match(message)
     if end is None:

@@ -9,7 +9,7 @@ from mt_core.errors import ConfigError, GatewayError, MtError, SessionLimit
 
 
 class ExitCode(IntEnum):
-    """What the process tells the shell."""
+    """The exit code of the process."""
 
     OK = 0
     FAILED = 1
@@ -19,12 +19,12 @@ class ExitCode(IntEnum):
 
     @classmethod
     def of(cls, error: MtError) -> ExitCode:
-        """Return the code for a client that *error* ended."""
+        """Return the exit code of a client that *error* stopped."""
         return cls.USAGE if isinstance(error, ConfigError) else cls.of_statement(error)
 
     @classmethod
     def of_statement(cls, error: MtError) -> ExitCode:
-        """Return the code for a script of which a statement ended with *error*."""
+        """Return the exit code of a script in which a statement failed with *error*."""
         match error:
             case GatewayRefused() | GatewayError(code=SessionLimit.code):
                 return cls.UNREACHABLE

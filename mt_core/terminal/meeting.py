@@ -1,4 +1,4 @@
-"""The meeting of a client and its gateway: what is said of it, and how its start is waited for."""
+"""The connection of a client to an embedded gateway that may still be starting: progress and messages."""
 
 from __future__ import annotations
 
@@ -15,39 +15,40 @@ from mt_core.terminal.embedded import EmbeddedGateway
 
 
 class Meeting:
-    """Where *client* meets the *embedded* gateway of a home, which may be starting;
-    messages go to *messages*.
+    """The connection of *client* to the *embedded* gateway of a home, which may still be starting.
+
+    Messages are printed on *messages*.
     """
 
     def __init__(self, client: GatewayClient, embedded: EmbeddedGateway, messages: Console) -> None:
         self._client, self._embedded, self._messages = client, embedded, messages
-        self._told = ""
+        self._last_message = ""
 
     def begin(self) -> str:
-        """Let the session open in the background, and return what a person is told meanwhile."""
-        self._told = self._embedded.found()
+        """Start to open the session in the background, and return the message for the user."""
+        self._last_message = self._embedded.found()
         threading.Thread(target=self._open, name="opening", daemon=True).start()
-        return self._told or f"A gateway starts on {self._embedded.home}."
+        return self._last_message or f"Starting a gateway on {self._embedded.home}."
 
     def wait(self) -> None:
-        """Wait until the session is open, with a line that says so on a terminal;
-        raises the error that keeps it closed.
+        """Wait until the session is open, showing a status line on a terminal. Raises the error that
+        prevented it.
         """
         if not self._client.has_session:
             with self._progress():
                 _ = self._client.session
-        told = self._embedded.found()
-        if told and told != self._told:
-            self._told = told
-            self._say(told)
+        message = self._embedded.found()
+        if message and message != self._last_message:
+            self._last_message = message
+            self._say(message)
 
     def leave(self) -> None:
-        """Say what goes on without this client."""
+        """Print what the gateway continues to do after this client has exited."""
         if farewell := self._embedded.farewell():
             self._say(farewell)
 
     def _open(self) -> None:
-        # Its error is that of the first statement, which tries again.
+        # The first statement tries again and reports the error.
         with suppress(MtError):
             _ = self._client.session
 
@@ -57,7 +58,7 @@ class Meeting:
             yield
             return
         with self._messages.status(
-            escape(f"The gateway on {self._embedded.home} starts; its log: {self._embedded.log}")
+            escape(f"The gateway on {self._embedded.home} is starting; its log is {self._embedded.log}")
         ):
             yield
 

@@ -21,9 +21,7 @@ GATEWAY_VARIABLE = "FRESHTABLE_GATEWAY"
 
 @dataclass(frozen=True, kw_only=True)
 class SqlOptions:
-    """What a person asks for on the command line, one field an option;
-    None is what the command line does not say.
-    """
+    """The command line options, one field each; None if an option was not given."""
 
     execute: Annotated[
         list[str] | None,
@@ -31,7 +29,7 @@ class SqlOptions:
     ] = None
     file: Annotated[Path | None, typer.Option("-f", "--file", help="A file of statements to run.")] = None
     go_on: Annotated[
-        bool, typer.Option("--continue", help="Go on after a statement that failed; exit 1 at the end.")
+        bool, typer.Option("--continue", help="Continue after a failed statement; exit 1 at the end.")
     ] = False
     init: Annotated[
         list[str] | None,
@@ -51,7 +49,7 @@ class SqlOptions:
     embedded: Annotated[
         bool,
         typer.Option(
-            "--embedded", help="Use the gateway of the home folder, and start one if there is none."
+            "--embedded", help="Use the gateway of the home folder, starting it if it does not run."
         ),
     ] = False
     home: Annotated[
@@ -83,8 +81,8 @@ class SqlOptions:
     ] = None
 
     def script(self) -> str | None:
-        """Return the statements of the command line or of standard input, None if a person types them;
-        raises ConfigError.
+        """Return the statements of the command line or of standard input, None if they will be typed at a
+        prompt. Raises ConfigError.
         """
         if self.execute and self.file:
             raise ConfigError("-e and -f cannot be used together; put the statements of -e into the file.")
@@ -95,21 +93,23 @@ class SqlOptions:
         return None if sys.stdin.isatty() else sys.stdin.read()
 
     def embedded_home(self, environ: Mapping[str, str]) -> Path | None:
-        """Return the home folder whose gateway is used, None without --embedded; raises ConfigError."""
+        """Return the home folder whose gateway is used, None without --embedded. Raises ConfigError."""
         if not self.embedded:
             if self.home is not None:
-                raise ConfigError("--home is for --embedded; a gateway that runs is named by --gateway.")
+                raise ConfigError(
+                    "--home requires --embedded; use --gateway for a gateway that already runs."
+                )
             return None
-        # A variable is for the gateway of each day.
+        # --embedded overrides the environment variable, but conflicts with an explicit --gateway.
         if self.gateway is not None and self.gateway != environ.get(GATEWAY_VARIABLE):
             raise ConfigError("--embedded and --gateway cannot be used together; leave out one of them.")
         return self.home or Path(environ.get("FRESHTABLE_HOME", DEFAULT_HOME))
 
     def configuration(self, own_file: Path) -> ClientConfiguration:
-        """Return what the options say over what the files say;
-        raises ConfigError naming an option or a key.
+        """Return the configuration: the options over the configuration files. Raises ConfigError naming an
+        option or a key.
         """
-        asked = ClientConfiguration(
+        options = ClientConfiguration(
             gateway=self.gateway,
             token=self.token,
             session=self.session,
@@ -121,7 +121,7 @@ class SqlOptions:
             jars=tuple(self.jars or ()),
             properties=read_assignments(self.properties or ()),
         )
-        configuration = asked.over(read_files(own_file, self.config))
+        configuration = options.over(read_files(own_file, self.config))
         if configuration.format not in {None, *FORMATS}:
             raise ConfigError(
                 f"There is no format {configuration.format}; the formats are {', '.join(FORMATS)}."
@@ -132,13 +132,14 @@ class SqlOptions:
             and self.output is None
         ):
             raise ConfigError(
-                f"--format {configuration.format} needs -o FILE: it is not for a terminal or a pipe."
+                f"--format {configuration.format} needs -o FILE: "
+                "this format cannot be written to a terminal or a pipe."
             )
         return configuration
 
 
 def read_text(file: Path) -> str:
-    """Return the text of *file*; raises ConfigError when it cannot be read."""
+    """Return the text of *file*. Raises ConfigError if it cannot be read."""
     try:
         return file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as cause:

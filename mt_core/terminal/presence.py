@@ -1,5 +1,5 @@
-"""Who is present at an embedded gateway: a lock that its clients share, and that it takes
-for itself after the last one.
+"""The lock by which an embedded gateway knows its clients: clients share it, and the gateway takes it
+exclusively once the last client has released it.
 """
 
 from __future__ import annotations
@@ -16,23 +16,21 @@ _POLL_S = 0.05
 
 
 class Presence:
-    """The lock of a home folder, as this process holds it; the system releases that of a killed process."""
+    """The client lock of a home folder; the system releases the lock of a killed process."""
 
     def __init__(self, home: Path) -> None:
         self._home, self._file = home, home / "clients.lock"
-        self._found = _identity(home)
+        self._initial_identity = _identity(home)
         self._descriptor: int | None = None
 
     @property
     def has_home(self) -> bool:
-        """Whether the folder is still the one that it was;
-        nobody finds a gateway whose folder was removed.
-        """
-        return self._found is not None and _identity(self._home) == self._found
+        """Whether the folder is still the same one; a gateway whose folder was removed is unreachable."""
+        return self._initial_identity is not None and _identity(self._home) == self._initial_identity
 
     def share(self, wait_s: float, interrupt: threading.Event) -> bool:
-        """Be present as a client, once no gateway has the lock for itself; return False after *wait_s*,
-        or at *interrupt*.
+        """Acquire the lock as a client; return False if a gateway holds it exclusively for *wait_s* seconds,
+        or if *interrupt* is set.
         """
         deadline = time.monotonic() + wait_s
         while not self._take(fcntl.LOCK_SH):
@@ -41,11 +39,11 @@ class Presence:
         return True
 
     def exclude(self) -> bool:
-        """Take the lock for this process alone, if no client is present; return whether it has it."""
+        """Acquire the lock exclusively and return True, or return False if a client holds it."""
         return self._take(fcntl.LOCK_EX)
 
     def release(self) -> None:
-        """Be present no more; harmless without the lock."""
+        """Release the lock, if this process holds it."""
         descriptor, self._descriptor = self._descriptor, None
         if descriptor is not None:
             os.close(descriptor)
@@ -53,9 +51,9 @@ class Presence:
     def _take(self, kind: int) -> bool:
         if self._descriptor is not None:
             return True
-        # Programs that this one starts do not inherit it.
         descriptor = None
         try:
+            # O_CLOEXEC: child processes must not inherit the lock.
             descriptor = os.open(self._file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
         except OSError as cause:
@@ -72,7 +70,7 @@ class Presence:
 
 def _identity(folder: Path) -> tuple[int, int] | None:
     try:
-        found = folder.stat()
+        status = folder.stat()
     except FileNotFoundError:
         return None
-    return found.st_dev, found.st_ino
+    return status.st_dev, status.st_ino

@@ -1,4 +1,4 @@
-"""A run of `freshtable sql`, from its options to its exit code."""
+"""One run of `freshtable sql`, from its options to its exit code."""
 
 from __future__ import annotations
 
@@ -31,7 +31,9 @@ _COLLECTIONS = (700, 10, 10)
 
 
 def run_sql(options: SqlOptions, environ: Mapping[str, str]) -> ExitCode:
-    """Run what *options* ask for, with the standard streams of this process; errors are shown."""
+    """Run the client with *options* on the standard streams of this process, and return its exit code; errors
+    are shown.
+    """
     screen = Screen(out=sys.stdout, messages=Console(stderr=True, highlight=False))
     try:
         with ended_by_signals():
@@ -43,8 +45,8 @@ def run_sql(options: SqlOptions, environ: Mapping[str, str]) -> ExitCode:
     except KeyboardInterrupt:
         return ExitCode.INTERRUPTED
     except BrokenPipeError:
-        # Who reads the rows has enough of them, such as `head`.
-        # Python would report the pipe once more at its end.
+        # The reader of the pipe, such as `head`, has read enough.
+        # Without a redirection, Python would report the broken pipe again at exit.
         with open(os.devnull, "wb") as nowhere:
             os.dup2(nowhere.fileno(), sys.stdout.fileno())
         return ExitCode.OK
@@ -77,12 +79,12 @@ def _run(options: SqlOptions, environ: Mapping[str, str], screen: Screen) -> Exi
         if text is not None:
             text.wanted = error is None or options.go_on
     if error is None and screen.file is not None and not screen.file.written:
-        raise Unsupported(f"{screen.file.path} was not written: no statement is a query.")
+        raise Unsupported(f"{screen.file.path} was not written: there was no query.")
     return ExitCode.OK if error is None else ExitCode.of_statement(error)
 
 
 def _columnar(output: Path, form: Form, *, typed: bool) -> ColumnarFile:
-    """Return the file *output* for the rows of a query; raises ConfigError where a person types."""
+    """Return the columnar file *output*. Raises ConfigError if statements are typed at a prompt."""
     if typed:
         raise ConfigError(f"--format {form} needs statements: -e, -f or standard input.")
     return ColumnarFile(output, form)
@@ -95,35 +97,35 @@ def _connected(
     screen: Screen,
     stack: ExitStack,
 ) -> tuple[Runner, Callable[[], str] | None]:
-    """Return what runs statements on a gateway; with *home* on the one there,
-    and how a person meets it while it starts.
+    """Return the runner of statements, connected to the embedded gateway of *home* if it is given, and the
+    function that opens its session in the background.
     """
     if home is None:
         return Runner(stack.enter_context(connect(configuration, environ)), screen), None
-    # Most clients start no gateway.
+    # Imported here because most clients do not start a gateway.
     from mt_core.terminal.embedded import EmbeddedGateway
     from mt_core.terminal.meeting import Meeting
 
     embedded = stack.enter_context(EmbeddedGateway(home, configuration.token))
     client = stack.enter_context(prepare(configuration, embedded.url, embedded.transport()))
     meeting = Meeting(client, embedded, screen.messages)
-    # It asks the gateway, and is over before the session is closed.
+    # The farewell asks the gateway, so it must run before the session is closed.
     stack.callback(meeting.leave)
     initial = Display.of(configuration.properties)
     return Runner(client, screen, await_session=meeting.wait, initial=initial), meeting.begin
 
 
 def _prompt(sitting: Sitting, meet: Callable[[], str] | None, stack: ExitStack) -> Prompt:
-    """Return a prompt with an editor, or with plain lines where the terminal cannot move its cursor."""
+    """Return a prompt with the line editor, or with plain lines if the terminal cannot move its cursor."""
     if sitting.environ.get("TERM", "dumb") in _PLAIN or not sys.stderr.isatty():
         return Prompt(sitting, PlainReader(), meet)
-    # It takes a tenth of a second to load, which a script does not have to wait for.
+    # The import takes 0.1 s, which scripts need not pay.
     from mt_core.terminal.editor.editor import Editor
     from mt_core.terminal.viewer.viewer import ScreenViewer
 
     if sitting.runner.screen.out.isatty():
         sitting.runner.viewer = ScreenViewer(colours=not sitting.environ.get("NO_COLOR"))
     editor = stack.enter_context(Editor(sitting))
-    # All is loaded: from here on garbage is collected as often as it is elsewhere.
+    # Everything is loaded: restore the usual garbage collection thresholds.
     gc.set_threshold(*_COLLECTIONS)
     return Prompt(sitting, editor, meet)

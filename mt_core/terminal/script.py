@@ -1,4 +1,14 @@
-"""A script of statements, run one after the other on a gateway."""
+"""Scripts: statements that run one after the other on a gateway.
+
+The problem is to attach one statement to one terminal without losing either. A statement is an operation on
+the gateway, and the gateway returns each page of its result once; the client therefore never starts a page
+over. `Runner._attend` owns that operation: whatever interrupts it (Ctrl-C, a closed pipe, a client error)
+cancels or closes the operation on the gateway, and only Ctrl-Z leaves it running, as a `Work` in the
+background. Keys pressed while a statement is being sent are deferred, since it cannot be cancelled before it
+has an operation. A result goes to one of four places, chosen from its first page: a columnar file, the
+viewer, the printed output, or only its row count. Printed tables have at most `most_rows` rows, as in Flink's
+client, which also bounds the memory for the standing rows of a changelog.
+"""
 
 from __future__ import annotations
 
@@ -38,10 +48,10 @@ _READS = {"SELECT", "WITH", "VALUES", "TABLE", "FROM", "(", "INSERT"}
 
 @dataclass(frozen=True, kw_only=True)
 class Screen:
-    """Where the results and the messages of statements go; without a form,
-    the session's result mode says how rows look.
+    """Where results and messages are printed.
 
-    With a `file`, the rows of a query go there instead.
+    Without a `form`, the result mode of the session decides how rows look. With a `file`, the rows of a query
+    are written there.
     """
 
     out: IO[str]
@@ -52,9 +62,9 @@ class Screen:
     def show_error(
         self, error: MtError, *, prefix: str = "", statement: str = "", verbose: bool = False
     ) -> None:
-        """Print *error*, its place in *statement* if it names one, and its code and facts if *verbose*.
+        """Print *error*, its position in *statement* if it has one, and its code and facts if *verbose*.
 
-        On a terminal, the way out has a line of its own, and a place that is shown is not told again.
+        On a terminal, the way out has its own line, and a position that is marked is not repeated in words.
         """
         place, text = place_of(error, statement, self.messages.width), str(error)
         what, way_out = (
@@ -73,23 +83,23 @@ class Screen:
 
 
 class Viewer(Protocol):
-    """Lets a person look at a result."""
+    """Opens an interactive view of a result."""
 
     def open(
         self, work: Work, pages: Iterable[ResultPage], properties: Callable[[], Mapping[str, str]]
     ) -> Iterable[ResultPage] | Look:
-        """Return a view of *pages*, the result of *work*, or the pages if they are to be printed.
+        """Return a view of *pages*, the result of *work*, or the pages if they should be printed.
 
-        *properties* reads those of the session.
+        *properties* returns those of the session.
         """
 
 
 class Runner:
-    """Runs statements in the session of *client* and shows what they give:
-    to *viewer* what is not to be printed.
+    """Runs statements in the session of *client* and shows their results, in *viewer* unless they must be
+    printed.
 
-    *await_session* is called before each, and returns when the session is open;
-    *initial* is the display until then.
+    *await_session* is called before each statement and returns once the session is open; *initial* is the
+    display until then.
     """
 
     def __init__(
@@ -109,7 +119,7 @@ class Runner:
 
     @property
     def display(self) -> Display:
-        """What the session asks of the client; raises GatewayError, or ConfigError naming a property."""
+        """The display options of the session. Raises GatewayError, or ConfigError naming a property."""
         self._await_session()
         session = self.client.session
         if self._display is None or session != self._displayed_session:
@@ -118,16 +128,16 @@ class Runner:
 
     @property
     def typing_display(self) -> Display:
-        """The display while a statement is typed, which does not wait for a session; raises as `display`."""
+        """The display options while a statement is typed, known without a session. Raises as `display`."""
         return self.display if self.client.has_session else self._display or self._initial
 
     def run_script(self, script: str, *, go_on: bool = False) -> MtError | None:
-        """Run the statements of *script* up to the first error, or all if *go_on*;
-        return that error, which is shown.
+        """Run the statements of *script* up to the first error, or all of them if *go_on*; return that error,
+        which has been shown.
 
-        The error of a gateway that is not there any more ends the script, and is returned in place of one
-        before. Raises GatewayError without a session, and SqlSyntaxError if the statements cannot be told
-        from each other, before it runs any.
+        An unreachable gateway stops the script, and its error replaces an earlier one. Raises GatewayError
+        without a session, and SqlSyntaxError before running anything if the script cannot be split into
+        statements.
         """
         self._await_session()
         first_error = None
@@ -146,17 +156,15 @@ class Runner:
         return first_error
 
     def show_error(self, error: MtError, *, prefix: str = "", statement: str = "") -> None:
-        """Print *error* of *statement* as the session asks for it."""
+        """Print *error* of *statement*, with details if the session is verbose."""
         verbose = self._display is not None and self._display.verbose
         self.screen.show_error(error, prefix=prefix, statement=statement, verbose=verbose)
 
     def run(self, statement: str) -> None:
-        """Run one statement and show its rows; when interrupted, or when nobody reads them,
-        it is cancelled on the gateway.
-        """
+        """Run one statement and show its rows. An interrupt or a closed pipe cancels it on the gateway."""
         changes_display = (session_change(statement) or "").partition(" ")[0].upper() in _CHANGES_DISPLAY
         display = self._initial
-        # What changes a value that cannot be used needs no display.
+        # SET and RESET must work while an invalid property makes the display unavailable.
         with suppress(ConfigError) if changes_display else nullcontext():
             display = self.display
         with keys_held_back() as held:
@@ -166,14 +174,14 @@ class Runner:
             self._display = None
 
     def resume(self, number: str) -> None:
-        """Show a statement of the background as if it had just begun;
-        raises RequestInvalid if there is no such one.
+        """Show a statement of the background as if it had just started. Raises RequestInvalid for an unknown
+        number.
         """
         self._attend(self.background.take(number))
 
     def _attend(self, work: Work, held: Sequence[type[BaseException]] = ()) -> None:
-        """Show the rows of *work* and end it, unless it is put aside;
-        *held* are raised as if keys had been pressed now.
+        """Show the rows of *work* and close it, unless it is put in the background; first raise the deferred
+        keys *held*.
         """
         try:
             for raised in held:
@@ -181,7 +189,7 @@ class Runner:
             is_timed = self._show(work)
         except PutAside:
             number = self.background.put(work)
-            self._say(rf"[{number}] goes on in the background; \fg {number} shows it, \jobs lists all.")
+            self._say(rf"[{number}] continues in the background; \fg {number} shows it, \jobs lists all.")
             return
         except KeyboardInterrupt:
             self._cancel(work.operation)
@@ -191,21 +199,21 @@ class Runner:
                 self.client.cancel(work.operation)
             raise
         except MtError as error:
-            # An error of the gateway has ended the statement there;
-            # with any other one it would go on for nobody.
+            # After a gateway error the statement has failed there;
+            # after any other error it would keep running unattended.
             if not isinstance(error, GatewayError):
                 with suppress(GatewayError):
                     self.client.close_operation(work.operation)
             raise
         self.client.close_operation(work.operation)
-        told = [] if work.written is None else [f"{_rows(work.written)} written"]
+        facts = [] if work.written is None else [f"{_rows(work.written)} written"]
         if is_timed and self.screen.messages.is_terminal and work.display.time_cost:
-            told.append(f"{work.seconds:.2f} s")
-        if told:
-            self.screen.messages.print(", ".join(told), style="dim")
+            facts.append(f"{work.seconds:.2f} s")
+        if facts:
+            self.screen.messages.print(", ".join(facts), style="dim")
 
     def rows(self, statement: str) -> list[dict[str, Any]]:
-        """Run one statement and return its rows by the names of their columns, instead of showing them."""
+        """Run one statement and return its rows, keyed by column name, instead of showing them."""
         self._await_session()
         operation = self.client.execute(statement)
         rows = [
@@ -217,8 +225,8 @@ class Runner:
         return rows
 
     def _show(self, work: Work) -> bool:
-        """Show a result; return whether the time that this took says something:
-        not how long a person has looked at it.
+        """Show a result; return whether its duration is worth printing: the time a user spends in a view is
+        not.
         """
         if work.look is None:
             pages = self._opened(work)
@@ -242,15 +250,15 @@ class Runner:
         return work.look is None
 
     def _opened(self, work: Work) -> Iterable[ResultPage] | None:
-        """Return the pages that are to be printed; None for those that are in a file or in the view
-        of *work*, or say nothing.
+        """Return the pages to print; None if there are none, or if they went to a file or to the view of
+        *work*.
         """
         display, file = work.display, self.screen.file
         pages = self._result(work.operation, display)
         first = next(pages)
         work.written = first.affected_rows
         if is_of_a_write(first) and (work.written is not None or not self._may_go_on(work)):
-            # Its job has ended, so that its id is of no use; how many rows it wrote is said at its end.
+            # The job has completed, so its id would not help; the row count is printed by _attend.
             if work.written is None and self._form(display).is_for_people:
                 self._say("OK")
             return None
@@ -273,7 +281,7 @@ class Runner:
         return self._to_print(first, every, work)
 
     def _to_print(self, first: ResultPage, every: Iterable[ResultPage], work: Work) -> Iterable[ResultPage]:
-        """Return the pages *every*, of which *first* is the first one, as they are to be printed."""
+        """Return the pages *every*, whose first page is *first*, prepared for printing."""
         display = work.display
         if first.is_query and display.streaming and self.screen.messages.is_terminal:
             every = self._awaited(every, work)
@@ -284,16 +292,14 @@ class Runner:
         return standing_page(every, display.most_rows, lambda: self._say_window("last", display.most_rows))
 
     def _may_go_on(self, work: Work) -> bool:
-        """Return whether the job of a change may be a stream, which runs until STOP JOB ends it:
-        a plan runs as it was compiled.
+        """Return whether the job of a change may be a stream, which runs until STOP JOB stops it; a compiled
+        plan keeps its runtime mode.
         """
         first = next(significant(work.statement))
         return work.display.streaming or first.keyword in _RUNS_PLANS
 
     def _awaited(self, pages: Iterable[ResultPage], work: Work) -> Iterator[ResultPage]:
-        """Yield *pages*; while one is awaited, a line of the terminal says since when,
-        and how many rows have come.
-        """
+        """Yield *pages*; while waiting for one, a status line shows the elapsed time and the rows so far."""
         iterator, page, count = iter(pages), None, 0
         while True:
             with progress_line(self.screen.messages, work.began) as line:
@@ -321,7 +327,7 @@ class Runner:
         return Form.TABLE if display.mode is ResultMode.TABLE else Form.TABLEAU
 
     def _result(self, operation: str, display: Display) -> Iterator[ResultPage]:
-        """Yield the pages of a result; its progress and its warnings are shown before the first one."""
+        """Yield the pages of a result, after showing its progress and warnings."""
         pages = self._pages(operation)
         first = next(pages)
         if (
@@ -340,7 +346,7 @@ class Runner:
         yield from pages
 
     def _window(self, pages: Iterable[ResultPage], most_rows: int) -> Iterator[ResultPage]:
-        """Yield *pages* up to *most_rows* rows in all, and say if there are more."""
+        """Yield *pages* up to *most_rows* rows in total, and report if there are more."""
         count = 0
         for page in pages:
             if count + len(page.rows) > most_rows:
@@ -352,8 +358,8 @@ class Runner:
 
     def _say_window(self, which: str, most_rows: int) -> None:
         self._say(
-            f"The table has the {which} {_rows(most_rows)} of more: "
-            "SET 'sql-client.execution.max-table-result.rows', or --format csv, for others."
+            f"The table shows only the {which} {_rows(most_rows)}: for more, "
+            "SET 'sql-client.execution.max-table-result.rows' or use --format csv."
         )
 
     def _pages(self, operation: str) -> Iterator[ResultPage]:
@@ -369,16 +375,14 @@ def _rows(count: int) -> str:
 
 
 def has_long_form(statement: str) -> bool:
-    """Whether *statement* with EXTENDED shows all, so that a line of it can leave out the end
-    of its last column.
-    """
+    """Whether *statement* has an EXTENDED form with all details, so that its last column may be cut."""
     words = [token.keyword or token.text for token in significant(statement)]
     return any(words[: len(short)] == short for short in _SHORT) and not _LONG.intersection(words)
 
 
 def first_read(script: str) -> Statement | None:
-    """Return the first statement of *script* that is a query or an INSERT,
-    which a file of settings must not have.
+    """Return the first statement of *script* that is a query or an INSERT, which an init file must not
+    contain.
     """
     for statement in split_statements(script):
         token = next(significant(statement.text))

@@ -1,4 +1,4 @@
-"""The start of the client: from its configuration to a session in which statements run."""
+"""The start of the client: opens and sets up a session from the configuration."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ DEFAULT_GATEWAY = "http://127.0.0.1:8083"
 
 
 def connect(configuration: ClientConfiguration, environ: Mapping[str, str]) -> GatewayClient:
-    """Return a client whose session is open and set up; raises GatewayError, or ConfigError
-    for a property of the client.
+    """Return a client with an open session that is set up. Raises GatewayError, or ConfigError for an invalid
+    client property.
     """
     _check(configuration)
     gateway = configuration.gateway or DEFAULT_GATEWAY
@@ -38,8 +38,8 @@ def connect(configuration: ClientConfiguration, environ: Mapping[str, str]) -> G
 def prepare(
     configuration: ClientConfiguration, gateway: str, transport: httpx.BaseTransport
 ) -> GatewayClient:
-    """Return a client whose session is opened by the first call that needs it, through *transport*;
-    raises ConfigError.
+    """Return a client that opens its session through *transport* with the first call that needs one. Raises
+    ConfigError.
     """
     _check(configuration)
     client = GatewayClient(gateway, exact=True, transport=transport)
@@ -48,15 +48,15 @@ def prepare(
 
 
 def _check(configuration: ClientConfiguration) -> None:
-    """Raise ConfigError for a property of the client that cannot be used."""
+    """Raise ConfigError if a client property is invalid."""
     check_keys(configuration.properties)
     Display.of(configuration.properties)
 
 
 def _setup(configuration: ClientConfiguration) -> Sequence[str]:
-    """Return the statements that every session of the client begins with, also one that is opened again."""
+    """Return the statements that set up each session of the client, also one that is reopened."""
     catalog, schema = configuration.catalog, configuration.schema
-    # A session takes any property when it is opened; SET refuses what cannot be used, and names what is near.
+    # Opening a session accepts any property; SET rejects invalid ones and suggests similar names.
     statements = [f"SET {_text(key)} = {_text(value)}" for key, value in configuration.properties.items()]
     statements += [f"ADD JAR {_text(jar)}" for jar in configuration.jars]
     if schema is not None:
@@ -72,16 +72,16 @@ def _text(text: str) -> str:
 
 
 def run_init_files(runner: Runner, files: Sequence[str]) -> MtError | None:
-    """Run the statements of *files*; return the error that stopped them, which is shown.
+    """Run the statements of *files*; return the error that stopped them, which has been shown.
 
-    Raises ConfigError, before any statement runs, if a file cannot be read, or has a query or an INSERT.
+    Raises ConfigError before running anything if a file cannot be read or contains a query or an INSERT.
     """
     scripts = [(file, read_text(Path(file))) for file in files]
     for file, script in scripts:
         if (statement := first_read(script)) is not None:
             raise ConfigError(
-                f"{file}, line {statement.line}: an init file has no queries and no "
-                "INSERT; run them with -f or -e."
+                f"{file}, line {statement.line}: an init file must not contain a query "
+                "or an INSERT; run them with -f or -e."
             )
     for _, script in scripts:
         if (error := runner.run_script(script)) is not None:

@@ -1,6 +1,4 @@
-"""The plug-in `airflow`: refresh workflows that are DAGs of an Airflow,
-controlled over its public REST API.
-"""
+"""The plug-in `airflow`: refresh workflows as Airflow DAGs, controlled through its public REST API."""
 
 from __future__ import annotations
 

@@ -1,4 +1,13 @@
-"""HTTP to Airflow's public REST API: login, safe repeats, and errors that name the way out."""
+"""A client of Airflow's public REST API: login, retries, and errors that name the way out.
+
+Airflow may be away or busy at any moment, for reasons that pass; it may also be misconfigured, which does
+not. The client separates the two: lost connections and 5xx responses are retried (`PAUSES_S`) and then raise
+AirflowAway, after which callers may try again; any other unexpected response raises WorkflowError with the
+setting to correct. Retrying is safe because every call that we make is idempotent, which callers must
+preserve. A token expires at an unknown time, so a rejected one is replaced once per call, and a lock makes
+concurrent calls log in only once. Redirects are not followed and the environment (proxies, .netrc) is
+ignored, so that credentials reach no other server.
+"""
 
 from __future__ import annotations
 
@@ -28,14 +37,13 @@ CONFLICT = 409
 SERVER_ERROR = 500
 INVALID_TOKEN = "Invalid JWT token"
 DATABASE_ERROR = "Database error"
-# Waits between the tries of a call, in seconds; each call may be repeated,
-# because all of ours are idempotent.
+# Waits between the attempts of a call, in seconds; safe because all of our calls are idempotent.
 PAUSES_S = (0.2, 0.8)
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _LONGEST_DETAIL = 500
-# A call waits for one of these connections while all are busy.
+# The connection pool; a call waits while all connections are busy.
 _CONNECTIONS = 10
-# What can pass by itself: no connection, none in time, an answer that breaks off.
+# Transient failures: no connection, a timeout, a truncated response.
 _LOST = (requests.ConnectionError, requests.Timeout, requests.exceptions.ChunkedEncodingError)
 
 Answer = requests.Response
@@ -43,11 +51,11 @@ T = TypeVar("T")
 
 
 class AirflowAway(WorkflowError):
-    """Airflow does not answer, or answers that it cannot serve the call at the moment; it does not refuse."""
+    """Airflow is unreachable or temporarily unable to serve a call, as opposed to rejecting it."""
 
 
 class AirflowClient:
-    """Calls of one Airflow as one user; safe from any thread. After `close` every call fails."""
+    """Calls one Airflow as one user. Thread-safe. After `close` every call fails."""
 
     def __init__(self, settings: AirflowSettings, clock: Clock) -> None:
         self.endpoint, self._settings, self._clock = settings.endpoint, settings, clock
@@ -63,16 +71,16 @@ class AirflowClient:
     def get(
         self, path: str, params: Mapping[str, Any] | None = None, *, accept: Collection[int] = (OK,)
     ) -> Answer:
-        """Return the answer of GET, whose status is one of *accept*;
-        raises WorkflowError for any other status or no answer.
+        """Return the response of GET if its status is in *accept*. Raises WorkflowError for another status,
+        or without a response.
         """
         return self.call("GET", path, accept=accept, params=params)
 
     def call(self, method: str, path: str, *, accept: Collection[int], **request: Any) -> Answer:
-        """Do the same for any method; *request* has `params` or `json`.
+        """Send a request with any method and return the response, as `get`; *request* contains `params` or
+        `json`.
 
-        An Airflow that answers 500 or more is tried again, unless the status is one of *accept*
-        and its database is not busy.
+        A status of 500 or above is retried, unless it is in *accept* and Airflow's database is not busy.
         """
         for pause_s in (*PAUSES_S, None):
             try:
@@ -81,7 +89,7 @@ class AirflowClient:
                 if pause_s is None or self.closed.is_set():
                     raise self._unreachable(cause) from cause
             except (OSError, ValueError) as cause:
-                # All that requests raises is an OSError, and so is a CA file that is gone.
+                # Every exception of requests is an OSError, as is a missing CA file.
                 raise self._unreachable(cause) from cause
             else:
                 if answer.status_code in accept and not _is_busy(answer):
@@ -92,33 +100,33 @@ class AirflowClient:
         raise AssertionError("the last try returns or raises")
 
     def pause(self, seconds: float) -> None:
-        """Wait so many seconds; raises WorkflowError if the scheduler is closed before that."""
+        """Wait for a number of seconds. Raises WorkflowError if the scheduler is closed meanwhile."""
         if self._clock.wait(timedelta(seconds=seconds), self.closed):
             raise WorkflowError(
                 "The Airflow scheduler was closed while it waited for Airflow; start the gateway again."
             )
 
     def read(self, answer: Answer, shape: Callable[[Any], T]) -> T:
-        """Return what *shape* makes of an answer's JSON; raises WorkflowError for an answer
-        that is not Airflow's.
+        """Return the response's JSON converted by *shape*. Raises WorkflowError if the response is not
+        Airflow's.
         """
         try:
             body = answer.json()
         except ValueError as cause:
-            raise self._foreign(answer, "something else than JSON") from cause
+            raise self._foreign(answer, "something other than JSON") from cause
         try:
             return shape(body)
         except (LookupError, TypeError, ValueError, AttributeError) as cause:
-            raise self._foreign(answer, f"JSON of another shape ({type(cause).__name__}: {cause})") from cause
+            raise self._foreign(answer, f"unexpected JSON ({type(cause).__name__}: {cause})") from cause
 
     # -------------------------------------------------------------------------------------------------- login
 
     def _send(self, method: str, path: str, **request: Any) -> Answer:
-        """Send one request; a redirect is an answer like any other, so that no other server is sent the token
-        or the password.
+        """Send one request without following redirects, so that no other server gets the token or the
+        password.
         """
         if self.closed.is_set():
-            # A session opens connections again after it was closed.
+            # A closed requests.Session would reopen connections.
             raise WorkflowError(
                 f"The client of Airflow at {self.endpoint} is closed; start the gateway again."
             )
@@ -128,7 +136,7 @@ class AirflowClient:
         )
 
     def _authorized(self, method: str, path: str, **request: Any) -> Answer:
-        """Send a request with our token, and once more with a new one if Airflow no longer accepts it."""
+        """Send a request with the current token, and again with a new one if Airflow rejects the token."""
         token = self._token or self._new_token("")
         for is_last in (False, True):
             headers = {"Authorization": f"Bearer {token}"}
@@ -144,7 +152,7 @@ class AirflowClient:
         return answer
 
     def _new_token(self, old: str) -> str:
-        """Log in, unless another thread has replaced *old* already."""
+        """Log in and return the new token, unless another thread has already replaced *old*."""
         with self._login:
             if self._token == old:
                 credentials = {"username": self._settings.user_name, "password": self._settings.password}
@@ -162,18 +170,18 @@ class AirflowClient:
     def _unreachable(self, cause: Exception) -> WorkflowError:
         kind = AirflowAway if isinstance(cause, _LOST) else WorkflowError
         return kind(
-            f"Airflow at {self.endpoint} cannot be reached ({_reason(cause)}); see that its api-server runs "
-            f"there, or correct {PREFIX}endpoint."
+            f"Airflow at {self.endpoint} cannot be reached ({_reason(cause)}); make sure that "
+            f"its api-server runs there, or correct {PREFIX}endpoint."
         )
 
     def _foreign(self, answer: Answer, what: str) -> WorkflowError:
         return WorkflowError(
             f"{self.endpoint} answered {urlsplit(answer.url).path} with {what}; "
-            f"see that {PREFIX}endpoint is Airflow's api-server itself."
+            f"make sure that {PREFIX}endpoint is the URL of Airflow's api-server."
         )
 
     def _refused(self, answer: Answer, what: str) -> WorkflowError:
-        """Return the error with the way out for the gateway's operator."""
+        """Return the error for a rejected call, with the way out for the gateway's operator."""
         user = (
             f"user {self._settings.user_name!r}"
             if self._settings.user_name
@@ -186,7 +194,7 @@ class AirflowClient:
                 if self._settings.user_name
                 else "Get a new one for {0}token"
             )
-            text = f"Airflow at {self.endpoint} does not let in {user}: {detail}. {way_out.format(PREFIX)}."
+            text = f"Airflow at {self.endpoint} rejects {user}: {detail}. {way_out.format(PREFIX)}."
         elif answer.status_code == FORBIDDEN:
             text = (
                 f"Airflow at {self.endpoint} lacks rights for {user}: {what} is forbidden ({detail}); "
@@ -202,16 +210,14 @@ class AirflowClient:
             text = f"Airflow at {self.endpoint} answered {what} with {answer.status_code}: {detail}."
             if _is_passing(answer):
                 text += (
-                    " See the log of its api-server; the gateway goes on as soon as Airflow "
+                    " See the log of its api-server; the gateway continues as soon as Airflow "
                     "serves such calls."
                 )
         return AirflowAway(text) if _is_passing(answer) else WorkflowError(text)
 
 
 def detail_of(answer: Answer) -> str:
-    """Return what an answer says is wrong: Airflow's `detail`, which may be an object with a reason,
-    else its text.
-    """
+    """Return the error detail of a response: Airflow's `detail` or the reason in it, else the text."""
     try:
         detail = answer.json()["detail"]
     except (ValueError, KeyError, TypeError):
@@ -222,29 +228,27 @@ def detail_of(answer: Answer) -> str:
 
 
 def _reason(cause: Exception) -> str:
-    """Return what happened, out of what requests and urllib3 wrap it in."""
+    """Return the root cause inside the exceptions of requests and urllib3."""
     inner = cause.args[0] if cause.args and isinstance(cause.args[0], Exception) else cause
     reason = getattr(inner, "reason", None) or inner
-    # urllib3 begins its messages with the connection, whose endpoint the error names already.
+    # urllib3's messages begin with the connection, but our error already names the endpoint.
     return str(reason).partition("): ")[2] or str(reason)
 
 
 def _is_busy(answer: Answer) -> bool:
-    """Whether the database of Airflow had no time for the call, which has changed nothing."""
+    """Return whether Airflow's database was too busy for the call, which changed nothing."""
     return answer.status_code == SERVER_ERROR and detail_of(answer) == DATABASE_ERROR
 
 
 def _is_passing(answer: Answer) -> bool:
-    """Whether the same call can succeed in a moment: it was not refused,
-    the server behind it is ill or away.
+    """Return whether the same call may succeed later: it was not rejected, but the server failed or
+    is away.
     """
     return answer.status_code >= SERVER_ERROR
 
 
 def _session(settings: AirflowSettings) -> requests.Session:
-    """Return a session that reads nothing of the environment (proxies, .netrc, certificates)
-    and keeps no cookies.
-    """
+    """Return a session that ignores the environment (proxies, .netrc, certificates) and stores no cookies."""
     session = requests.Session()
     session.trust_env = False
     session.cookies.set_policy(DefaultCookiePolicy(allowed_domains=[]))

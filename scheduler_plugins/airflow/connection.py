@@ -1,6 +1,4 @@
-"""The connection of an open scheduler to its Airflow: what operations work with,
-and the effects they are made of.
-"""
+"""The connection of an open scheduler to its Airflow, and the steps of its operations."""
 
 from __future__ import annotations
 
@@ -20,8 +18,7 @@ from scheduler_plugins.airflow.preflight import Preflight
 from scheduler_plugins.airflow.publishing import Publisher
 from scheduler_plugins.airflow.settings import IDENTIFIER, AirflowSettings
 
-# How long a resume waits for the DAG's file to be parsed, and how long a drop waits before it tries
-# to delete once more.
+# The time limit of a resume for parsing the DAG's file, and the pause of a drop between attempts to delete.
 PARSE_TIMEOUT_S = 10.0
 DELETE_AGAIN_S = 0.5
 log = logging.getLogger(__name__)
@@ -29,9 +26,9 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Connection:
-    """One Airflow, and the store of definitions that it reads from.
+    """One Airflow, and the definition store that it reads.
 
-    Thread-safe; callers keep operations on one DAG apart.
+    Thread-safe, but callers must serialize the operations on one DAG.
     """
 
     settings: AirflowSettings
@@ -45,7 +42,7 @@ class Connection:
 
     @classmethod
     def of(cls, settings: AirflowSettings, context: SchedulerContext) -> Connection:
-        """Return a connection with all its parts; it sends nothing yet."""
+        """Return a connection with all its parts; sends nothing yet."""
         client = AirflowClient(settings, context.clock)
         dags = Dags(client)
         return cls(
@@ -60,9 +57,7 @@ class Connection:
         )
 
     def current(self, handler: RefreshHandler, verb: str, token: int) -> WorkflowDefinition:
-        """Return the stored definition; raises WorkflowError if it is missing,
-        or newer than the operation.
-        """
+        """Return the stored definition. Raises WorkflowError if it is missing or newer than the operation."""
         handler.check_scheduler(IDENTIFIER)
         stored = self.definitions.get(handler.workflow_id)
         if stored is None or not stored.name:
@@ -74,10 +69,10 @@ class Connection:
         return stored
 
     def publish(self, definition: WorkflowDefinition, *, over: WorkflowDefinition | None) -> None:
-        """Create the DAG of *definition*, in place of that of *over* (None: there is none);
-        a failure undoes what was done.
+        """Create the DAG of *definition*, replacing that of *over* (None: no DAG exists); a failure is rolled
+        back.
         """
-        # Before anything changes: does Airflow answer, and does it have our bundle?
+        # Before any change: check that Airflow answers and has our bundle.
         self.publisher.anchor(definition.workflow_id)
         if definition != over:
             self.definitions.put(definition)
@@ -92,14 +87,14 @@ class Connection:
             try:
                 self.drop(definition.name, definition.workflow_id)
             except WorkflowError as error:
-                # The definition is stored or deleted; the caller, whose CREATE fails,
-                # deletes the workflow in either case.
+                # Whether or not the definition is still stored, the caller's failed CREATE
+                # deletes the workflow.
                 facts = {"action": "dag_left", "dag": definition.name}
                 log.warning("DAG %s is left: %s", definition.name, error, extra=facts)
             raise
 
     def change(self, definition: WorkflowDefinition, *, over: WorkflowDefinition) -> None:
-        """Have Airflow work by *definition* instead of *over*, which remains stored if that fails."""
+        """Replace the definition *over* by *definition* in Airflow; *over* remains stored if that fails."""
         self.publisher.anchor(definition.workflow_id)
         self.definitions.put(definition)
         try:
@@ -114,11 +109,10 @@ class Connection:
             self.publisher.follow_up(definition.workflow_id)
 
     def skip_missed(self, definition: WorkflowDefinition) -> None:
-        """Have Airflow plan the DAG's next run from now: it has one from before the pause,
-        and would run that first.
+        """Make Airflow compute the DAG's next run from now; otherwise it would first run the one planned
+        before the pause.
 
-        A DAG processor that does not answer is no reason not to resume:
-        at worst there is one run more than needed.
+        If the DAG processor does not answer, the resume continues: at worst there is one superfluous run.
         """
         try:
             self.publisher.read_again(definition.workflow_id, within_s=PARSE_TIMEOUT_S)
@@ -130,23 +124,24 @@ class Connection:
             )
 
     def set_paused(self, definition: WorkflowDefinition) -> None:
-        """Pause or resume the DAG as *definition* says; raises WorkflowError if there is none."""
+        """Pause or resume the DAG according to *definition*. Raises WorkflowError if the DAG does
+        not exist.
+        """
         if not self.dags.pause(definition.name, paused=definition.paused):
             raise WorkflowError(
-                f"Airflow at {self.client.endpoint} has no DAG {definition.name} ({definition.identifier}) "
-                "any more; RESUME the table to recreate it."
+                f"Airflow at {self.client.endpoint} has no DAG {definition.name} ({definition.identifier}); "
+                "RESUME the table to recreate it."
             )
 
     def drop(self, dag_id: str, workflow_id: str) -> None:
-        """Pause the DAG, delete its definition, wait until Airflow has noticed, end its runs, delete the DAG.
+        """Pause the DAG, delete its definition, wait until Airflow has noticed, fail its runs, and delete the
+        DAG.
 
-        In any other order Airflow recreates it, unpaused, or its scheduler begins a run of it while
-        it is being deleted.
+        In any other order Airflow would recreate the DAG unpaused, or start a run while it is being deleted.
         """
         self.dags.pause(dag_id, paused=True)
         self.definitions.delete(workflow_id)
-        # Without our bundle nothing recreates the DAG. With it, a parse may be about to create one
-        # that is not there yet.
+        # Without our bundle nothing recreates the DAG; with it, a running parse may still create one.
         if self.publisher.find_anchor(shard_of(workflow_id)) is not None:
             self.publisher.read_again(workflow_id)
         began = self.clock.elapsed()
@@ -157,6 +152,6 @@ class Connection:
             if self.clock.elapsed() - began >= timedelta(seconds=self.settings.publish_timeout_s):
                 raise WorkflowError(
                     f"Airflow at {self.client.endpoint} does not delete DAG {dag_id}: "
-                    "its tasks are still running; end them there."
+                    "its tasks are still running; stop them there."
                 )
             self.client.pause(DELETE_AGAIN_S)

@@ -1,4 +1,4 @@
-"""DAGs as Airflow's REST API shows them, and the calls that change one."""
+"""DAGs in Airflow's REST API, and the calls that change them."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from scheduler_plugins.airflow.client import (
     AirflowClient,
 )
 
-# Airflow silently cuts longer pages down to this length.
+# Airflow silently truncates longer pages to this length.
 PAGE = 100
 ACTIVE_RUNS = ("running", "queued")
-# At most this many DAGs are searched in the event log one by one.
+# Up to this many DAGs are looked up in the event log one by one.
 FEW_EVENTS = 10
 
 
@@ -32,9 +32,8 @@ FEW_EVENTS = 10
 class Dag:
     """A DAG; a *stale* one is no longer in a file.
 
-    `summary` is the text of its timetable, `parsed` an opaque time.
-
-    `description` is empty where Airflow has none.
+    `summary` is the text of its timetable, `parsed` an opaque time, and `description` is empty if Airflow has
+    none.
     """
 
     dag_id: str
@@ -71,7 +70,9 @@ class PauseEvent:
 
     @classmethod
     def from_json(cls, body: Mapping[str, Any]) -> PauseEvent | None:
-        """Return the event of an entry, or None for an entry that does not say which of both it was."""
+        """Return the event of an entry; None if the entry does not say whether the DAG was paused
+        or resumed.
+        """
         try:
             paused = json.loads(body["extra"] or "{}")["is_paused"]
         except (ValueError, KeyError, TypeError):
@@ -91,13 +92,13 @@ class Dags:
         if answer.status_code == SERVER_ERROR:
             raise WorkflowError(
                 f"Airflow at {self.client.endpoint} cannot show DAG {dag_id} (500 {answer.text[:200]}); "
-                "if that stays so, its api-server does not have our timetables: "
-                "install freshtable-airflow where it runs, and start it again."
+                "if this persists, its api-server lacks our timetables: "
+                "install freshtable-airflow where it runs, and restart it."
             )
         return self.client.read(answer, Dag.from_json) if answer.status_code == OK else None
 
     def doc(self, dag_id: str) -> str:
-        """Return the documentation of a DAG, empty when there is none."""
+        """Return the documentation of a DAG; empty if it has none."""
         answer = self.client.get(f"{_path(dag_id)}/details", accept=(OK, NOT_FOUND, SERVER_ERROR))
         return (
             self.client.read(answer, lambda body: str(body.get("doc_md") or ""))
@@ -106,13 +107,13 @@ class Dags:
         )
 
     def pause(self, dag_id: str, *, paused: bool) -> bool:
-        """Pause or resume a DAG; return whether it is there."""
+        """Pause or resume a DAG; return whether it exists."""
         answer = self.client.call("PATCH", _path(dag_id), accept=(OK, NOT_FOUND), json={"is_paused": paused})
         return answer.status_code == OK
 
     def parse(self, dag: Dag) -> None:
-        """Have the bundle of *dag* refreshed and its file parsed at once;
-        an earlier request that waits does as well.
+        """Request an immediate refresh of the bundle of *dag* and a parse of its file; a pending request
+        suffices.
         """
         self.client.call(
             "PUT", f"/parseDagFile/{quote(dag.file_token, safe='')}", accept=(OK, CREATED, CONFLICT)
@@ -121,7 +122,7 @@ class Dags:
     def delete(self, dag_id: str) -> bool:
         """Delete a DAG with its runs; return False if Airflow cannot do so at the moment.
 
-        One that does not exist is deleted.
+        Returns True for a DAG that does not exist.
         """
         answer = self.client.call(
             "DELETE", _path(dag_id), accept=(OK, NO_CONTENT, NOT_FOUND, CONFLICT, SERVER_ERROR)
@@ -129,7 +130,7 @@ class Dags:
         return answer.status_code in (OK, NO_CONTENT, NOT_FOUND)
 
     def fail_active_runs(self, dag_id: str) -> None:
-        """Fail the runs of a DAG that have not ended, which cancels what they do."""
+        """Fail the active runs of a DAG, which cancels their refreshes."""
         params = {"state": ACTIVE_RUNS, "limit": PAGE}
         answer = self.client.get(f"{_path(dag_id)}/dagRuns", params, accept=(OK, NOT_FOUND))
         if answer.status_code != OK:
@@ -138,14 +139,14 @@ class Dags:
             answer, lambda body: [str(run["dag_run_id"]) for run in body["dag_runs"]]
         ):
             path = f"{_path(dag_id)}/dagRuns/{quote(run_id, safe='')}"
-            # A run that has just ended, or that the scheduler is writing, is left to the caller's next try.
+            # A run that has just ended, or that the scheduler is writing, is left to the caller's retry.
             accept = (OK, NOT_FOUND, CONFLICT, SERVER_ERROR)
             self.client.call("PATCH", path, accept=accept, json={"state": "failed"})
 
     # ------------------------------------------------------------------------------------------------ in bulk
 
     def search(self, prefix: str, *, paused: bool = False) -> list[Dag]:
-        """Return every DAG that is in a file; or those that are *paused*, also the stale ones."""
+        """Return all DAGs that are in a file, or all *paused* DAGs including stale ones."""
         only = {"paused": "true", "exclude_stale": "false"} if paused else {}
         dags: list[Dag] = []
         while True:
@@ -160,15 +161,14 @@ class Dags:
                 return dags
 
     def count(self, prefix: str) -> int:
-        """Return how many DAGs are in a file."""
+        """Return the number of DAGs that are in a file."""
         answer = self.client.get("/dags", {"dag_id_prefix_pattern": prefix, "limit": 1})
         return self.client.read(answer, lambda body: int(body["total_entries"]))
 
     def latest_pauses(self, dag_ids: Sequence[str]) -> dict[str, PauseEvent]:
-        """Return the newest entry of the event log about pausing each DAG, if there is one
-        and it may be read.
+        """Return the newest pause event of each DAG, if one exists and the event log may be read.
 
-        Of many DAGs it has only those that were paused one by one, and lately.
+        For more than `FEW_EVENTS` DAGs, only the latest 100 events are searched.
         """
         queries: list[dict[str, Any]] = [{"dag_id": dag_id, "limit": 1} for dag_id in dag_ids]
         latest: dict[str, PauseEvent] = {}

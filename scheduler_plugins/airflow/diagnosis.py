@@ -1,6 +1,4 @@
-"""The diagnosis of an Airflow: what `freshtable doctor` says of it, from the checks that the gateway makes
-when it starts.
-"""
+"""The diagnosis of an Airflow for `freshtable doctor`, by the checks that the gateway makes at its start."""
 
 from __future__ import annotations
 
@@ -13,14 +11,14 @@ from scheduler_plugins.airflow.client import NOT_FOUND, OK, AirflowAway, Airflow
 from scheduler_plugins.airflow.preflight import Lack, Preflight
 from scheduler_plugins.airflow.settings import PREFIX, AirflowSettings
 
-# A call is tried three times, and the whole diagnosis is to end before its reader loses patience.
+# The timeout of a call, which is tried three times; doctor must finish within its own limit.
 MOST_S = 4.0
 SERVICE, BUNDLE = "scheduler", "airflow"
 
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """Looks at one Airflow once, waits for nothing, and changes nothing."""
+    """Checks one Airflow once, without waiting and without changing anything."""
 
     client: AirflowClient
     preflight: Preflight
@@ -28,7 +26,7 @@ class Diagnosis:
 
     @classmethod
     def of(cls, settings: AirflowSettings, clock: Clock) -> Diagnosis:
-        """Return a diagnosis of the Airflow of *settings*; it sends nothing yet. Raises WorkflowError."""
+        """Return a diagnosis of the Airflow in *settings*; sends nothing yet. Raises WorkflowError."""
         settings = replace(settings, request_timeout_s=min(settings.request_timeout_s, MOST_S))
         client = AirflowClient(settings, clock)
         return cls(client, Preflight(client, settings, clock), clock)
@@ -60,7 +58,7 @@ class Diagnosis:
                 )
             ]
         return [
-            Finding.ok(SERVICE, f"{where} answers, and lets the gateway's user in"),
+            Finding.ok(SERVICE, f"{where} answers and accepts the gateway's user"),
             *components,
             *bundle,
             clock,
@@ -70,7 +68,7 @@ class Diagnosis:
         lack = self.preflight.anchor()
         if lack is not None:
             return [self._problem(BUNDLE, lack)]
-        return [Finding.ok(BUNDLE, "it has the plug-in and the bundle of Freshtable")]
+        return [Finding.ok(BUNDLE, "it has Freshtable's plug-in and bundle")]
 
     def _components(self) -> list[Finding]:
         lack, health = self.preflight.components()

@@ -1,4 +1,4 @@
-"""The ids of DAGs: one for each table, and an anchor for each shard."""
+"""DAG ids: one for each table, and an anchor for each shard."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _OTHER = re.compile(r"[^A-Za-z0-9_.]")
 
 
 def dag_id_of(prefix: str, identifier: str) -> str:
-    """Return the id of a table's DAG; different identifiers have different ids.
+    """Return the DAG id of a table; different identifiers have different ids.
 
-    A character that an id must not have becomes `-` and two hexadecimal digits for each of its bytes.
-    An id that would be too long ends in `--` and a hash, which no other id has.
+    A character that is invalid in ids becomes `-` and two hexadecimal digits for each of its bytes. An id
+    that would be too long ends in `--` and a hash, which no other id does.
     """
     escaped = prefix + _OTHER.sub(
         lambda match: "".join(f"-{byte:02x}" for byte in match[0].encode()), identifier
@@ -32,15 +32,13 @@ def dag_id_of(prefix: str, identifier: str) -> str:
 
 
 def dag_id_in(handler: RefreshHandler, stored: WorkflowDefinition | None, prefix: str) -> str:
-    """Return the DAG's id: the handler's, else the definition's, else that of the table the handler names;
-    "" without any.
+    """Return the DAG id in the handler, else in the definition, else that of the handler's table; empty
+    without any.
     """
     dag_id = handler.location.get(DAG_ID) or (stored.name if stored is not None else "")
     return dag_id_of(prefix, handler.location[TABLE]) if not dag_id and TABLE in handler.location else dag_id
 
 
 def anchor_of(prefix: str, shard: int) -> str:
-    """Return the id of the DAG that exists as soon as our bundle does,
-    with or without workflows in its shard.
-    """
+    """Return the id of a shard's anchor DAG, which exists whenever our bundle does."""
     return f"{prefix}shard_{shard:02d}"

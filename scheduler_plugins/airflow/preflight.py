@@ -1,5 +1,12 @@
-"""The preflight check: whether an Airflow has all that the gateway needs, and if not,
-what exactly it lacks.
+"""The preflight check: whether an Airflow has everything that the gateway needs, and exactly what it lacks.
+
+The gateway depends on parts of Airflow that it cannot install: a version with `/api/v2`, our package in each
+component, our bundle in the DAG processor's configuration, and running components. Each of these can be
+missing alone, and the symptom (a DAG that does not appear) is the same, so the checks go from the outside in
+and each returns a `Lack` with the command that fixes it. The anchor DAG of shard 0 exists whenever our bundle
+is read, so one GET shows whether package, bundle and DAG processor work together. An Airflow that is starting
+lacks things that appear later: `check` waits for these up to `open_timeout_s`, but only for an Airflow that
+answers; one that is away is only a warning, because the gateway must be able to start without it.
 """
 
 from __future__ import annotations
@@ -33,9 +40,7 @@ COMPONENTS = ("scheduler", "dag_processor", "triggerer")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lack:
-    """What Airflow lacks, and the command that mends it; *passing* if the reason can be
-    that it is still starting.
-    """
+    """A deficiency of Airflow, and the command that fixes it; *passing* if Airflow may just be starting."""
 
     text: str
     way_out: str
@@ -44,8 +49,8 @@ class Lack:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Component:
-    """A component as Airflow sees it: its status, "" if it has never run,
-    and the instant of its latest heartbeat.
+    """A component in Airflow's health report: its status (empty if it has never run) and its latest
+    heartbeat.
     """
 
     name: str
@@ -72,11 +77,10 @@ class Preflight:
     clock: Clock
 
     def check(self) -> str:
-        """Return a warning that stops nothing: Airflow does not answer, or a part of it is not healthy;
-        "" without one.
+        """Return a warning if Airflow does not answer or a component is unhealthy, else an empty string.
 
-        Raises WorkflowError naming what must be corrected; waits for what an Airflow
-        that is starting may still lack.
+        Raises WorkflowError naming what must be corrected, after waiting for what a starting Airflow may
+        still lack.
         """
         until = self.clock.elapsed() + timedelta(seconds=self.settings.open_timeout_s)
         while True:
@@ -95,7 +99,7 @@ class Preflight:
             self.client.pause(AGAIN_S)
 
     def version(self) -> Lack | None:
-        """Return what is wrong with the version of Airflow."""
+        """Return the Lack if the version of Airflow is too old."""
         answer = self.client.get("/version", accept=(OK, NOT_FOUND))
         text, numbers = "without /api/v2", tuple[int, ...]()
         if answer.status_code == OK:
@@ -107,23 +111,23 @@ class Preflight:
         return Lack(
             text=(
                 f"is of version {text}; {needed} or newer is needed: "
-                "with older ones nothing would cancel the refresh of a task"
+                "older versions cannot cancel the refresh of a task"
             ),
             way_out=f"pip install 'apache-airflow>={needed}'",
             passing=False,
         )
 
     def anchor(self) -> Lack | None:
-        """Return why Airflow does not show the DAG of our bundle that is always there."""
+        """Return the Lack that keeps Airflow from showing the anchor DAG of our bundle."""
         dag_id = anchor_of(self.settings.dag_id_prefix, 0)
         answer = self.client.get(f"/dags/{dag_id}", accept=(OK, NOT_FOUND, SERVER_ERROR))
         if answer.status_code == SERVER_ERROR:
-            # An Airflow that cannot list DAGs either lacks no plug-in: it is ill, and this call says so.
+            # If listing DAGs fails too, the plug-in is not the cause, and this call raises the error.
             self.client.get("/dags", {"limit": 1})
             return Lack(
                 text=(
-                    f"has our DAGs, but its api-server not the plug-in {PLUGIN} to show them: "
-                    f"install {PACKAGE} where the api-server runs, and start it again"
+                    f"has our DAGs, but its api-server lacks the plug-in {PLUGIN} to show them: "
+                    f"install {PACKAGE} where the api-server runs, and restart it"
                 ),
                 way_out=INSTALL,
             )
@@ -132,8 +136,9 @@ class Preflight:
         if answer.status_code == OK:
             return Lack(
                 text=(
-                    f"does not read our bundle any more (DAG {dag_id} is stale): see that its DAG processor "
-                    "runs, and what [dag_processor] dag_bundle_config_list says there"
+                    f"has stopped reading our bundle (DAG {dag_id} is stale): make sure that its "
+                    "DAG processor runs, and that [dag_processor] dag_bundle_config_list "
+                    "there contains the bundle"
                 ),
                 way_out="airflow dag-processor",
             )
@@ -142,8 +147,8 @@ class Preflight:
                 text=(
                     f"does not have the package {PACKAGE}: install it where its api-server, scheduler, "
                     "DAG processor, triggerer and workers run (from a checkout of Freshtable: "
-                    "pip install --no-deps ./dags), configure its bundle and start them again; "
-                    "docs/airflow.md has each step"
+                    "pip install --no-deps ./dags), configure its bundle and restart them; "
+                    "see docs/airflow.md for each step"
                 ),
                 way_out=INSTALL,
             )
@@ -151,17 +156,18 @@ class Preflight:
             text=f"has the package {PACKAGE}, but not the DAG {dag_id} of its bundle: add the bundle to "
             "[dag_processor] dag_bundle_config_list as "
             '{"name": "materialized-tables", "classpath": "freshtable_airflow.bundle.GatewayDagBundle", '
-            '"kwargs": {"gateway": "<the URL of this gateway>"}}, see that its dag_id_prefix is the same as '
-            f"{PREFIX}{DAG_ID_PREFIX.key} ({self.settings.dag_id_prefix!r}), and that the DAG processor runs",
+            '"kwargs": {"gateway": "<the URL of this gateway>"}}, make sure that its dag_id_prefix '
+            f"is the same as {PREFIX}{DAG_ID_PREFIX.key} ({self.settings.dag_id_prefix!r}), "
+            "and that the DAG processor runs",
             way_out=(
                 "export AIRFLOW__DAG_PROCESSOR__DAG_BUNDLE_CONFIG_LIST=… (docs/airflow.md, step 3), "
-                "and start Airflow again"
+                "and restart Airflow"
             ),
         )
 
     def _providers(self) -> list[str]:
-        """Return the packages of the installed providers; without the right to see them, ours,
-        as if it were installed.
+        """Return the installed provider packages; only ours, assumed present, if listing them is
+        forbidden.
         """
         packages: list[str] = []
         while True:
@@ -182,8 +188,8 @@ class Preflight:
                 return packages
 
     def components(self) -> tuple[Lack | None, SchedulerHealth]:
-        """Return which component has never run, and whether those that begin and watch refreshes are healthy,
-        since when not.
+        """Return the Lack of a component that has never run, and the health of the components that start and
+        watch refreshes.
         """
         components = self.client.read(
             self.client.get("/monitor/health"), lambda body: [Component.of(name, body) for name in COMPONENTS]
@@ -203,7 +209,7 @@ class Preflight:
         )
         trouble = (
             f"{where} runs without a healthy {names}: DAGs and refreshes may be late; "
-            f"see that {commands} runs"
+            f"make sure that {commands} runs"
         )
         return None, SchedulerHealth(
             trouble=trouble, since=min((each.heartbeat for each in ill if each.heartbeat), default=None)

@@ -1,4 +1,4 @@
-"""Publishing: a definition in the store becomes a DAG that Airflow shows."""
+"""Publishing: turns a definition in the store into a DAG that Airflow shows."""
 
 from __future__ import annotations
 
@@ -21,26 +21,24 @@ from scheduler_plugins.airflow.settings import PREFIX, PUBLISH_TIMEOUT, AirflowS
 POLL_S = 0.1
 LONGEST_POLL_S = 0.25
 PARSE_AGAIN_S = 5.0
-# Airflow's scheduler keeps the old schedule if the DAG was written less than this before
-# ([core] min_serialized_dag_update_interval, 30 s unless it was set), so its file has to be
-# read once more after that.
+# Airflow's scheduler ignores a new schedule if the DAG was last written within
+# [core] min_serialized_dag_update_interval (default 30 s), so the file must be parsed again later.
 FOLLOW_UP = timedelta(seconds=35)
-# Airflow parses one file after the other: after a gateway's start a statement about a table must not wait
-# for all files.
+# Airflow parses files one after the other, and a statement soon after the gateway's start must not wait
+# for the files of all shards.
 FOLLOW_UPS_AT_ONCE = 2
 FOLLOW_UPS_EVERY = timedelta(seconds=10)
 _LONGEST_DOC = 600
-# What freshtable-airflow writes into the description of an anchor; older ones do not. Of what REST shows of
-# a DAG only its description, its tags and its timetable's text are as new as the last parse (params come with
-# the serialized DAG, which lags by up to 30 s), and a tag that changed with each table would stand in the
-# filter of Airflow's list.
+# The state of the shard, which newer versions of freshtable-airflow write into the anchor's description.
+# In the REST API only the description, the tags and the timetable summary are as new as the last parse
+# (params come with the serialized DAG, up to 30 s late), and a tag would clutter the filter of the DAG list.
 _STATE = re.compile(r"State: (\w{16,})")
 T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 
 def _label(schedule: Schedule) -> str:
-    """Return what freshtable-airflow calls a schedule in the summary of its timetable."""
+    """Return freshtable-airflow's label of a schedule in the summary of its timetable."""
     if schedule.cron is not None:
         return schedule.cron.expression
     interval = schedule.interval
@@ -48,7 +46,9 @@ def _label(schedule: Schedule) -> str:
 
 
 class Publisher:
-    """Has Airflow parse what the store has, shard by shard, and waits until Airflow shows it. Thread-safe."""
+    """Makes Airflow parse the stored definitions, shard by shard, and waits until it shows them.
+    Thread-safe.
+    """
 
     def __init__(
         self, dags: Dags, definitions: DefinitionStore, settings: AirflowSettings, clock: Clock
@@ -64,8 +64,8 @@ class Publisher:
         return None if dag is None or dag.is_stale else dag
 
     def anchor(self, workflow_id: str) -> Dag:
-        """Return the anchor DAG of the workflow's shard; raises WorkflowError saying what Airflow lacks
-        without it.
+        """Return the anchor DAG of the workflow's shard. Raises WorkflowError saying what Airflow lacks if
+        there is none.
         """
         shard = shard_of(workflow_id)
         dag = self.find_anchor(shard)
@@ -79,12 +79,12 @@ class Publisher:
         return dag
 
     def show(self, definition: WorkflowDefinition) -> Dag:
-        """Return the DAG of *definition* as soon as Airflow shows it with its schedule."""
+        """Wait until Airflow shows the DAG of *definition* with its schedule, and return the DAG."""
 
         schedule = definition.schedule
         interval = _label(schedule)
-        # REST has no field of a timetable but this text, which freshtable-airflow makes of the schedule
-        # that it was served.
+        # The only timetable field in the REST API is this summary, which freshtable-airflow derives from
+        # the served schedule.
         summary = f"{interval} ({schedule.zone}) since {schedule.since.isoformat(timespec='seconds')}"
 
         def probe() -> Dag | None:
@@ -96,34 +96,33 @@ class Publisher:
         return self._parse_until(anchor, probe, lambda: f"{label} {self._state_of(definition)}")
 
     def read_again(self, workflow_id: str, *, within_s: float | None = None) -> None:
-        """Return when Airflow has read the shard of the workflow as it is now;
-        raises WorkflowError if it does not.
+        """Wait until Airflow has parsed the current state of the workflow's shard. Raises WorkflowError if it
+        does not.
 
-        *within_s* is how long that may take (None: as the settings say). A parse that ends now may have
-        begun before the last change, and Airflow then drops our request: the state that the anchor shows
+        *within_s* limits the wait (None: the setting). A parse that completes now may have started before the
+        last change, in which case Airflow drops our request: the state in the anchor's description
         distinguishes such a parse from a later one.
         """
         before, states = self.anchor(workflow_id), set[str]()
 
         def probe() -> bool | None:
-            # Others change the shard as well: each state that it has from now on includes
-            # the caller's change.
+            # Concurrent changes produce further states, all of which include the caller's change.
             states.add(self._definitions.shard(shard_of(workflow_id))[0])
             anchor = self.anchor(workflow_id)
             state = _STATE.search(anchor.description)
             return True if anchor.parsed != before.parsed and (state is None or state[1] in states) else None
 
         self._parse_until(
-            before, probe, lambda: f"the file of {before.dag_id} has not been read again", within_s
+            before, probe, lambda: f"the file of {before.dag_id} has not been parsed again", within_s
         )
 
     def follow_up(self, workflow_id: str) -> None:
-        """Have the shard parsed once more in a while, by a later call of `catch_up`."""
+        """Schedule another parse of the shard after `FOLLOW_UP`, requested by a later call of `catch_up`."""
         with self._lock:
             self._follow_ups[shard_of(workflow_id)] = self._clock.elapsed() + FOLLOW_UP
 
     def catch_up(self) -> None:
-        """Have those shards parsed whose time has come, a few of them at a time."""
+        """Request the parses of the shards that are due, at most `FOLLOW_UPS_AT_ONCE`."""
         now = self._clock.elapsed()
         with self._lock:
             if now - self._caught_up_at < FOLLOW_UPS_EVERY:
@@ -137,7 +136,7 @@ class Publisher:
             self.request_parse(shard)
 
     def request_parse(self, shard: int) -> None:
-        """Have the shard parsed soon, without waiting for it."""
+        """Request a parse of the shard without waiting for it."""
         anchor = self._dags.get(anchor_of(self._settings.dag_id_prefix, shard))
         if anchor is not None:
             self._dags.parse(anchor)
@@ -149,9 +148,9 @@ class Publisher:
         lacking: Callable[[], str],
         within_s: float | None = None,
     ) -> T:
-        """Have the anchor's file parsed, repeatedly, until *probe* returns a result, and return that.
+        """Request parses of the anchor's file until *probe* returns a result, and return that.
 
-        Raises WorkflowError, with what *lacking* says, after *within_s* seconds (None: as the settings say).
+        Raises WorkflowError with the text of *lacking* after *within_s* seconds (None: the setting).
         """
         longest_s = self._settings.publish_timeout_s if within_s is None else within_s
         began = requested = self._clock.elapsed()
@@ -162,7 +161,7 @@ class Publisher:
             if now - began >= timedelta(seconds=longest_s):
                 raise WorkflowError(
                     f"Airflow at {self._dags.client.endpoint}: {lacking()} within {longest_s:g} s "
-                    f"({PREFIX}{PUBLISH_TIMEOUT.key}); see that its DAG processor runs and "
+                    f"({PREFIX}{PUBLISH_TIMEOUT.key}); make sure that its DAG processor runs and "
                     "reaches this gateway."
                 )
             if now - requested >= timedelta(seconds=PARSE_AGAIN_S):
@@ -173,7 +172,7 @@ class Publisher:
         return result
 
     def _state_of(self, definition: WorkflowDefinition) -> str:
-        """Return, for people, how far Airflow has got with a definition that it does not show."""
+        """Return a message on how far Airflow has got with a definition that it does not show."""
         dag = self._dags.get(definition.name)
         if dag is not None and not dag.is_stale:
             return f"is still on the schedule '{dag.summary}'"

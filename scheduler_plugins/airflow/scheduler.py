@@ -1,5 +1,15 @@
-"""AirflowScheduler: refresh workflows that are DAGs of a team's own Airflow, where people see,
-pause and backfill them.
+"""AirflowScheduler: refresh workflows as DAGs in a team's own Airflow, where people see, pause and backfill
+them.
+
+Two systems hold one workflow: the gateway stores its definition, and Airflow its DAG with the paused state
+and the next run. A new or changed definition is written first, and Airflow is then asked to parse it, since
+freshtable-airflow builds DAGs only from definitions that the gateway serves; an operation that Airflow does
+not confirm in time restores the previous definition, so both sides agree again. Each definition carries the
+token of the operation that wrote it, and an operation with an older token fails: a delayed operation cannot
+undo a newer one. The paused state is Airflow's, because people change it there; the definition records what
+the gateway last did, so a difference means that someone else acted. Operations on one DAG id are serialized
+by striped locks, because a DAG id can be reused by a new table of the same name while the old one is being
+dropped.
 """
 
 from __future__ import annotations
@@ -42,16 +52,16 @@ from scheduler_plugins.airflow.diagnosis import Diagnosis
 from scheduler_plugins.airflow.names import DAG_ID, dag_id_in, dag_id_of
 from scheduler_plugins.airflow.settings import IDENTIFIER, OPTIONS, read_settings
 
-# Operations on one DAG id run one after the other, even if the table was dropped
-# and another has its name now.
+# Operations on one DAG id are serialized, even if a new table has taken the name of a dropped one.
 _STRIPES = 64
 log = logging.getLogger(__name__)
 
 
 class AirflowScheduler(WorkflowScheduler):
-    """Publishes a definition for each workflow, from which freshtable-airflow makes a DAG.
+    """Publishes a definition for each workflow, from which freshtable-airflow builds a DAG.
 
-    The paused state, the next run and who changed them are Airflow's; the definition says how a DAG begins.
+    Airflow owns the paused state, the next run and the record of who changed them; the definition only sets
+    the initial state.
     """
 
     identifier: ClassVar[str] = IDENTIFIER
@@ -78,7 +88,7 @@ class AirflowScheduler(WorkflowScheduler):
             if warning:
                 log.warning("%s", warning, extra={"action": "airflow_not_ready"})
             for definition in context.definitions.all():
-                # A change just before the gateway stopped may not have reached Airflow's scheduler.
+                # The last changes before a shutdown may not have reached Airflow's scheduler.
                 connection.publisher.follow_up(definition.workflow_id)
             self._connection = connection
 
@@ -95,12 +105,12 @@ class AirflowScheduler(WorkflowScheduler):
             connection.client.close()
 
     def check_schedule(self, identifier: str, schedule: Schedule) -> None:
-        # A cron is due once a minute at most.
+        # A cron is due at most once a minute.
         if schedule.freshness is not None and schedule.freshness.seconds < self.shortest.total_seconds():
             raise WorkflowError(
-                f"FRESHNESS = {schedule.freshness} is too often for Airflow, "
-                f"which begins {identifier} once a minute at most: use INTERVAL '1' MINUTE or more, "
-                "or set workflow-scheduler.type to memory; a table that exists is mended by "
+                f"FRESHNESS = {schedule.freshness} is too frequent for Airflow, "
+                f"which starts {identifier} at most once a minute: use INTERVAL '1' MINUTE or more, "
+                "or set workflow-scheduler.type to memory; for an existing table, run "
                 f"ALTER MATERIALIZED TABLE {identifier} SET FRESHNESS = INTERVAL '1' MINUTE."
             )
 
@@ -115,11 +125,11 @@ class AirflowScheduler(WorkflowScheduler):
             definition = (
                 stored if stored is not None and newer else WorkflowDefinition.of(workflow, name=name)
             )
-            with self._alone(name):
+            with self._lock_of(name):
                 if _belongs_to_another(airflow, name, workflow.workflow_id):
                     raise WorkflowError(
                         f"Refresh workflow {workflow.workflow_id} cannot be created: "
-                        f"{name}, the id of the DAG of {workflow.identifier}, is that of another workflow; "
+                        f"{name}, the DAG id of {workflow.identifier}, belongs to another workflow; "
                         "DROP that table, or choose another name."
                     )
                 airflow.publish(definition, over=stored)
@@ -140,7 +150,7 @@ class AirflowScheduler(WorkflowScheduler):
                     changed = replace(
                         stored, schedule=workflow.schedule, description=description, token=workflow.token
                     )
-                    with self._alone(stored.name):
+                    with self._lock_of(stored.name):
                         airflow.change(changed, over=stored)
             case _:
                 raise WorkflowError(
@@ -155,10 +165,10 @@ class AirflowScheduler(WorkflowScheduler):
             stored = airflow.definitions.get(workflow_id)
             name = dag_id_in(workflow.handler, stored, airflow.settings.dag_id_prefix)
             if not name:
-                # It was never published: Airflow has nothing of it.
+                # It was never published, so Airflow has no DAG.
                 airflow.definitions.delete(workflow_id)
                 return
-            with self._alone(name):
+            with self._lock_of(name):
                 if _belongs_to_another(airflow, name, workflow_id):
                     airflow.definitions.delete(workflow_id)
                     airflow.publisher.request_parse(shard_of(workflow_id))
@@ -186,14 +196,14 @@ class AirflowScheduler(WorkflowScheduler):
             changed = replace(stored, paused=paused, token=workflow.token)
             if options is not None:
                 changed = replace(changed, dynamic_options=options)
-            with self._alone(stored.name):
+            with self._lock_of(stored.name):
                 if changed.dynamic_options != stored.dynamic_options:
-                    # The first tick must have the new options already.
+                    # The first tick must already have the new options.
                     airflow.change(replace(changed, paused=stored.paused), over=stored)
                 elif not paused:
                     airflow.skip_missed(changed)
                 airflow.set_paused(changed)
-                # Stored for the day when the DAG has to be recreated.
+                # Stored in case the DAG must be recreated.
                 airflow.definitions.put(changed)
 
     @contextmanager
@@ -201,7 +211,7 @@ class AirflowScheduler(WorkflowScheduler):
         with workflow_errors(f"Refresh workflow {workflow_id} cannot be {verb}"):
             yield self._require_open()
 
-    def _alone(self, name: str) -> threading.Lock:
+    def _lock_of(self, name: str) -> threading.Lock:
         return self._stripes[crc32(name.encode()) % _STRIPES]
 
     def _require_open(self) -> Connection:
@@ -212,5 +222,7 @@ class AirflowScheduler(WorkflowScheduler):
 
 
 def _belongs_to_another(airflow: Connection, name: str, workflow_id: str) -> bool:
-    """Whether the DAG is that of another table, such as a newer one of the same name."""
+    """Return whether the DAG id is used by another workflow, such as that of a newer table of the
+    same name.
+    """
     return any(each.name == name and each.workflow_id != workflow_id for each in airflow.definitions.all())

@@ -1,4 +1,4 @@
-"""The options `workflow-scheduler.airflow.*`, declared and read."""
+"""The options `workflow-scheduler.airflow.*`: declarations and parsing."""
 
 from __future__ import annotations
 
@@ -85,9 +85,9 @@ _DAG_ID_PREFIX = re.compile(r"[A-Za-z0-9_.-]{1,60}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AirflowSettings:
-    """Where Airflow is, which user the gateway logs in as, and how long it waits.
+    """The address of Airflow, the gateway's credentials, and time limits.
 
-    An empty text means that it is not set.
+    An empty string means that the option is not set.
     """
 
     endpoint: str
@@ -103,7 +103,7 @@ class AirflowSettings:
 
 
 def read_settings(options: Mapping[str, str]) -> AirflowSettings:
-    """Return the settings in *options*; raises WorkflowError naming an option that cannot be used."""
+    """Return the settings in *options*. Raises WorkflowError naming an invalid option."""
     texts = {option.key: options.get(option.key, option.default or "").strip() for option in OPTIONS}
     endpoint, user, password = texts[ENDPOINT.key], texts[USER_NAME.key], options.get(PASSWORD.key, "")
     # FLIP-448 writes an endpoint as `localhost:8085`.

@@ -1,4 +1,4 @@
-"""The plug-in `memory`: refresh workflows that tick inside the gateway's own process."""
+"""The plug-in `memory`: refresh workflows that tick inside the gateway process."""
 
 from __future__ import annotations
 

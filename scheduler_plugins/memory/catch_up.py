@@ -1,4 +1,4 @@
-"""Catching up: missed ticks at a limited rate, which a stall does not exceed afterwards.
+"""Catching up: sends missed ticks at a limited rate, even after a stall.
 
 Pure; the caller locks.
 """
@@ -12,15 +12,14 @@ from datetime import datetime, timedelta
 from mt_core.clock import is_ahead
 from scheduler_plugins.memory.outbox import Tick
 
-# Timers are always a little late: this much of a delay is made up for,
-# so that the rate is reached nevertheless.
+# Timers fire slightly late; up to this delay is made up for, to reach the rate on average.
 _SLACK = timedelta(seconds=0.1)
 
 
 @dataclass(slots=True)
 class CatchUp:
-    """At most one missed tick for each workflow, by its id;
-    from the instant `next` on one of them is due after each `gap`.
+    """At most one missed tick per workflow, by workflow id; from the instant `next` on, one is due after each
+    `gap`.
     """
 
     ticks: OrderedDict[str, Tick] = field(default_factory=OrderedDict)
@@ -31,13 +30,11 @@ class CatchUp:
         self.ticks.pop(workflow_id, None)
 
     def next_instant(self) -> datetime | None:
-        """Return when the next tick is due, or None if there is none."""
+        """Return when the next tick is due, or None if no ticks are left."""
         return self.next if self.ticks else None
 
     def take(self, now: datetime, *, room: bool) -> list[Tick]:
-        """Remove and return the ticks that are due; without *room* for them they wait,
-        and so do those behind them.
-        """
+        """Remove and return the ticks that are due; without *room*, they wait for another gap."""
         if self.next is None or is_ahead(self.next, now, self.gap):
             return []
         if not room:

@@ -1,4 +1,15 @@
-"""Delivery: one timer thread over all workflows, and a few senders that hand their ticks to the gateway."""
+"""Delivery: one timer thread for all workflows, and sender threads that deliver their ticks to the gateway.
+
+Thousands of workflows may be due at the same instant, the gateway may be slow or away, and the clock may be
+set back. One timer thread therefore only moves due points into the outbox and never does I/O; a fixed number
+of senders take ticks from there. The outbox has at most one tick per workflow, the latest, because the
+gateway itself takes all due points of a table: however long an outage, memory is bounded by the number of
+workflows, and the next accepted tick covers all points before it. Failed ticks are retried with jittered
+exponential backoff, up to 30 s. Missed ticks after a restart are sent at a limited rate and only while no
+others are ready, so that catching up does not delay current points. A clock set back by more than `SETBACK`
+reschedules every workflow by the new time. All state is guarded by `_changed`; the pure classes (Timer,
+Outbox, CatchUp) do not lock.
+"""
 
 from __future__ import annotations
 
@@ -21,18 +32,18 @@ from scheduler_plugins.memory.timer import Timer
 THREADS = "freshtable-memory-scheduler"
 LONGEST_RETRY_S = 30.0
 _JOIN_S = 2.0
-# A wall clock can be set and a machine can sleep; neither ends a wait early, so the timer checks this often.
+# A clock change or a suspended machine does not end a wait early, so the timer checks at this interval.
 _CHECK_EVERY = timedelta(seconds=5)
-# By how much the timer may be late until it counts as one that stands still.
-_STILL = timedelta(minutes=1)
+# The delay after which the timer counts as stalled.
+_STALLED_AFTER = timedelta(minutes=1)
 _NOTICED_ATTEMPT = 3
-# A clock that is adjusted by less only ticks a little later.
+# Smaller clock adjustments only delay ticks slightly.
 SETBACK = timedelta(seconds=2)
 log = logging.getLogger(__name__)
 
 
 class Delivery:
-    """Ticks workflows until it is closed, for good; safe from any thread."""
+    """Ticks workflows until it is closed, permanently. Thread-safe."""
 
     def __init__(self, *, clock: Clock, ticker: Ticker, senders: int) -> None:
         self._clock = clock
@@ -40,16 +51,16 @@ class Delivery:
         self._changed = threading.Condition()
         self._wake = threading.Event()
         self._closed = False
-        # Whether something changed that the timer thread has not seen yet.
+        # Whether the timer thread has yet to process a change.
         self._stale = True
         self._workflows: dict[str, WorkflowDefinition] = {}
-        # Those that begin later than now, because the clock was put back.
+        # Workflows that start later than now, because the clock was set back.
         self._begun: set[str] = set()
         self._timer = Timer()
         self._outbox = Outbox()
         self._catch_up = CatchUp()
         self._latest = clock.now()
-        # When the timer thread wakes at the latest (None: when it is woken).
+        # The latest time at which the timer thread wakes (None: only when woken).
         self._wakes_at: timedelta | None = None
         self._setbacks = 0
         self._threads = [threading.Thread(target=self._keep_time, name=f"{THREADS}-timer", daemon=True)]
@@ -61,7 +72,9 @@ class Delivery:
     # ---------------------------------------------------------------------------------- the scheduler's calls
 
     def start(self, missed: Iterable[Tick], *, per_second: float) -> None:
-        """Begin to send, also *missed* ticks: so many each second, and none while others are ready."""
+        """Start to send ticks, including *missed* ones: at most *per_second*, and none while others are
+        ready.
+        """
         with self._changed:
             ticks = OrderedDict((tick.workflow_id, tick) for tick in missed)
             self._catch_up = CatchUp(
@@ -71,7 +84,7 @@ class Delivery:
             thread.start()
 
     def close(self) -> None:
-        """Stop, after a moment in which ticks in flight may end; later answers of the gateway are ignored."""
+        """Stop, after briefly waiting for ticks in flight; later responses of the gateway are ignored."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
@@ -88,10 +101,10 @@ class Delivery:
         missed: Tick | None = None,
         begun: bool = False,
     ) -> None:
-        """Tick the workflow from *next_point* on, unless it is paused, and send *missed* at once;
-        *begun* as for `GridCache`.
+        """Tick the workflow from *next_point* on, unless it is paused, and send *missed* at once; *begun* as
+        for `GridCache`.
 
-        Replaces the earlier definition, and drops its ticks that are not sent.
+        Replaces an earlier definition, and drops its ticks that are not sent.
         """
         with self._changed:
             self.delete(definition.workflow_id)
@@ -107,14 +120,14 @@ class Delivery:
             self._wake.set()
 
     def has_begun(self, workflow_id: str) -> bool:
-        """Whether the workflow ticks although the beginning of its schedule is still to come,
-        by a clock that was put back.
+        """Return whether the workflow ticks before the start of its schedule, because the clock was
+        set back.
         """
         with self._changed:
             return workflow_id in self._begun
 
     def delete(self, workflow_id: str) -> None:
-        """Stop ticking the workflow; harmless if there is none."""
+        """Stop ticking the workflow; no effect if it does not exist."""
         with self._changed:
             self._workflows.pop(workflow_id, None)
             self._begun.discard(workflow_id)
@@ -123,7 +136,7 @@ class Delivery:
             self._catch_up.drop(workflow_id)
 
     def look_up(self, workflow_ids: Iterable[str]) -> dict[str, tuple[WorkflowDefinition, datetime | None]]:
-        """Return those of the workflows that exist here, each with its next point (None: paused)."""
+        """Return the workflows that exist here, each with its next point (None: paused)."""
         with self._changed:
             return {
                 name: (self._workflows[name], self._timer.instants.get(name))
@@ -132,24 +145,24 @@ class Delivery:
             }
 
     def health(self) -> SchedulerHealth:
-        """Return whether the timer passes points and the senders send them;
-        in trouble since the timer's last pass at most.
-        """
+        """Return whether the timer and the senders work; trouble is dated at the timer's last pass."""
         with self._changed:
-            ended = [thread.name for thread in self._threads if not thread.is_alive()]
-            stands_still = self._wakes_at is not None and self._clock.elapsed() > self._wakes_at + _STILL
-            if not ended and not stands_still:
+            exited = [thread.name for thread in self._threads if not thread.is_alive()]
+            is_stalled = (
+                self._wakes_at is not None and self._clock.elapsed() > self._wakes_at + _STALLED_AFTER
+            )
+            if not exited and not is_stalled:
                 return SchedulerHealth()
             what = (
-                f"the thread {ended[0]} has ended"
-                if ended
-                else f"the thread {self._threads[0].name} does not answer"
+                f"the thread {exited[0]} has exited"
+                if exited
+                else f"the thread {self._threads[0].name} is stalled"
             )
-            way_out = "see the log of the gateway for the error, and start the gateway again"
+            way_out = "see the gateway log for the error, and restart the gateway"
             return SchedulerHealth(trouble=f"{what}; {way_out}", since=self._latest)
 
     def wait_idle(self, timeout_s: float) -> bool:
-        """Wait until the gateway has answered every tick that is ready; return whether it did in time."""
+        """Wait until the gateway has answered every ready tick; return False after *timeout_s*."""
         with self._changed:
             return self._changed.wait_for(
                 lambda: not (self._stale or self._outbox.ready or self._outbox.in_flight), timeout_s
@@ -163,7 +176,7 @@ class Delivery:
             self._clock.wait_until(self._pass_points(), self._wake)
 
     def _pass_points(self) -> datetime | None:
-        """Make the ticks that are due ready, and return when to check again (None: when woken)."""
+        """Move due ticks to the outbox, and return when to check again (None: when woken)."""
         now = self._clock.now()
         grids = GridCache(now)
         with self._changed:
@@ -191,12 +204,12 @@ class Delivery:
         return grids.around(self._workflows[name].schedule, begun=name in self._begun)
 
     def _notice_setback(self, now: datetime, grids: GridCache) -> None:
-        """Schedule from *now* if the clock was put back: the next point by the old clock may be an hour,
-        or years, away.
+        """Reschedule from *now* if the clock was set back: the next point by the old clock may be an hour or
+        years away.
         """
         if now < self._latest - SETBACK:
             self._setbacks += 1
-            log.warning("clock put back from %s to %s", self._latest, now, extra={"action": "clock_put_back"})
+            log.warning("clock set back from %s to %s", self._latest, now, extra={"action": "clock_put_back"})
             self._begun |= {name for name, each in self._workflows.items() if each.schedule.since > now}
             for name in list(self._timer.instants):
                 self._timer.set(name, self._around(name, grids).next)
@@ -217,7 +230,7 @@ class Delivery:
             }
             try:
                 answer = self._ticker.deliver(definition, tick)
-            except Exception as cause:  # a sender survives any error of one tick
+            except Exception as cause:  # a sender must survive any error of one tick
                 answer = Answer(outcome=Outcome.REFUSED, detail=str(cause))
                 if not self._closed:
                     log.exception("tick failed", extra={"action": "tick_failed", **facts})
@@ -236,7 +249,7 @@ class Delivery:
                     self._wake.set()
 
     def _wait_for_tick(self) -> tuple[WorkflowDefinition, Tick] | None:
-        """Return the next tick that is ready, or None once closed."""
+        """Return the next ready tick, or None once closed."""
         with self._changed:
             while not self._closed:
                 tick = self._outbox.take()
@@ -247,9 +260,7 @@ class Delivery:
 
 
 def retry_delay_s(attempt: int, retry_after_s: float = 0.0) -> float:
-    """Return the wait after failed *attempt*: 1 to 2 s at first, doubling up to 30 s,
-    never the same for all.
-    """
+    """Return the jittered wait after failed *attempt*: 1 to 2 s at first, doubling up to 30 s."""
     longest = min(LONGEST_RETRY_S, 2.0**attempt) if attempt < 10 else LONGEST_RETRY_S
     return max(random.uniform(longest / 2, longest), min(retry_after_s, LONGEST_RETRY_S))
 
@@ -263,7 +274,7 @@ def _report(tick: Tick, answer: Answer, facts: Mapping[str, object]) -> None:
         case Outcome.REFUSED:
             log.error("tick refused: %s", answer.detail, extra={"action": "tick_refused", **facts})
         case Outcome.UNAVAILABLE:
-            # One line per tick is enough: with thousands of workflows an outage would flood the log.
+            # Warn once per tick: with thousands of workflows an outage would flood the log.
             level = logging.WARNING if tick.attempt == _NOTICED_ATTEMPT else logging.DEBUG
             log.log(
                 level, "tick not accepted yet: %s", answer.detail, extra={"action": "tick_retried", **facts}

@@ -1,4 +1,4 @@
-"""The points of many grids around one instant: the one that has just passed and the next. Pure."""
+"""The points of many grids around one instant: the latest and the next. Pure."""
 
 from __future__ import annotations
 
@@ -11,9 +11,7 @@ from mt_core.workflow.operations import Schedule
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Points:
-    """The points of a schedule around an instant; `passed` is None when none has passed
-    that is worth a tick.
-    """
+    """The points of a schedule around an instant; `passed` is None if no past point needs a tick."""
 
     passed: datetime | None
     next: datetime
@@ -21,19 +19,18 @@ class Points:
 
 @dataclass(slots=True)
 class GridCache:
-    """The points around *now*; schedules with one grid share one calculation,
-    as thousands may be due at once.
+    """The points around *now*; schedules with the same grid share one computation, since thousands may be due
+    at once.
     """
 
     now: datetime
     _points: dict[tuple[Cadence, str], tuple[datetime, datetime]] = field(default_factory=dict)
 
     def around(self, schedule: Schedule, *, done: datetime | None = None, begun: bool = False) -> Points:
-        """Return the next point, and the latest one if it is later than the schedule's beginning
-        and than *done*.
+        """Return the next point, and the latest one if it is after both the schedule's start and *done*.
 
-        A schedule that has *begun* has no beginning: the clock has been put back since.
-        Raises MtError if the schedule has no grid, such as for an unknown zone.
+        The start is ignored if the schedule has *begun*: the clock has been set back since. Raises MtError if
+        the schedule has no grid, as with an unknown time zone.
         """
         key = (schedule.cadence, schedule.zone)
         if key not in self._points:

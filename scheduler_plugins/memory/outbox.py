@@ -11,8 +11,8 @@ from scheduler_plugins.memory.timer import Timer
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tick:
-    """One grid point of one workflow; `attempt` counts from 1, `setback` how often the clock had been
-    put back before it.
+    """One grid point of one workflow; `attempt` counts from 1, and `setback` is how often the clock had been
+    set back.
     """
 
     workflow_id: str
@@ -23,10 +23,10 @@ class Tick:
 
 @dataclass(slots=True)
 class Outbox:
-    """Keeps at most one tick for each workflow, that of its latest point, with one in flight at a time.
+    """At most one tick per workflow, that of its latest point, with at most one in flight.
 
-    The gateway takes all due points of a table by itself, so an older point is never worth a request of its
-    own. A tick is `delayed` until its time comes, then one of the `ready`, then one of those `in_flight`.
+    The gateway itself takes all due points of a table, so older points need no request. A tick is first
+    `delayed` until its time, then `ready`, then `in_flight`.
     """
 
     delayed: Timer = field(default_factory=Timer)
@@ -35,7 +35,7 @@ class Outbox:
     _waiting: dict[str, Tick] = field(default_factory=dict)
 
     def put(self, tick: Tick) -> None:
-        """Add *tick* in place of an older one, ready at once."""
+        """Add *tick*, ready at once, in place of an older one."""
         name = tick.workflow_id
         if any(
             each and each.point >= tick.point for each in (self._waiting.get(name), self.in_flight.get(name))
@@ -47,18 +47,18 @@ class Outbox:
             self.ready[name] = None
 
     def drop(self, workflow_id: str) -> None:
-        """Remove the workflow's tick; the gateway may still accept one in flight, but it is not retried."""
+        """Remove the workflow's tick; one in flight may still be accepted, but is not retried."""
         self._waiting.pop(workflow_id, None)
         self.delayed.drop(workflow_id)
         self.ready.pop(workflow_id, None)
         self.in_flight.pop(workflow_id, None)
 
     def release(self, now: datetime) -> None:
-        """Make the delayed ticks ready whose time has come."""
+        """Make delayed ticks ready whose time has come."""
         self.ready.update(dict.fromkeys(self.delayed.pop_due(now)))
 
     def take(self) -> Tick | None:
-        """Return the tick that has been ready for longest, in flight from now on, or None."""
+        """Return the tick that has been ready longest and mark it as in flight; None if no tick is ready."""
         if not self.ready:
             return None
         name, _ = self.ready.popitem(last=False)
@@ -66,7 +66,9 @@ class Outbox:
         return tick
 
     def finish(self, tick: Tick, *, retry_at: datetime | None = None) -> None:
-        """Take *tick* out of flight; retry it at *retry_at* (None: never) unless a newer one waits."""
+        """Remove *tick* from those in flight; retry it at *retry_at* (None: never) unless a newer
+        one waits.
+        """
         name = tick.workflow_id
         if self.in_flight.get(name) is not tick:
             return

@@ -1,5 +1,14 @@
-"""MemoryScheduler: refresh workflows that tick inside the gateway's own process,
-durable when the registry is.
+"""MemoryScheduler: refresh workflows that tick inside the gateway process, and survive restarts if the
+registry does.
+
+The scheduler must not lose points when the process stops, and must not become a second record of what was
+refreshed. It therefore stores only definitions, in the gateway's registry; ticks are never recorded. A tick
+is done when the gateway has committed its run to the ledger, so after a restart or a resume the missed points
+are computed from the ledger: if the latest point of a grid is later than the last schedule time there, one
+tick is sent for it, and the gateway takes all earlier due points with it. The stored definition and the
+ticking workflow are changed under one lock and in this order, so that they never differ, and a crash leaves
+the definition, which the next start uses. A definition whose grid cannot be computed is skipped and described
+as MISSING, so that it does not stop the others.
 """
 
 from __future__ import annotations
@@ -53,7 +62,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Runtime:
-    """What an open scheduler works with."""
+    """The parts of an open scheduler."""
 
     definitions: DefinitionStore
     clock: Clock
@@ -61,11 +70,10 @@ class _Runtime:
 
 
 class MemoryScheduler(WorkflowScheduler):
-    """Ticks over HTTP from one timer thread.
+    """Sends ticks over HTTP from one timer thread.
 
-    It does not record which ticks it sent: a tick is done when the gateway has committed its run,
-    and the points missed while the process was down, or while a workflow was suspended, are those that
-    the ledger does not have.
+    It does not record sent ticks: a tick is done when the gateway has committed its run, and points missed
+    while the process was down or the workflow suspended are those missing from the ledger.
     """
 
     identifier: ClassVar[str] = IDENTIFIER
@@ -89,18 +97,18 @@ class MemoryScheduler(WorkflowScheduler):
             missed: list[Tick] = []
             for definition in context.definitions.all():
                 try:
-                    # What was created before begins later only if the clock has been put back since.
+                    # A stored schedule can start in the future only if the clock was set back.
                     begun = definition.schedule.since > clock.now()
                     points = grids.around(
                         definition.schedule, done=ledger.get(definition.workflow_id), begun=begun
                     )
                 except MtError as cause:
-                    # One definition that has no grid must not stop all others; it is described as MISSING.
+                    # A definition without a grid must not stop the others; it is described as MISSING.
                     facts = {"action": "workflow_skipped", "table": definition.identifier}
                     log.error("workflow not scheduled: %s", cause, extra=facts)
                     continue
                 delivery.schedule(definition, points.next, begun=begun)
-                # One tick, that of the latest point, makes up for all that the workflow missed.
+                # One tick, for the latest point, covers all missed points.
                 if points.passed is not None and not definition.paused:
                     missed.append(Tick(workflow_id=definition.workflow_id, point=points.passed))
             delivery.start(missed, per_second=rate)
@@ -167,7 +175,7 @@ class MemoryScheduler(WorkflowScheduler):
         return self._require_open().delivery.health()
 
     def wait_idle(self, timeout_s: float) -> bool:
-        """Wait until the gateway has answered every tick that is ready; return whether it did in time."""
+        """Wait until the gateway has answered every ready tick; return False after *timeout_s*."""
         return self._require_open().delivery.wait_idle(timeout_s)
 
     def _change(self, workflow: ModifyRefreshWorkflow, verb: str, **changes: Any) -> None:
@@ -196,9 +204,7 @@ class MemoryScheduler(WorkflowScheduler):
 
     @contextmanager
     def _operation(self, verb: str, workflow_id: str) -> Iterator[_Runtime]:
-        """Run one operation at a time, so that the stored definition and the workflow
-        that ticks never differ.
-        """
+        """Serialize operations, so that the stored definition and the ticking workflow never differ."""
         with self._lock, workflow_errors(f"Refresh workflow {workflow_id} cannot be {verb}"):
             yield self._require_open()
 

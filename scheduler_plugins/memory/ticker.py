@@ -1,4 +1,4 @@
-"""The ticker: delivers a tick to the gateway by HTTP."""
+"""The ticker: delivers ticks to the gateway over HTTP."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _GONE = 410
 
 
 class Outcome(StrEnum):
-    """How the gateway answered a tick; GONE: its table was dropped, UNAVAILABLE: retry."""
+    """The gateway's response to a tick; GONE: the table was dropped, UNAVAILABLE: retry."""
 
     ACCEPTED = "ACCEPTED"
     GONE = "GONE"
@@ -35,7 +35,7 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """The gateway's answer; `retry_after_s` is 0 unless the gateway requests a pause."""
+    """The gateway's response; `retry_after_s` is 0 unless the gateway requests a pause."""
 
     outcome: Outcome
     detail: str = ""
@@ -51,9 +51,7 @@ class _Session:
 
 
 class Ticker:
-    """Sends ticks over connections that stay open; safe from any thread,
-    one session per distinct `init_config`.
-    """
+    """Sends ticks over persistent connections, with one session per distinct `init_config`. Thread-safe."""
 
     def __init__(self, *, gateway_url: str, token: str, max_in_flight: int) -> None:
         address = Address.of(gateway_url)
@@ -69,7 +67,7 @@ class Ticker:
             if socket is None
             else httpx.HTTPTransport(uds=socket, limits=limits, verify=False),
             trust_env=False,
-            # To load the certificates that https needs takes 20 ms; plain http needs none.
+            # Loading certificates takes 20 ms, which plain http need not pay.
             verify=not address.base_url.startswith("http://"),
         )
 
@@ -77,7 +75,7 @@ class Ticker:
         self._client.close()
 
     def deliver(self, definition: WorkflowDefinition, tick: Tick) -> Answer:
-        """Send *tick*, and once more in a new session if the gateway no longer has the old one."""
+        """Send *tick*, and again in a new session if the old one was lost."""
         session = self._sessions.setdefault(tuple(sorted(definition.init_config.items())), _Session())
         key = f"{tick.workflow_id}/{tick.point.astimezone(UTC).isoformat()}"
         refresh = Refresh(
@@ -87,7 +85,7 @@ class Ticker:
             dynamic_options=definition.dynamic_options,
             static_partitions=None,
             execution_config=definition.execution_config,
-            # A point that comes again because the clock was put back is another request.
+            # A point that recurs because the clock was set back is another request.
             request_key=f"{key}/{tick.setback}" if tick.setback else key,
             table_id=tick.workflow_id,
             attempt=tick.attempt,
@@ -101,7 +99,7 @@ class Ticker:
             return Answer(outcome=Outcome.UNAVAILABLE, detail=f"{type(cause).__name__}: {cause}")
 
     def _send(self, session: _Session, properties: Mapping[str, str], refresh: Refresh) -> httpx.Response:
-        """Return the gateway's response to the refresh, or to the session that it could not open."""
+        """Return the gateway's response to the refresh, or to opening the session if that failed."""
         with session.lock:
             if session.handle is None:
                 body = {"sessionName": SESSION_NAME, "properties": dict(properties)}
@@ -117,7 +115,7 @@ class Ticker:
         )
         if _lost_session(response):
             with session.lock:
-                # Another sender may have replaced it since.
+                # Another sender may have replaced the handle already.
                 session.handle = None if session.handle == handle else session.handle
         return response
 

@@ -158,7 +158,8 @@ def test_a_scheduler_that_died_is_named_with_its_last_heartbeat_until_it_runs_ag
 
     airflow.rest.wait(lambda: not trouble(), SOON_S)
     assert ill.endswith(
-        "runs without a healthy scheduler: DAGs and refreshes may be late; see that `airflow scheduler` runs"
+        "runs without a healthy scheduler: DAGs and refreshes may be late; "
+        "make sure that `airflow scheduler` runs"
     )
     since = datetime.fromisoformat(
         ill.removeprefix("airflow is UNHEALTHY since ").partition(" UTC")[0]

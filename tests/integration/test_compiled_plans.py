@@ -161,7 +161,7 @@ def test_the_ttl_that_a_user_writes_into_a_plan_acts_on_the_state_of_a_savepoint
     gateway.wait_firsts(("Rome", 1), ("Oslo", 2), ("Oslo", 3))
     assert compiled == [["OK"]]
     assert "state=[deduplicateState: 7 d]" in explained
-    assert "The statements give the same operators now: the plan can be executed." in explained
+    assert "The statements still have these operators: the plan can be executed." in explained
 
 
 @pytest.mark.slow

@@ -116,7 +116,7 @@ def test_an_embedded_gateway_stays_for_an_activated_table_and_ends_after_the_cli
     )
     assert "a,1\n" in first.stdout
     assert len(processes) > 1
-    assert f"goes on as process {holder.pid}, and ends after that: " in first.stderr
+    assert f"continues as process {holder.pid} and stops after this work: " in first.stderr
     assert "1 materialized table is ACTIVATED" in first.stderr
     assert (rows, after) == ([(1,)], holder)
     assert all(f"module {name} " in said[name] for name in MODULES), said
@@ -124,5 +124,5 @@ def test_an_embedded_gateway_stays_for_an_activated_table_and_ends_after_the_cli
     assert "../../../esc" in said["path"]
     assert not [*home.parent.glob("esc*")]
     assert file.name in damaged
-    assert f"(process {holder.pid}) holds {home}, and is used." in second.stderr
-    assert "goes on as process" not in second.stderr
+    assert f"(process {holder.pid}) owns {home} and is used." in second.stderr
+    assert "continues as process" not in second.stderr

@@ -254,7 +254,7 @@ def test_explain_shows_the_operators_with_their_changes_and_how_long_their_state
     explained = tables.explain(member(ReadStatement(text).text)).splitlines()
 
     stream, operators = explained.index("== Stream =="), explained.index("== Operators ==")
-    after = "an entry is forgotten 90 min after it was written last"
+    after = "an entry expires 90 min after it was written last"
     assert f"State deduplicateState of Deduplicate: {after}" in explained[stream:operators]
     tree = explained[operators + 1 : explained.index("", operators)]
     assert [line.lstrip(" +-").partition("(")[0] for line in tree] == [

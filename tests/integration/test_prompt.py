@@ -154,7 +154,7 @@ def test_a_person_works_on_after_the_death_of_the_gateway(
 
     assert away[0].startswith(f"Error: There is no gateway at {gateway.url} ")
     assert (
-        "What it had is lost: CREATE TEMPORARY VIEW few. Run that again first. This statement was not run."
+        "Its changes are lost: CREATE TEMPORARY VIEW few. Run them again first. This statement was not run."
         in lost
     )
     assert met == ["100000"]

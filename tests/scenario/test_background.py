@@ -112,7 +112,7 @@ def test_ctrl_z_puts_a_statement_aside_and_those_after_it_until_they_are_taken_u
     entered(terminal, r"\fg", "0 rows")
     none = entered(terminal, r"\jobs", "No statement")
 
-    assert aside[-2].endswith(r"[1] goes on in the background; \fg 1 shows it, \jobs lists all.")
+    assert aside[-2].endswith(r"[1] continues in the background; \fg 1 shows it, \jobs lists all.")
     assert (listed[-3].startswith("[1] RUNNING"), listed[-3].endswith("s  SELECT 1")) == (True, True)
     assert [line.strip(" │┃") for line in first[-5:-3]] == ["1", "└───┘"]
     assert none[-2] == "No statement is in the background; Ctrl-Z puts one there while it runs."
@@ -209,8 +209,8 @@ def test_a_query_in_the_background_ends_with_the_session_and_that_is_said(
 
     assert (code, rows.closed) == (0, True)
     assert terminal.shown.rstrip().endswith(
-        "Statements in the background: queries end with the session, changes of data go on; "
-        "SHOW JOBS lists them."
+        "Statements in the background: queries stop with the session, changes of data continue; "
+        "SHOW JOBS lists those there are."
     )
 
 
@@ -236,7 +236,7 @@ def test_a_gateway_that_was_restarted_is_met_again_with_what_is_gone(gateway: Ga
 
     text = " ".join(" ".join(lost).split())
     assert (
-        "What it had is lost: CREATE TEMPORARY VIEW v. Run that again first. This statement was not run."
+        "Its changes are lost: CREATE TEMPORARY VIEW v. Run them again first. This statement was not run."
         in text
     )
     assert "Error" not in met[-2]

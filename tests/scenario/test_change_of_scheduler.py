@@ -158,7 +158,7 @@ def test_a_freshness_that_the_new_scheduler_cannot_keep_is_told_with_the_stateme
     mend = "ALTER MATERIALIZED TABLE lake.default.daily SET FRESHNESS = INTERVAL '1' MINUTE"
     assert done == []
     assert str(told).startswith(
-        "MISSING in airflow: FRESHNESS = INTERVAL '10' SECOND is too often for Airflow"
+        "MISSING in airflow: FRESHNESS = INTERVAL '10' SECOND is too frequent for Airflow"
     )
     assert mend in str(told)
     assert any(mend in line for line in caplog.messages)

@@ -258,11 +258,11 @@ def test_a_statement_that_cannot_be_planned_any_more_is_refused_with_its_plan(pl
 @pytest.mark.parametrize(
     ("broken", "reason"),
     [
-        ('{"version" : 9}', "version 9 is not known here"),
-        ("nonsense", "the file is no JSON"),
+        ('{"version" : 9}', "version 9 is not supported"),
+        ("nonsense", "the file is not JSON"),
         (
             '{"flinkVersion" : "2.3", "nodes" : [ ]}',
-            "flinkVersion says that Flink compiled the plan, and only Flink runs it",
+            "flinkVersion shows that Flink compiled the plan, which only Flink can run",
         ),
     ],
 )
@@ -293,7 +293,7 @@ def test_explain_shows_the_operators_their_ttls_and_what_will_not_match(plans: W
         "   +- [1] TableSourceScan(TableSourceScan(table=[lake.sales.orders]), changelogMode=[I])\n"
     ) in good["result"]
     assert (
-        "The statements give the same operators now: the plan can be executed.\nWarning: node 2"
+        "The statements still have these operators: the plan can be executed.\nWarning: node 2"
         in good["result"]
     )
     assert (

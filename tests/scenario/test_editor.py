@@ -179,7 +179,7 @@ def test_an_editor_that_fails_is_named(gateway: Gateway, press: Press) -> None:
     _, failed = press("SELECT 1;", ENTER, r"\e", ENTER, environ={"EDITOR": "false"})
     _, missing = press(r"\e", ENTER, environ={"VISUAL": "no-such-editor"})
 
-    assert "The editor 'false' ended with 1; what it left is not used." in failed
+    assert "The editor 'false' exited with 1; its text is discarded." in failed
     assert "The editor 'no-such-editor' cannot be used" in missing
     assert executed(gateway) == ["SELECT 1"]
 
@@ -249,7 +249,7 @@ def test_watch_runs_the_last_statement_again_until_ctrl_c(gateway: Gateway, pres
     out, messages = press(r"\watch 1", ENTER, "SELECT 1;", ENTER, r"\watch 0", ENTER, r"\watch 0.5", ENTER)
 
     assert (out, executed(gateway)) == ("a\n1\n" * 3, ["SELECT 1"] * 3)
-    assert "there is none yet; run one first." in messages
+    assert "no statement has run yet; run one first." in messages
     assert "expected a number of seconds above 0" in messages
 
 

@@ -125,11 +125,11 @@ def test_a_statement_typed_while_the_gateway_starts_waits_for_it_with_a_line_tha
     greeted = terminal.lines
 
     terminal.type("SELECT 1;\r")
-    terminal.see(lambda lines: any("starts; its log: " in line for line in lines))
+    terminal.see(lambda lines: any("is starting; its log is " in line for line in lines))
     terminal.type(CTRL_C)
     terminal.see(at_prompt)
     terminal.type("SELECT 1;\r")
-    terminal.see(lambda lines: any("starts; its log: " in line for line in lines))
+    terminal.see(lambda lines: any("is starting; its log is " in line for line in lines))
     (home / "may-start").touch()
     ran = terminal.see(lambda lines: at_prompt(lines) and "1 row" in lines)
     modes = [stat.S_IMODE(path.stat().st_mode) for path in (home, home / "gateway.sock")]
@@ -154,7 +154,7 @@ def test_two_clients_at_once_share_a_gateway_which_ends_when_the_second_is_kille
     after_the_first = one_row(terminals[1])
     os.kill(terminals[1].pid, signal.SIGKILL)
 
-    used = f"The gateway at {holder.url} (process {holder.pid}) holds {home}, and is used."
+    used = f"The gateway at {holder.url} (process {holder.pid}) owns {home} and is used."
     assert sorted(any(line == used for line in screen) for screen in screens) == [False, True]
     assert (first, after_the_first.count("1 row"), gone(holder)) == (0, 2, True)
 
@@ -171,7 +171,7 @@ def test_work_keeps_the_gateway_and_the_client_says_how_to_stop_it(
     stopped = CliRunner().invoke(app, ["gateway", "stop", "--home", str(home)])
 
     farewell = (
-        f"The gateway on {home} goes on as process {holder.pid}, and ends after that: 1 job runs. "
+        f"The gateway on {home} continues as process {holder.pid} and stops after this work: 1 job runs. "
         f"To stop it: freshtable gateway stop --home {home}\n"
     )
     assert (ran.returncode, ran.stdout, ran.stderr) == (0, "a\n1\n", farewell)
@@ -181,7 +181,7 @@ def test_work_keeps_the_gateway_and_the_client_says_how_to_stop_it(
 
 @pytest.mark.slow
 def test_a_person_who_quits_reads_what_goes_on_as_on_the_page(home: Path, sit: Sit) -> None:
-    [(typed, page)] = transcript("goes on as process")
+    [(typed, page)] = transcript("continues as process")
     (home / "work").write_text("1 materialized table is ACTIVATED", encoding="utf-8")
     terminal = sit()
     one_row(terminal)
@@ -208,7 +208,7 @@ def test_a_home_that_another_gateway_holds_is_used_through_that_one_and_the_clie
 
     assert terminal.wait_end(WAIT_S) == 0
     assert ran[0].startswith(
-        f"The gateway at {url} (process {os.getpid()}) holds {home}, and is used. End statements"
+        f"The gateway at {url} (process {os.getpid()}) owns {home} and is used. End statements"
     )
     assert [sql for _, sql in gateway.engine.executed if sql == "SELECT 1"] == ["SELECT 1"]
     assert not (home / "gateway.sock").exists()
@@ -278,7 +278,7 @@ def test_a_client_that_leaves_before_the_gateway_answers_does_not_wait_for_it(ho
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--home", "x"], "--home is for --embedded; a gateway that runs is named by --gateway."),
+        (["--home", "x"], "--home requires --embedded; use --gateway for a gateway that already runs."),
         (
             ["--embedded", "--gateway", "http://x:1"],
             "--embedded and --gateway cannot be used together; leave out one",

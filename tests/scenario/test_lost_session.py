@@ -107,7 +107,7 @@ def test_a_session_that_nothing_had_changed_is_opened_again_with_its_properties_
     assert (rows, sql, context.properties["a"]) == ([(1,)], "SELECT 1", "1")
     assert [sql for _, sql in gateway.engine.executed] == ["USE `lake`.`shop`"] * 2 + ["SELECT 1"]
     assert cursor.warnings == (
-        "The session had ended on the gateway, and was opened again; nothing was lost with it.",
+        "The gateway had closed the session; a new one was opened, and nothing was lost.",
     )
 
 
@@ -128,8 +128,8 @@ def test_a_changed_session_that_is_lost_is_an_error_that_names_what_is_lost_and_
         assert len(gateway.engine.executed) == before
         assert lost.value.code == "SESSION_LOST"
         assert str(lost.value).endswith(
-            "What it had is lost: SET 'my.secret'; USE lake.other; CREATE TEMPORARY VIEW v. "
-            "Run that again first. This statement was not run."
+            "Its changes are lost: SET 'my.secret'; USE lake.other; CREATE TEMPORARY VIEW v. "
+            "Run them again first. This statement was not run."
         )
         assert cursor.execute("SELECT 1").fetchall() == [(1,)]
         assert cursor.warnings == ()
@@ -214,7 +214,7 @@ def test_a_late_answer_tells_of_what_its_own_session_had(gateway: Gateway, chang
         transport.release.set()
 
         if changed == "before":
-            with pytest.raises(SessionLost, match=r"What it had is lost: USE lake\.other\."):
+            with pytest.raises(SessionLost, match=r"Its changes are lost: USE lake\.other\."):
                 late.result()
         else:
             assert [page.rows for page in client.pages(late.result()) if page.rows] == [[[1]]]
@@ -259,7 +259,7 @@ def test_the_command_says_that_the_session_was_opened_again(
     result = freshtable(gateway, "-e", "SELECT 1", "--format", "csv")
 
     assert (result.exit_code, result.stdout) == (0, "a\n1\n")
-    assert result.stderr.startswith("Warning: The session had ended on the gateway, and was opened again")
+    assert result.stderr.startswith("Warning: The gateway had closed the session; a new one was opened")
 
 
 def test_a_statement_that_takes_longer_than_the_cursor_allows_is_ended(gateway: Gateway) -> None:

@@ -90,11 +90,11 @@ def test_a_columnar_file_holds_one_query(gateway: Gateway, tmp_path: Path) -> No
     )
 
     assert (result.exit_code, read(file, "parquet").num_rows) == (1, 0)
-    assert "has the rows of the query before; write each query to a file of its own." in result.stderr
+    assert "already has the rows of another query; write each query to its own file." in result.stderr
 
 
 @pytest.mark.parametrize(
-    ("statement", "reason"), [("wrong", "PARSE_SYNTAX_ERROR"), ("SET a = 1", "no statement is a query")]
+    ("statement", "reason"), [("wrong", "PARSE_SYNTAX_ERROR"), ("SET a = 1", "there was no query")]
 )
 def test_without_rows_of_a_query_a_columnar_file_stays_as_it_was(
     gateway: Gateway, tmp_path: Path, statement: str, reason: str

@@ -118,8 +118,8 @@ def test_a_query_in_an_init_file_is_refused_before_any_statement_runs(
 
     assert (result.exit_code, result.stdout, executed(gateway)) == (2, "", [])
     assert (
-        result.stderr
-        == f"Error: {file}, line 2: an init file has no queries and no INSERT; run them with -f or -e.\n"
+        result.stderr == f"Error: {file}, line 2: an init file must not contain a query or an INSERT; "
+        "run them with -f or -e.\n"
     )
 
 
@@ -142,7 +142,7 @@ def test_with_continue_all_statements_run_and_the_exit_code_still_says_that_one_
             ["-e", "SELECT 1", "-f", "x.sql"],
             "-e and -f cannot be used together; put the statements of -e into the file.",
         ),
-        (["-D", "novalue"], "-D novalue is not understood; it looks like -D table.dml-sync=true."),
+        (["-D", "novalue"], "-D novalue is not an assignment; write for example -D table.dml-sync=true."),
         (["--format", "parquet", "-e", "SELECT 1"], "--format parquet needs -o FILE: "),
         (
             ["--format", "csv", "-o", "no/such/folder.csv", "-e", "SELECT 1"],
@@ -229,7 +229,7 @@ def test_a_table_has_as_many_rows_as_the_session_asks_for_and_says_that_there_ar
     )
 
     assert table.stdout.splitlines()[-1] == "6000 rows"
-    assert table.stderr.startswith("The table has the first 6000 rows of more: ")
+    assert table.stderr.startswith("The table shows only the first 6000 rows: for more, ")
     assert (len(csv.stdout.splitlines()), csv.stderr) == (10_001, "")
 
 
@@ -240,7 +240,7 @@ def test_a_table_of_fewer_rows_than_a_page_has_as_many_as_the_session_asks_for(g
     table = freshtable(gateway, "-D", "sql-client.execution.max-table-result.rows=10", "-e", "SELECT n")
 
     assert table.stdout.splitlines()[-1] == "10 rows"
-    assert table.stderr.startswith("The table has the first 10 rows of more: ")
+    assert table.stderr.startswith("The table shows only the first 10 rows: for more, ")
 
 
 def test_a_value_that_the_client_cannot_use_is_set_right_or_reset_in_the_same_session(

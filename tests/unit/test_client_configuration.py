@@ -100,10 +100,10 @@ def test_the_users_own_file_is_in_the_configuration_folder() -> None:
     [
         ("gatewai: x", "there is no key gatewai; did you mean gateway?"),
         ("colour: x", "there is no key colour; the keys are catalog, editing-mode, format, gateway"),
-        ("catalog: [a]", "catalog is '['a']'; expected a text."),
+        ("catalog: [a]", "catalog is '['a']'; expected a string."),
         ("jars: {a: b}", "jars is '{'a': 'b'}'; expected a path, or a list of paths."),
         ("properties: [a]", "properties is '['a']'; expected keys with values."),
-        ("- a", "has no keys; a line of it looks like gateway: http://127.0.0.1:8083"),
+        ("- a", "has no keys; write for example gateway: http://127.0.0.1:8083"),
         ("a: [", "cannot be read"),
     ],
 )
@@ -123,7 +123,7 @@ def test_a_file_that_cannot_be_used_is_refused_by_its_name_and_key(
 def test_an_assignment_has_a_key_and_a_value() -> None:
     assert read_assignments(["a.b = c=d", "e="]) == {"a.b": "c=d", "e": ""}
     for text in ("a", "=b"):
-        with pytest.raises(ConfigError, match=r"it looks like -D table\.dml-sync=true"):
+        with pytest.raises(ConfigError, match=r"write for example -D table\.dml-sync=true"):
             read_assignments([text])
 
 

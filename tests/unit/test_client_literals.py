@@ -96,7 +96,7 @@ class Colour(Enum):
         (Decimal("NaN"), OutOfRange, "DECIMAL has no NaN"),
         ("\ud800", OutOfRange, "lone surrogate"),
         (timedelta.max, OutOfRange, "longer than an INTERVAL"),
-        (datetime.min.replace(tzinfo=timezone(timedelta(hours=1))), OutOfRange, "years 1 to 9999 of UTC"),
+        (datetime.min.replace(tzinfo=timezone(timedelta(hours=1))), OutOfRange, "years 1 to 9999 in UTC"),
         (time(1, tzinfo=UTC), OutOfRange, "has a zone"),
     ],
 )

@@ -185,7 +185,7 @@ def test_rows_for_which_the_disk_has_no_room_end_the_result_with_an_error(
         taken = ended(result)
         rows = all_rows(taken)
 
-    assert str(taken.error).startswith(f"The rows cannot be kept in {folder}: No such file or directory; ")
+    assert str(taken.error).startswith(f"The rows cannot be stored in {folder}: No such file or directory; ")
     assert (rows[0], rows[-1], len(rows)) == (["1"], ["1499"], 1_499)
 
 

@@ -107,7 +107,7 @@ def test_rows_that_cannot_be_written_are_refused_with_the_ways_out_and_stay_in_m
     spool = Spool()
 
     with pytest.raises(
-        ConfigError, match=r"kept in /dev/null: Not a directory; make room there, or set TMPDIR"
+        ConfigError, match=r"stored in /dev/null: Not a directory; free space there, or set TMPDIR"
     ):
         spool.add(rows(0, SEGMENT_ROWS))
     assert spool.rows(0, 9_000) == rows(0, SEGMENT_ROWS)

@@ -179,5 +179,5 @@ def test_the_zone_of_a_session_is_in_its_properties(properties: dict[str, str], 
 
 
 def test_a_zone_this_machine_does_not_know_is_refused() -> None:
-    with pytest.raises(UnreadableValue, match=r"'Mars/Base' is not known .* tzdata"):
+    with pytest.raises(UnreadableValue, match=r"'Mars/Base' is unknown .* tzdata"):
         zone_for([Column(name="a", type=LOCAL)], lambda: {"table.local-time-zone": "Mars/Base"})

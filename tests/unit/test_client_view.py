@@ -152,7 +152,7 @@ def test_a_person_leaves_with_any_of_the_keys_for_it(make: Make, key: str) -> No
 def test_what_is_no_page_is_named(make: Make) -> None:
     lines = press(make(page(range(3))), "g", "x", "enter")
 
-    assert lines[-1] == "x is no number of a page."
+    assert lines[-1] == "'x' is not a page number."
 
 
 def test_a_search_finds_the_next_row_in_any_case_and_begins_again_after_the_last(make: Make) -> None:
@@ -182,9 +182,9 @@ def test_a_search_through_many_rows_is_ended_by_a_person_and_leaves_the_cursor_w
     searching = view.is_working
     ended = press(view, key)
 
-    assert (begun[-1], searching) == ("20000 rows have no bergen. Ctrl-C ends t", True)
+    assert (begun[-1], searching) == ("20000 rows have no bergen. Ctrl-C stops", True)
     assert (ended[-1], view.is_working, view.selected, view.has_left) == (
-        "The search was ended.",
+        "The search was stopped.",
         False,
         0,
         False,
@@ -450,7 +450,7 @@ def test_rows_are_chosen_by_a_text_and_keep_their_order_and_all_keys_work_on_the
     every = press(view, "f", "enter")
 
     assert numbers(chosen) == [6, 3, 0]
-    assert view._status().startswith("row 1 of 9 | page 1 of 2 | by n, greatest first | all rows")
+    assert view._status().startswith("row 1 of 9 | page 1 of 2 | by n, descending | all rows")
     assert (found, opened[:2]) == (1, ["row 2  SELECT n, city", "n     3"])
     assert numbers(every) == [8, 7, 6, 5, 4, 3]
 
@@ -501,8 +501,8 @@ def test_many_rows_are_ordered_between_keys_and_a_person_can_end_that(make: Make
     press(view, "t", "-", "n", "enter")
     finish(view)
 
-    assert begun[-1] == "20000 of 30000 rows are read. Ctrl-C ends that."[:WIDTH]
-    assert (ended[-1], stayed, view.has_left) == ("The rows stay as they were.", ["0", "1"], False)
+    assert begun[-1] == "20000 of 30000 rows are read. Ctrl-C stops."[:WIDTH]
+    assert (ended[-1], stayed, view.has_left) == ("The rows are unchanged.", ["0", "1"], False)
     assert values(view)[:2] == ["29999", "29998"]
     assert numbers(press(view, "l"))[-1] == 0
 
@@ -522,7 +522,7 @@ def test_a_key_while_more_rows_are_put_in_order_leaves_those_before_in_theirs(
     view.refresh()
     finish(view)
 
-    assert (before, told) == (["29999", "29998"], "The rows stay as they were; R adds the new ones.")
+    assert (before, told) == (["29999", "29998"], "The rows are unchanged; R adds the new ones.")
     assert (again, view.is_paused) == (1.0, False)
     assert values(view)[:2] == (["30499", "30498"] if shown is Shown.FIRST else ["30999", "30998"])
 
@@ -606,8 +606,8 @@ def test_rows_are_saved_with_the_types_of_their_columns(make: Make, tmp_path: Pa
 @pytest.mark.parametrize(
     ("name", "reason"),
     [
-        ("there.csv", "is there already; choose another name."),
-        ("rows.xls", "names no form; end it with .csv, .tsv, .json, .jsonl, .parquet, .arrow, .md."),
+        ("there.csv", "already exists; choose another name."),
+        ("rows.xls", "has no known suffix; use one of .csv, .tsv, .json, .jsonl, .parquet, .arrow, .md."),
         ("no/such/rows.csv", "cannot be written: "),
         ("no/such/rows.arrow", "there is no folder "),
     ],
@@ -696,7 +696,7 @@ def test_of_more_rows_than_a_clipboard_takes_the_first_ones_are_copied_whole(mak
 
     assert view.copied is not None
     assert view.copied.decode().splitlines() == ["text", *["ü" * 500] * 74]
-    assert view.notice == "The first 74 of 100 rows copied, which is what a clipboard takes; V saves all."
+    assert view.notice == "The first 74 of 100 rows copied, as many as the clipboard takes; V saves all."
 
 
 def test_a_row_that_no_clipboard_takes_leaves_the_clipboard_as_it_is(make: Make) -> None:
@@ -707,7 +707,7 @@ def test_a_row_that_no_clipboard_takes_leaves_the_clipboard_as_it_is(make: Make)
 
     press(view, "c")
 
-    assert (view.copied, view.notice) == (None, "The row is more than a clipboard takes; V saves it.")
+    assert (view.copied, view.notice) == (None, "The row is too large for the clipboard; V saves it.")
 
 
 # --------------------------------------------------------------------------------------------- a sign of life

@@ -82,7 +82,7 @@ def test_the_gateway_of_a_home_is_stopped_and_its_end_is_waited_for(tmp_path: Pa
         stopped = stop(tmp_path)
 
         assert (stopped.exit_code, gateway.wait(30)) == (0, 7)
-    assert stopped.stdout == f"The gateway on {tmp_path} has ended (process {gateway.pid}).\n"
+    assert stopped.stdout == f"The gateway on {tmp_path} has stopped (process {gateway.pid}).\n"
 
 
 @pytest.mark.parametrize("folder", ["home", "no/such/folder"])

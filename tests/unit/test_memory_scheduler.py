@@ -391,5 +391,5 @@ class TestHealth(SchedulerWorkbench):
         health = self.scheduler.health()
 
         assert health is not None
-        assert health.trouble.startswith(f"the thread {THREADS}-timer has ended; see the log of the gateway")
+        assert health.trouble.startswith(f"the thread {THREADS}-timer has exited; see the gateway log")
         assert health.since == passed_at + timedelta(seconds=5)

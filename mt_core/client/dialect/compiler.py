@@ -1,4 +1,4 @@
-"""Statements of SQLAlchemy as Spark SQL: names, queries, and CREATE TABLE."""
+"""Compiles SQLAlchemy statements to Spark SQL: names, queries, and CREATE TABLE."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ _RESERVED = {
 
 
 class SparkIdentifierPreparer(compiler.IdentifierPreparer):
-    """Quotes names with back quotes; a schema may be `catalog.schema`, two names,
-    and one in back quotes is one name.
+    """Quotes names with backquotes; the schema `catalog.schema` is two names, unless it is
+    backquoted itself.
     """
 
     reserved_words = _RESERVED
@@ -49,14 +49,14 @@ class SparkIdentifierPreparer(compiler.IdentifierPreparer):
 
 
 def _operator(form: str) -> Any:
-    """Return the method that writes an operator of two sides as *form*."""
+    """Return a method that compiles a binary operator to *form*."""
     return lambda self, binary, operator, **kw: form.format(
         self.process(binary.left, **kw), self.process(binary.right, **kw)
     )
 
 
 class SparkCompiler(compiler.SQLCompiler):
-    """Writes queries and DML."""
+    """Compiles queries and DML."""
 
     def limit_clause(self, select: Any, **kw: Any) -> str:
         text = ""
@@ -67,7 +67,7 @@ class SparkCompiler(compiler.SQLCompiler):
         return text
 
     def for_update_clause(self, select: Any, **kw: Any) -> str:
-        # Nothing can be locked, and nothing needs to be: a query reads one snapshot.
+        # Iceberg has no row locks; a query reads one snapshot.
         return ""
 
     def visit_empty_set_op_expr(self, type_: Any, expand_op: Any, **kw: Any) -> str:
@@ -97,7 +97,7 @@ class SparkCompiler(compiler.SQLCompiler):
 
 
 class SparkDDLCompiler(compiler.DDLCompiler):
-    """Writes CREATE TABLE, without keys and checks: Spark would not enforce them."""
+    """Compiles CREATE TABLE; omits keys and checks, which Spark would not enforce."""
 
     def get_column_specification(self, column: Any, **kw: Any) -> str:
         kind = self.dialect.type_compiler_instance.process(column.type, type_expression=column)
@@ -115,7 +115,7 @@ class SparkDDLCompiler(compiler.DDLCompiler):
         return ""
 
     def post_create_table(self, table: Table) -> str:
-        """Return the clauses behind the columns: options `freshtable_using`, `…_partitioned_by`,
+        """Return the clauses after the columns, from the options `freshtable_using`, `…_partitioned_by` and
         `…_tblproperties`.
         """
         options = table.dialect_options["freshtable"]

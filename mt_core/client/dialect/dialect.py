@@ -1,4 +1,4 @@
-"""The dialect itself: how to connect, and what the gateway can do."""
+"""The SQLAlchemy dialect: connections and capabilities."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _LOST = {"SESSION_LOST", "GATEWAY_FAILED"}
 
 
 class FreshtableDialect(SparkReflection):
-    """Spark SQL through the gateway: no transactions, no keys, no RETURNING; every statement commits itself.
+    """Spark SQL through the gateway: no transactions, keys or RETURNING; every statement commits itself.
 
-    URL: `freshtable://host:port/catalog/schema?token=…`; `secure=true` means https,
-    other parameters are properties of the session.
+    The URL is `freshtable://host:port/catalog/schema?token=…`; `secure=true` selects https, and other
+    parameters are session properties.
     """
 
     name, driver = "freshtable", "gateway"
@@ -77,7 +77,7 @@ class FreshtableDialect(SparkReflection):
         return [f"{scheme}://{address}:{url.port or DEFAULT_PORT}"], options
 
     def do_rollback(self, dbapi_connection: Any) -> None:
-        """Do nothing: SQLAlchemy rolls back whenever it returns a connection to its pool."""
+        """Do nothing: SQLAlchemy rolls back each connection that it returns to the pool."""
 
     def do_ping(self, dbapi_connection: Any) -> bool:
         dbapi_connection.ping()
@@ -94,7 +94,7 @@ class FreshtableDialect(SparkReflection):
         return "AUTOCOMMIT"
 
     def set_isolation_level(self, dbapi_connection: Any, level: Any) -> None:
-        """Do nothing: SQLAlchemy refuses all levels but AUTOCOMMIT itself."""
+        """Do nothing: SQLAlchemy itself rejects levels other than AUTOCOMMIT."""
 
     def _get_default_schema_name(self, connection: Connection) -> str:
         return str(connection.exec_driver_sql("SELECT current_schema()").scalar_one())

@@ -1,8 +1,6 @@
-"""Column types of SQLAlchemy: those that it lacks, their names in Spark SQL,
-and the type of a column of a result.
-"""
+"""SQLAlchemy column types: additional types, Spark SQL type names, and the types of result columns."""
 
-# SQLAlchemy finds what to call by the names of types, which are in capitals.
+# SQLAlchemy derives method names from type names, which are in capitals.
 # ruff: noqa: N801, N802, N815
 
 from __future__ import annotations
@@ -21,7 +19,7 @@ NUMERIC = (38, 18)
 
 
 class TINYINT(sqltypes.Integer):
-    """A whole number of 8 bits."""
+    """An 8-bit integer."""
 
     __visit_name__ = "TINYINT"
 
@@ -39,14 +37,14 @@ class INTERVAL_YEAR_MONTH(TypeEngine[int]):
 
 
 class VARIANT(TypeEngine[str]):
-    """A value of any type, as its JSON text."""
+    """A value of any type, as JSON text."""
 
     __visit_name__ = "VARIANT"
 
 
 @dataclass(eq=False, repr=False)
 class MAP(TypeEngine[dict[str, Any]]):
-    """Values by key."""
+    """A map from keys to values."""
 
     __visit_name__ = "MAP"
 
@@ -56,7 +54,7 @@ class MAP(TypeEngine[dict[str, Any]]):
 
 @dataclass(eq=False, repr=False)
 class STRUCT(TypeEngine[dict[str, Any]]):
-    """Values by the names of fields."""
+    """A struct, as a dict by field name."""
 
     __visit_name__ = "STRUCT"
 
@@ -64,7 +62,7 @@ class STRUCT(TypeEngine[dict[str, Any]]):
 
 
 def column_type(kind: LogicalType) -> TypeEngine[Any]:
-    """Return the type of a column whose values are of *kind*."""
+    """Return the SQLAlchemy type for values of *kind*."""
     extras = kind.extras
     parts = {name: column_type(part) for name, part in kind.parts}
     match kind.root:
@@ -106,12 +104,12 @@ _SCALARS: dict[str, type[TypeEngine[Any]]] = {
 
 
 def _named(name: str) -> Any:
-    """Return the method that writes a type which Spark SQL always calls *name*."""
+    """Return a method that compiles a type to the fixed name *name*."""
     return lambda self, type_, **kw: name
 
 
 class SparkTypeCompiler(compiler.GenericTypeCompiler):
-    """Writes the names of types in Spark SQL, of plain strings without a length: Spark does not limit it."""
+    """Compiles types to Spark SQL names; strings have no length, which Spark would not enforce."""
 
     visit_INTEGER, visit_TINYINT = _named("INT"), _named("TINYINT")
     visit_REAL = _named("FLOAT")
@@ -133,7 +131,7 @@ class SparkTypeCompiler(compiler.GenericTypeCompiler):
 
     def visit_NUMERIC(self, type_: Any, **kw: Any) -> str:
         if type_.precision is None:
-            # Spark's own default, DECIMAL(10, 0), would drop every fraction.
+            # Spark's default, DECIMAL(10, 0), would drop fractions.
             return f"DECIMAL{NUMERIC}"
         return f"DECIMAL({type_.precision}, {type_.scale or 0})"
 

@@ -1,1 +1,3 @@
-"""The checks of `freshtable doctor`: a module each, with what it looks at apart from what it makes of it."""
+"""The checks of `freshtable doctor`, one module each; reading the state and judging it are separate
+functions.
+"""

@@ -1,4 +1,4 @@
-"""The ports of Spark: whether they ask for a secret, and whether what a cluster sends is encrypted."""
+"""Checks Spark's ports: whether they require a secret, and whether a cluster's traffic is encrypted."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ SUBJECT = "spark ports"
 
 
 def check(machine: Machine) -> list[Finding]:
-    """Return who the ports of Spark would let in; nothing where the settings are refused,
-    which the check of them says.
+    """Return the finding about Spark's ports; none if the settings are invalid, which their own check
+    reports.
     """
     try:
         return [judge(driver_settings(machine.config, Home(machine.config.home), machine.environ))]
@@ -30,17 +30,17 @@ def check(machine: Machine) -> list[Finding]:
 
 
 def judge(settings: DriverSettings) -> Finding:
-    """Return what settings with which a gateway starts mean for the ports of Spark."""
+    """Return the finding about Spark's ports for *settings*."""
     master = settings.master
     if not authenticates(settings):
         text = (
-            f"those of Spark on {master} ask for no secret: whoever reaches them can run code "
+            f"those of Spark on {master} do not require a secret: anyone who reaches them can run code "
             "as the gateway's user"
         )
         return Finding.note(
             SUBJECT, text, f"set spark.authenticate.secret, and {ALLOW_UNAUTHENTICATED} to false"
         )
     if is_cluster(master) and spark_conf(settings).get(ENCRYPTION, "").strip().lower() != "true":
-        text = f"ask for a secret; what {master} sends over the network is not encrypted"
+        text = f"require a secret; the network traffic of {master} is not encrypted"
         return Finding.note(SUBJECT, text, f"set {ENCRYPTION} to true, on the cluster too")
-    return Finding.ok(SUBJECT, "ask for a secret")
+    return Finding.ok(SUBJECT, "require a secret")

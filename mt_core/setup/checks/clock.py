@@ -1,4 +1,4 @@
-"""The clock: whether the gateway's agrees with this machine's."""
+"""Checks whether the gateway's clock agrees with this machine's."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ TIMEOUT_S = 5.0
 
 
 def check(machine: Machine) -> list[Finding]:
-    """Return how far the clock of the gateway is from this machine's, nothing if no gateway answers."""
+    """Return how far the gateway's clock differs from this machine's; only a note if no gateway answers."""
     sent = machine.clock.now()
     try:
         info = read_info(machine.gateway_url, machine.token, TIMEOUT_S)
     except GatewayRefused:
-        return [Finding.note("clock", "no gateway answers whose clock could be compared")]
+        return [Finding.note("clock", "no gateway answers, so clocks were not compared")]
     return [clock_finding(f"the gateway at {machine.gateway_url}", info.date, sent, machine.clock.now())]

@@ -1,4 +1,4 @@
-"""The databases: that of the registry, and that of the catalog `lake`."""
+"""Checks the databases of the registry and of the catalog `lake`."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from mt_core.setup.machine import Machine
 REGISTRY, CATALOG = "registry", "catalog"
 TIMEOUT_S = 5
 _TABLES_OF_ICEBERG = "iceberg_tables"
-_LOOKED_AT = ("sqlite:", "postgresql:", "postgresql+psycopg:")
+_INSPECTABLE = ("sqlite:", "postgresql:", "postgresql+psycopg:")
 
 
 def check_registry(machine: Machine) -> list[Finding]:
-    """Return whether the registry's database answers, and has the schema of this version."""
+    """Return whether the registry database answers and has this version's schema."""
     url = machine.config.registry_url.reveal()
     try:
         return [judge_registry(inspect_database(url, TIMEOUT_S))]
@@ -24,12 +24,12 @@ def check_registry(machine: Machine) -> list[Finding]:
 
 
 def check_catalog(machine: Machine) -> list[Finding]:
-    """Return whether the database of the catalog answers."""
+    """Return whether the catalog database answers."""
     url = machine.config.catalog_url.reveal()
-    if not url.startswith(_LOOKED_AT):
+    if not url.startswith(_INSPECTABLE):
         return [
             Finding.note(
-                CATALOG, f"catalog.url ({url.partition('//')[0]}…) is read by Spark and was not looked at"
+                CATALOG, f"catalog.url ({url.partition('//')[0]}…) is read only by Spark and was not checked"
             )
         ]
     try:
@@ -39,29 +39,31 @@ def check_catalog(machine: Machine) -> list[Finding]:
 
 
 def judge_registry(state: DatabaseState, newest: str = NEWEST) -> Finding:
-    """Return what the migration of a registry means for this version, whose own is *newest*."""
+    """Return the finding about the schema of a registry; *newest* is this version's own."""
     if state.migration is None:
         return Finding.note(
-            REGISTRY, f"{state.name} has no registry yet; the gateway makes it when it starts"
+            REGISTRY, f"{state.name} has no registry yet; the gateway creates it when it starts"
         )
     if state.migration == newest:
         return Finding.ok(REGISTRY, f"{state.name} answers, with schema {newest}")
     if state.migration < newest:
-        text = f"{state.name} has schema {state.migration}; the gateway makes it {newest} when it starts"
-        return Finding.note(REGISTRY, text, "make a backup of the database before you start the gateway")
-    text = f"{state.name} has schema {state.migration}, that of a newer release; this one has {newest}"
+        text = (
+            f"{state.name} has schema {state.migration}; the gateway upgrades it to {newest} when it starts"
+        )
+        return Finding.note(REGISTRY, text, "back up the database before you start the gateway")
+    text = f"{state.name} has schema {state.migration} of a newer release; this release has {newest}"
     return Finding.problem(REGISTRY, text, "install the newer release")
 
 
 def judge_catalog(state: DatabaseState) -> Finding:
-    """Return whether Iceberg has used the database."""
+    """Return whether the database contains an Iceberg catalog."""
     if _TABLES_OF_ICEBERG in state.tables:
-        return Finding.ok(CATALOG, f"{state.name} answers, and has Iceberg's tables")
-    return Finding.note(CATALOG, f"{state.name} has no catalog yet; Spark makes it when it starts")
+        return Finding.ok(CATALOG, f"{state.name} answers and contains Iceberg's tables")
+    return Finding.note(CATALOG, f"{state.name} has no catalog yet; Spark creates it when it starts")
 
 
 def _unreachable(subject: str, url: str, error: MtError) -> Finding:
-    # The same code reads both databases, and its messages are those of the registry.
+    # Both databases are read by the same code, whose messages speak of the registry.
     text = error.message.replace("Registry ", "Database ").replace("registry ", "database ")
     way_out = "restore the file from a backup" if url.startswith("sqlite:") else "start the database"
     return Finding.problem(subject, text, f"{way_out}, or correct {subject}.url")

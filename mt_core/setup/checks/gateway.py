@@ -1,4 +1,4 @@
-"""The gateway: whether it answers, in which version, and whether Spark takes work."""
+"""Checks whether the gateway answers, its version, and whether Spark accepts work."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TIMEOUT_S = 5.0
 
 
 def check(machine: Machine) -> list[Finding]:
-    """Return how the gateway of the home answers, or the one at the configured address."""
+    """Return the finding about the gateway of the home, else about the one at the configured address."""
     url = machine.gateway_url
     try:
         info = read_info(url, machine.token, TIMEOUT_S)
@@ -24,34 +24,34 @@ def check(machine: Machine) -> list[Finding]:
 
 
 def judge_silence(error: GatewayRefused, start: str, *, held: bool) -> Finding:
-    """Return whether it is a problem that no gateway answers: it is, if one *held* the home
-    and did not end in order.
+    """Return the finding about a gateway that does not answer: a problem if it *held* the home without
+    releasing it.
 
-    *start* is the command that starts one.
+    *start* is the command that starts a gateway.
     """
     if error.code == UNAUTHORIZED:
         return Finding.problem(
             SUBJECT, error.message, "export FRESHTABLE_TOKEN=<token of sql-gateway.security.tokens>"
         )
     if held:
-        return Finding.problem(SUBJECT, f"{error.message}; the home says that it runs there", start)
+        return Finding.problem(SUBJECT, f"{error.message}; its home folder says that it is running", start)
     return Finding.note(SUBJECT, "no gateway runs", start)
 
 
 def judge_answer(url: str, info: GatewayInfo, version: str) -> Finding:
-    """Return what the answer of a gateway means for a client of *version*."""
+    """Return the finding about a gateway's response, for a client of *version*."""
     if info.engine != READY:
         return Finding.problem(
             SUBJECT,
-            f"{url} answers, and Spark takes no work: {info.engine}",
+            f"{url} answers, but Spark does not accept work: {info.engine}",
             "see logs/spark.log in the home folder",
         )
     if info.version != version:
         text = f"{url} answers, with version {info.version}; this is version {version}"
-        return Finding.note(SUBJECT, text, "start the gateway again with the version that is installed")
+        return Finding.note(SUBJECT, text, "restart the gateway with the installed version")
     if info.engine_note:
         text = f"{url} answers, Spark is ready, and {info.engine_note}"
         return Finding.note(
-            SUBJECT, text, f"install a release of pyspark that version {version} was built with"
+            SUBJECT, text, f"install the pyspark release that version {version} was built with"
         )
     return Finding.ok(SUBJECT, f"{url} answers, version {info.version}, Spark is ready")

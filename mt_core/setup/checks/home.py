@@ -1,4 +1,4 @@
-"""The home folder: whether a gateway can use it, its owner and space, and which gateway holds it."""
+"""Checks the home folder: access, free space, and the gateway that owns it."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ _OTHERS = 0o077
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HomeState:
-    """A home folder as it is; of one that does not exist, `writable` and `free` are those of the folder
-    that it will be made in.
+    """The state of a home folder; if it does not exist, `writable` and `free` are those of the nearest
+    existing parent.
     """
 
     folder: Path
@@ -39,12 +39,12 @@ class HomeState:
 
 
 def check(machine: Machine) -> list[Finding]:
-    """Return the findings about the home folder, and create nothing."""
+    """Return the findings about the home folder; creates nothing."""
     return list(judge(state_of(machine.config.home), machine.start))
 
 
 def state_of(folder: Path) -> HomeState:
-    """Look at *folder*."""
+    """Return the state of *folder*."""
     there = existing(folder)
     usable = there.is_dir() and os.access(there, os.W_OK | os.X_OK)
     free = shutil.disk_usage(there).free
@@ -67,29 +67,27 @@ def state_of(folder: Path) -> HomeState:
 
 
 def judge(state: HomeState, start: str) -> Iterator[Finding]:
-    """Yield what is wrong with a home folder, or that all is well, and who holds it;
-    *start* is the command of a gateway.
-    """
+    """Yield the findings about a home folder; *start* is the command that starts a gateway."""
     folder = state.folder
     if not state.is_folder:
-        yield Finding.problem(SUBJECT, f"{folder} is no folder, or is in none", OTHER)
+        yield Finding.problem(SUBJECT, f"{folder} is not a folder, or its parent is not one", OTHER)
         return
     yield _access(state) if state.exists else _place(state)
     if state.free < LEAST_FREE:
         text = f"only {state.free >> 20} MB are free for {folder}"
         yield Finding.problem(SUBJECT, text, f"delete files on its disk, or {OTHER}")
     if state.url and state.holder_runs:
-        yield Finding.ok(SUBJECT, f"held by the gateway at {state.url} (process {state.holder})")
+        yield Finding.ok(SUBJECT, f"owned by the gateway at {state.url} (process {state.holder})")
     elif state.url:
         text = (
-            f"the gateway at {state.url} (process {state.holder}) did not end in order; "
+            f"the gateway at {state.url} (process {state.holder}) did not shut down cleanly; "
             "the next one finishes its work"
         )
         yield Finding.note(SUBJECT, text, start)
 
 
 def _access(state: HomeState) -> Finding:
-    """Return whether the user of this process, and no other, can use a home folder that exists."""
+    """Return the finding about the owner and the permissions of an existing home folder."""
     folder, owner = state.folder, f"sudo chown -R $(id -un) {state.folder}"
     if not state.is_mine:
         return Finding.problem(SUBJECT, f"{folder} belongs to another user", owner)
@@ -100,18 +98,20 @@ def _access(state: HomeState) -> Finding:
         if state.url and state.holder_runs:
             return Finding.problem(SUBJECT, text, way_out)
         return Finding.note(SUBJECT, f"{text}; the gateway closes it when it starts", way_out)
-    return Finding.ok(SUBJECT, f"{folder} can be written, and by this user alone")
+    return Finding.ok(SUBJECT, f"{folder} can be written, only by this user")
 
 
 def _place(state: HomeState) -> Finding:
-    """Return whether a home folder that does not exist can be made."""
+    """Return whether a missing home folder can be created."""
     if state.writable:
-        return Finding.note(SUBJECT, f"{state.folder} does not exist; the gateway makes it")
-    return Finding.problem(SUBJECT, f"{state.folder} does not exist, and cannot be made by this user", OTHER)
+        return Finding.note(SUBJECT, f"{state.folder} does not exist; the gateway creates it")
+    return Finding.problem(
+        SUBJECT, f"{state.folder} does not exist and cannot be created by this user", OTHER
+    )
 
 
 def existing(folder: Path) -> Path:
-    """Return *folder*, or the lowest folder above it that exists."""
+    """Return *folder*, or its nearest parent that exists."""
     while not folder.exists():
         folder = folder.parent
     return folder

@@ -1,4 +1,4 @@
-"""Jars: those that Spark always needs, those of the operators, and those that settings name or ask for."""
+"""Checks jars: those that Spark always needs, the operator jar, and those that settings name or require."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _CLASS_PATH = "spark.driver.extraClassPath"
 _IO_IMPL = "spark.sql.catalog.lake.io-impl"
 _S3_SCHEMES = ("s3", "s3n")
 _S3_IMPLEMENTATION = "org.apache.iceberg.aws.s3.S3FileIO"
-# What the URI of a catalog or the scheme of a warehouse needs, by a word in the name of the jar.
+# Jars (by a part of their names) that catalog URIs and warehouse schemes require.
 DRIVERS: Mapping[str, str] = {
     "jdbc:mysql:": "mysql-connector",
     "jdbc:mariadb:": "mariadb-java-client",
@@ -46,12 +46,12 @@ def check(machine: Machine) -> list[Finding]:
 
 
 def missing_packages(jars_dir: Path) -> list[str]:
-    """Return which of the jars that Spark always needs are not in *jars_dir*."""
+    """Return the packages that Spark always needs and that are not in *jars_dir*."""
     return [package for package in PACKAGES if local_jars(jars_dir, [package]) is None]
 
 
 def judge_packages(missing: list[str], jars_dir: Path) -> Finding:
-    """Return whether Spark can start without a network: a gateway fetches the jars that are missing."""
+    """Return whether Spark can start offline; a gateway fetches missing jars."""
     if not missing:
         return Finding.ok(SUBJECT, f"Iceberg and the drivers of its catalog are in {jars_dir}")
     names = ", ".join(package.split(":")[1] for package in missing)
@@ -76,33 +76,31 @@ def _operators(environ: Mapping[str, str]) -> Finding:
 
 
 def named_jars(conf: Mapping[str, str]) -> Iterator[Finding]:
-    """Yield a finding for each jar of `spark.jars`."""
+    """Yield a finding for each jar in `spark.jars`."""
     for text in _parts(conf.get("spark.jars", "")):
         uri = urlsplit(text)
         if uri.scheme not in ("", "file", "local"):
-            yield Finding.note(SUBJECT, f"{text} is fetched by Spark and was not looked at")
+            yield Finding.note(SUBJECT, f"{text} is fetched by Spark and was not checked")
             continue
         path = Path(unquote(uri.path) if uri.scheme else text)
         if path.is_file() and zipfile.is_zipfile(path):
-            yield Finding.ok(SUBJECT, f"{path} is there")
+            yield Finding.ok(SUBJECT, f"{path} exists")
         else:
-            state = "is no jar" if path.exists() else "does not exist"
+            state = "is not a jar" if path.exists() else "does not exist"
             yield Finding.problem(
                 SUBJECT, f"{path} of spark.jars {state}", "put the jar there, or correct spark.jars"
             )
 
 
 def needed_jars(conf: Mapping[str, str], warehouse: str) -> Iterator[Finding]:
-    """Yield a problem for each driver or file system that settings ask for,
-    and no jar in them has the name of.
-    """
+    """Yield a problem for each driver or file system that settings require without naming its jar."""
     named = ",".join(conf.get(key, "") for key in ("spark.jars", "spark.jars.packages", _CLASS_PATH))
     for why, jar in _needs(conf, warehouse):
         if jar in named:
             continue
         text = f"{why} needs the jar {jar}, which no setting names"
         if conf.get(_CLASS_PATH):
-            yield Finding.note(SUBJECT, f"{text}; {_CLASS_PATH} may have it")
+            yield Finding.note(SUBJECT, f"{text}; {_CLASS_PATH} may contain it")
         else:
             yield Finding.problem(SUBJECT, text, f"add {jar} to spark.jars")
     scheme = urlsplit(warehouse).scheme.lower()
@@ -130,7 +128,7 @@ def _needs(conf: Mapping[str, str], warehouse: str) -> Iterator[tuple[str, str]]
 
 
 def _has_no_file_system(scheme: str, conf: Mapping[str, str]) -> bool:
-    """Whether neither Hadoop nor a setting has a file system for a scheme of S3."""
+    """Return whether neither Hadoop nor a setting provides a file system for an S3 scheme."""
     return scheme in _S3_SCHEMES and f"spark.hadoop.fs.{scheme}.impl" not in conf
 
 

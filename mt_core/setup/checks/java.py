@@ -1,4 +1,4 @@
-"""Java: whether there is one that Spark can run."""
+"""Checks whether a Java that Spark can run is installed."""
 
 from __future__ import annotations
 

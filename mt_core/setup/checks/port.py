@@ -1,4 +1,4 @@
-"""The port: whether a gateway can listen on it, or which process does."""
+"""Checks whether the gateway's port is free, or which process uses it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TIMEOUT_S = 5.0
 
 
 def check(machine: Machine) -> list[Finding]:
-    """Return whether the gateway's port is free, held by a gateway, or by another program."""
+    """Return whether the gateway's port is free, used by a gateway, or used by another program."""
     where = f"{machine.host}:{machine.port}"
     try:
         check_address(machine.host, machine.port)
@@ -31,9 +31,9 @@ def _holder(machine: Machine, where: str) -> Finding:
         info = read_info(machine.configured_url, None, TIMEOUT_S)
     except GatewayRefused as error:
         if error.code == UNAUTHORIZED:
-            return Finding.ok(SUBJECT, f"{where} is held by a gateway of Freshtable, which asks for a token")
+            return Finding.ok(SUBJECT, f"{where} is used by a Freshtable gateway, which requires a token")
         way_out = (
             f"stop that program, or choose another port: -D sql-gateway.endpoint.rest.port={machine.port + 1}"
         )
-        return Finding.problem(SUBJECT, f"{where} is held by another program ({error.message})", way_out)
-    return Finding.ok(SUBJECT, f"{where} is held by a gateway of Freshtable, version {info.version}")
+        return Finding.problem(SUBJECT, f"{where} is used by another program ({error.message})", way_out)
+    return Finding.ok(SUBJECT, f"{where} is used by a Freshtable gateway, version {info.version}")

@@ -1,4 +1,4 @@
-"""The scheduler: whether it is installed and configured, and what it says of the service that it needs."""
+"""Checks whether the scheduler is installed and configured, and whether its service works."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ TYPE_KEY = "workflow-scheduler.type"
 
 
 def check(machine: Machine) -> list[Finding]:
-    """Return what the configured scheduler finds of itself."""
+    """Return the findings of the configured scheduler about itself."""
     name = machine.config.text(TYPE_KEY)
     try:
         scheduler = load_scheduler(name)

@@ -1,4 +1,4 @@
-"""The settings: whether a gateway would refuse to start with them."""
+"""Checks whether a gateway would start with the settings."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SUBJECT = "settings"
 
 
 def check(machine: Machine) -> list[Finding]:
-    """Return whether the settings of the gateway fit together."""
+    """Return whether the gateway's settings are valid together."""
     config = machine.config
     try:
         check_exposure(config)

@@ -1,4 +1,4 @@
-"""The warehouse: a folder that can be written, or an object store that answers."""
+"""Checks the warehouse: a writable folder, or an object store that answers."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ Address = tuple[str, int]
 
 
 def check(machine: Machine) -> list[Finding]:
-    """Return whether files can be written to the warehouse; of a store on the network, whether it answers."""
+    """Return whether the warehouse folder is writable, or whether its remote store answers."""
     warehouse = machine.config.warehouse
     uri = urlsplit(warehouse)
     if uri.scheme in ("", "file"):
         return [_of_folder(Path(unquote(uri.path) if uri.scheme else warehouse).expanduser())]
     address = address_of(uri, machine.config.spark, machine.environ)
     if address is None:
-        return [Finding.note(SUBJECT, f"{warehouse} was not looked at: no setting says where its store is")]
+        return [Finding.note(SUBJECT, f"{warehouse} was not checked: no setting says where its store is")]
     return [judge_store(warehouse, address, _refusal(address))]
 
 
 def address_of(uri: SplitResult, conf: Mapping[str, str], environ: Mapping[str, str]) -> Address | None:
-    """Return host and port of the store of a warehouse, None where nothing says them."""
+    """Return the host and port of a warehouse's store, None if unknown."""
     match uri.scheme.lower():
         case "s3" | "s3a" | "s3n":
             endpoint = next((conf[key] for key in _S3_ENDPOINTS if conf.get(key)), None)
@@ -57,7 +57,7 @@ def address_of(uri: SplitResult, conf: Mapping[str, str], environ: Mapping[str, 
 
 
 def judge_store(warehouse: str, address: Address, refusal: str) -> Finding:
-    """Return the finding about a store, which is reached unless there is a *refusal*."""
+    """Return the finding about a store, which is reachable if *refusal* is empty."""
     where = f"{address[0]}:{address[1]}"
     if refusal:
         way_out = "correct the endpoint of the store in the settings spark.*, or open the network to it"
@@ -65,7 +65,7 @@ def judge_store(warehouse: str, address: Address, refusal: str) -> Finding:
             SUBJECT, f"{where}, the store of {warehouse}, cannot be reached: {refusal}", way_out
         )
     return Finding.ok(
-        SUBJECT, f"{where}, the store of {warehouse}, answers; only a gateway tries its credentials"
+        SUBJECT, f"{where}, the store of {warehouse}, answers; its credentials were not checked"
     )
 
 
@@ -95,7 +95,7 @@ def _address(endpoint: str | None) -> Address | None:
 
 
 def _refusal(address: Address) -> str:
-    """Return why no connection can be made, "" if one can."""
+    """Return why a connection fails, or an empty string."""
     try:
         socket.create_connection(address, timeout=TIMEOUT_S).close()
     except OSError as error:

@@ -1,1 +1,1 @@
-"""The editor of `freshtable sql`: keys, colours, completion and the history of what a person types."""
+"""The line editor of `freshtable sql`: keys, syntax colours, completion and history."""

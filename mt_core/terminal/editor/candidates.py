@@ -1,6 +1,4 @@
-"""Candidates: the words that the gateway offers at a place of a statement,
-asked for while a person goes on typing.
-"""
+"""Completion candidates from the gateway, requested in the background while the user types."""
 
 from __future__ import annotations
 
@@ -15,9 +13,7 @@ Ask = Callable[[str, int], Sequence[str]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """A place in a statement: the text before the word that is begun there, that word,
-    and the text after it.
-    """
+    """A position in a statement: the text before the partial word, that word, and the text after it."""
 
     before: str
     begun: str
@@ -28,8 +24,8 @@ class Place:
         return len(self.before) + len(self.begun)
 
     def continues(self, other: Place) -> bool:
-        """Return whether the answer for *other* has all candidates of this place:
-        more letters of the same word were typed.
+        """Return whether the candidates for *other* include all of this place: only more letters of the same
+        word were typed.
         """
         same = (self.before, self.after) == (other.before, other.after)
         return (
@@ -40,10 +36,11 @@ class Place:
 
 
 class Candidates:
-    """Asks the gateway in a thread of its own, which begins with the first question and ends with `close`.
+    """Asks the gateway for candidates in its own thread, which starts with the first request and stops with
+    `close`.
 
-    There is one question at a time; of those that come meanwhile the last one is asked next.
-    `on_answer` is called in the thread, with the place that was asked for.
+    Only one request runs at a time, and only the newest waiting one is sent next. `on_answer` is called in
+    that thread, with the place that was asked about.
     """
 
     def __init__(self, ask: Ask, on_answer: Callable[[Place], object]) -> None:
@@ -55,8 +52,8 @@ class Candidates:
         self._thread: threading.Thread | None = None
 
     def at(self, place: Place) -> list[str] | None:
-        """Return the candidates that are known at *place*, at once; None if they are not known,
-        and asked for now.
+        """Return the cached candidates at *place* without waiting; None if they are not cached, in which case
+        they are requested.
         """
         with self._changed:
             if self._answered is not None and place.continues(self._answered[0]):
@@ -74,12 +71,12 @@ class Candidates:
         return None
 
     def forget(self) -> None:
-        """Forget what is known: a statement may have changed it."""
+        """Clear the cache, since a statement may have changed the candidates."""
         with self._changed:
             self._wanted = self._answered = None
 
     def close(self) -> None:
-        """End the thread, without waiting for an answer."""
+        """Stop the thread without waiting for an answer."""
         with self._changed:
             self._closed = True
             self._changed.notify()
@@ -103,10 +100,10 @@ class Candidates:
         try:
             return self._ask(place.before + place.begun + place.after, place.position)
         except GatewayError:
-            # The next statement says what is wrong with the gateway.
+            # The next statement will report what is wrong with the gateway.
             return ()
         except RuntimeError:
-            # httpx refuses a request of a client that was closed in the meantime.
+            # httpx raises RuntimeError if the client has been closed.
             if not self._closed:
                 raise
             return ()

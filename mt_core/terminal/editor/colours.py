@@ -1,4 +1,4 @@
-"""The colours of what a person types."""
+"""Syntax colours of typed statements."""
 
 from __future__ import annotations
 
@@ -25,8 +25,7 @@ def _style(*, keyword: str, identifier: str, string: str, number: str, comment: 
     return Style.from_dict({**looks, "comment": comment, "hint": hint, **_BRACKETS})
 
 
-# The colours of `default` are those that a terminal gives their names;
-# those of the others go with one background.
+# `default` uses the palette of the terminal; each other scheme suits either a dark or a light background.
 STYLES: Mapping[ColourScheme, Style] = {
     ColourScheme.DEFAULT: _style(
         keyword="bold ansiblue",
@@ -96,7 +95,7 @@ STYLES: Mapping[ColourScheme, Style] = {
 
 
 class SqlLexer(Lexer):
-    """Gives each line of a document as pieces with the classes of `STYLES`."""
+    """Splits each line of a document into pieces styled with the classes of `STYLES`."""
 
     def lex_document(self, document: Document) -> Callable[[int], StyleAndTextTuples]:
         styled: StyleAndTextTuples = [

@@ -1,6 +1,4 @@
-"""The completion of what a person types: commands and keywords at once,
-names when the gateway has answered.
-"""
+"""Completion: commands and keywords at once, names as soon as the gateway has answered."""
 
 from __future__ import annotations
 
@@ -20,19 +18,19 @@ from mt_core.terminal.prompt.keywords import keywords_after
 from mt_core.terminal.prompt.typed import BACKSLASH, is_command
 
 MOST_OFFERED = 100
-"""Words that are offered at once: the menu is drawn anew with each key, and measures all of its words."""
-# The word as the gateway reads it: a name with its dots and quotes.
+"""Maximum number of offered words: the menu is redrawn with each key, and measures all of them."""
+# A word as the gateway parses it: a name with its dots and quotes.
 _WORD = re.compile(r"(?:`(?:[^`]|``)*(?:`|$)|[\w$.])*$")
 _STRING = re.compile(r"'(?:[^'\\]|\\.)*'", re.DOTALL)
 _BEFORE_TABLE = {"FROM", "JOIN", "INTO", "UPDATE"}
-# A statement that reads a table, in whose place the gateway offers tables.
+# The gateway offers tables after this statement prefix.
 _OF_TABLES = "DESCRIBE "
 
 
 class SqlCompleter(Completer):
-    """Never waits: what is not known is asked for, and offered once it is there.
+    """Completes words without ever waiting: unknown candidates are requested, and offered when they arrive.
 
-    Of many words, more letters choose.
+    At most `MOST_OFFERED` words are offered; typing more letters narrows them down.
     """
 
     def __init__(self, candidates: Candidates) -> None:
@@ -49,16 +47,17 @@ class SqlCompleter(Completer):
         offered = (
             {} if is_command(document.text) else dict.fromkeys(keywords_after(place.before, place.begun))
         )
-        known = self._candidates.at(place)
-        # The gateway knows what can stand here; without its answer, or a word in it,
-        # every keyword is a guess.
-        others = (word for word in known or offered if word != place.begun)
+        answered = self._candidates.at(place)
+        # Only the gateway knows what is valid here; without candidates from it, offer keywords as guesses.
+        others = (word for word in answered or offered if word != place.begun)
         for word in islice(others, MOST_OFFERED):
             yield Completion(word, start_position=-len(place.begun))
 
 
 def names_tables(text: str) -> bool:
-    """Return whether *text* has a word after which a table stands whose columns a statement reads."""
+    """Return whether *text* contains a keyword, such as FROM, followed by a table whose columns may be
+    offered.
+    """
     with suppress(SqlSyntaxError):
         return any(token.keyword in _BEFORE_TABLE for token in significant(text))
     return True
@@ -76,13 +75,13 @@ def place_at(document: Document) -> Place | None:
             else None
         )
     start = before[: len(before) - len(begun)]
-    # All statements can begin after another one: that many words are no help, and Enter runs what is whole.
+    # At the start of a statement every keyword fits, which helps no one, and Enter must run a complete one.
     at_start = not begun and start.rstrip()[-1:] in {"", ";"}
     return None if at_start else Place(before=start, begun=begun, after=after)
 
 
 def _begun(before: str) -> str:
-    """Return the word that is begun at the end of *before*; inside of a string, all of it so far."""
+    """Return the partial word at the end of *before*; inside a string, the whole string so far."""
     _, quote, string = _STRING.sub("", before).rpartition("'")
     if quote:
         return string
@@ -91,7 +90,7 @@ def _begun(before: str) -> str:
 
 
 def _command_names(before: str) -> list[str] | None:
-    """Return the commands that complete *before*, None if its first word is whole."""
+    """Return the commands that complete *before*, None if its first word is complete."""
     text = before.lstrip()
     if not text.startswith(BACKSLASH) or any(each.isspace() for each in text):
         return None if text.startswith(BACKSLASH) or " " in text else []

@@ -1,4 +1,4 @@
-"""The editor: a person's whole statements, typed on a terminal."""
+"""The line editor: reads complete statements from a terminal."""
 
 from __future__ import annotations
 
@@ -29,14 +29,16 @@ from mt_core.terminal.editor.history import StatementHistory, history_file
 from mt_core.terminal.prompt.sitting import CONTINUATION, Keys, Sitting
 from mt_core.terminal.prompt.typed import is_whole
 
-# The last statement goes to the gateway with each request for words;
-# a longer one would cost more than its columns are worth.
+# The previous statement is sent with each request for candidates;
+# a longer one would cost more than the columns it adds.
 _LONGEST_OF_TABLES = 100_000
 _MODES = {Keys.EMACS: EditingMode.EMACS, Keys.VI: EditingMode.VI}
 
 
 class Editor(Closing):
-    """Reads from *input* and draws on *output*: the terminal, where standard output may be a file of rows."""
+    """Reads keys from *input* and draws on *output*; by default the terminal, since standard output may be a
+    file of rows.
+    """
 
     def __init__(self, sitting: Sitting, *, input: Input | None = None, output: Output | None = None) -> None:
         self._sitting, self._display, self._of_tables = sitting, Display(), ""
@@ -60,7 +62,7 @@ class Editor(Closing):
         )
 
     def read(self, prompt: str, begun: str = "") -> str:
-        """Return whole statements, or a command, with *begun* as their beginning unless it is edited."""
+        """Return complete statements or a command; the buffer initially contains *begun*."""
         self._candidates.forget()
         last = self._sitting.last
         if len(last) <= _LONGEST_OF_TABLES and names_tables(last):
@@ -73,34 +75,34 @@ class Editor(Closing):
         return self._session.prompt(prompt, default=begun)
 
     def close(self) -> None:
-        """Ask the gateway no more."""
+        """Stop asking the gateway for candidates."""
         self._candidates.close()
 
     def _continuation(self, width: int, line: int, wraps: int) -> StyleAndTextTuples:
-        """Return what stands before a line after the first one: its number, if that is wanted,
-        right before the text.
+        """Return the prefix of a line after the first: its line number, if enabled, or the continuation
+        prompt.
         """
         if wraps or not self._display.line_numbers:
             return [("", CONTINUATION)]
         return [("class:line-number", f"{line + 1} ".rjust(width))]
 
     def _words(self, statement: str, position: int) -> Sequence[str]:
-        """Ask for the words at *position* of *statement*.
+        """Ask the gateway for the candidates at *position* of *statement*.
 
-        The gateway offers the columns of all tables in the text. While it has none,
-        those of the last statement are looked at.
+        The gateway offers the columns of all tables in the text. If the statement names no table yet, the
+        previous statement is appended, to offer the columns of its tables.
         """
         if not names_tables(statement):
             statement = f"{statement}\n;{self._of_tables}"
         return self._sitting.runner.client.complete(statement, position)
 
     def _offer(self, place: Place) -> None:
-        """Have the candidates at *place* shown, unless what is typed has gone elsewhere;
-        called in the thread that asked.
+        """Show the candidates at *place*, unless the cursor has moved elsewhere; called in the candidates
+        thread.
         """
         app: Any = self._session.app
         if app.loop is not None:
-            # The loop may have ended with its statement.
+            # The event loop may already be closed, since each statement has its own.
             with suppress(RuntimeError):
                 app.loop.call_soon_threadsafe(self._complete, place, context=app.context)
 
@@ -114,10 +116,10 @@ class Editor(Closing):
 
 
 def _bindings() -> KeyBindings:
-    """Return what Enter and Up do.
+    """Return the bindings of Enter and Up.
 
-    Enter takes the candidate that is chosen, runs what is whole, and else begins another line.
-    Up goes to the statement before also while words are offered, until Tab has chosen one.
+    Enter accepts the selected candidate, runs complete statements, and otherwise starts another line. Up
+    recalls the previous statement even while candidates are offered, until Tab has selected one.
     """
     bindings, typing = KeyBindings(), has_focus(DEFAULT_BUFFER)
 

@@ -1,5 +1,5 @@
-"""The history of a person's statements: one entry a statement or command,
-in a file that only its owner can read.
+"""The history of typed statements: one entry per statement or command, in a file that only its owner can
+read.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ MOST_ENTRIES = 10_000
 
 
 def history_file(environ: Mapping[str, str]) -> Path:
-    """Return the path of the history, which need not be there."""
+    """Return the path of the history file, which may not exist."""
     folder = environ.get("XDG_STATE_HOME") or Path(environ.get("HOME", "~")).expanduser() / ".local" / "state"
     return Path(folder) / "freshtable" / "sql_history"
 
 
 class StatementHistory(History):
-    """The entries of the file at *path*, a JSON string a line, so that clients can append
-    to it at the same time.
+    """The entries of the file at *path*, one JSON string per line so that several clients can append
+    concurrently.
 
-    A statement with a secret is kept until the client ends, and not written.
-    Without the file, so is every other.
+    A statement with a secret is remembered until the client exits, but not written. The same holds for every
+    statement if the file cannot be written.
     """
 
     def __init__(self, path: Path) -> None:
@@ -39,29 +39,29 @@ class StatementHistory(History):
         self._path = path
 
     def append_string(self, string: str) -> None:
-        """Add each statement of *string* that is not the newest entry."""
+        """Add each statement of *string*, except one equal to the newest entry."""
         for entry in entries_of(string):
             if self._loaded_strings[:1] != [entry]:
                 super().append_string(entry)
 
     def load_history_strings(self) -> Iterable[str]:
-        """Yield the newest entries of the file, the newest first."""
+        """Yield the last `MOST_ENTRIES` entries of the file, newest first."""
         try:
             lines = self._path.read_text(encoding="utf-8", errors="replace").splitlines()
         except OSError:
             return
         for line in reversed(lines[-MOST_ENTRIES:]):
-            # A machine that stopped may have left a part of a line.
+            # A crash may have left a partial line.
             with suppress(ValueError):
                 entry = json.loads(line)
                 if isinstance(entry, str):
                     yield entry
 
     def store_string(self, string: str) -> None:
-        """Append an entry to the file, unless that would show a secret."""
+        """Append an entry to the file, unless it contains a secret."""
         if statement_text(string, len(string)) != string or _sets_secret(string):
             return
-        # A history that cannot be written is no reason to refuse a statement.
+        # A statement must run even if the history cannot be written.
         with suppress(OSError):
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             file = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
@@ -78,10 +78,10 @@ def _sets_secret(entry: str) -> bool:
 
 
 def entries_of(typed: str) -> list[str]:
-    """Return the statements of *typed*, with their semicolons; a command, and what cannot be split,
-    is one entry.
+    """Return the statements of *typed* with their semicolons; a command, or a text that cannot be split, is
+    one entry.
 
-    A last line that asks for an editor is left out.
+    A last line that opens an editor is left out.
     """
     above = edited_part(typed)
     text = (above if above else typed).strip()

@@ -1,1 +1,1 @@
-"""Results as text and files."""
+"""Output of results as text and files."""

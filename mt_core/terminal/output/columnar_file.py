@@ -1,4 +1,4 @@
-"""A columnar file: the rows of one query as Arrow or Parquet, for programs."""
+"""A columnar file: the rows of one query as Arrow or Parquet."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class ColumnarFile:
-    """The file at *path*, which is there with all rows of a query, or as it was before."""
+    """The file at *path*, which is replaced by all rows of a query, or left unchanged."""
 
     def __init__(self, path: Path, form: Form) -> None:
         with requiring("client", f"--format {form}"):
@@ -32,15 +32,14 @@ class ColumnarFile:
         self._open = _arrow_writer if form is Form.ARROW else _parquet_writer
 
     def write(self, client: GatewayClient, operation: str, on_rows: Callable[[int], object]) -> int:
-        """Write the rows of a query with a page in memory at a time; return their number.
+        """Write the rows of a query, one page in memory at a time; return their number.
 
-        Raises Unsupported for a second query.
-
-        After each page, *on_rows* is told how many there are.
+        After each page, *on_rows* is called with the number of rows so far. Raises Unsupported for a second
+        query.
         """
         if self.written:
             raise Unsupported(
-                f"{self.path} has the rows of the query before; write each query to a file of its own."
+                f"{self.path} already has the rows of another query; write each query to its own file."
             )
         count = self.write_pages(client.arrow_pages(operation), client.properties, on_rows)
         self.written = True
@@ -52,15 +51,15 @@ class ColumnarFile:
         properties: Callable[[], Mapping[str, str]],
         on_rows: Callable[[int], object],
     ) -> int:
-        """Write *pages*, and return the number of their rows; *properties* reads those of the session."""
+        """Write *pages*, and return their number of rows; *properties* returns those of the session."""
         from mt_core.client.arrow import as_tables
 
         count = 0
-        with replacing(self.path) as beside, ExitStack() as stack:
+        with replacing(self.path) as new_file, ExitStack() as stack:
             writer = None
             try:
                 for table in as_tables(pages, properties):
-                    writer = writer or stack.enter_context(self._open(str(beside), table.schema))
+                    writer = writer or stack.enter_context(self._open(str(new_file), table.schema))
                     writer.write_table(table)
                     count += table.num_rows
                     on_rows(count)

@@ -1,4 +1,4 @@
-"""The columns of a table as people read them: DESCRIBE without those of Flink's form that have no value."""
+"""The result of DESCRIBE for people, without Flink columns that have no values."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ _ALWAYS, _IF_ANY = ["name", "type", "null"], ["key", "extras", "watermark"]
 
 
 def without_empty_columns(pages: Iterable[ResultPage]) -> Iterator[ResultPage]:
-    """Yield *pages*; those of DESCRIBE and SHOW COLUMNS without `key`, `extras` or `watermark`
-    if it is NULL in all rows.
+    """Yield *pages*; in those of DESCRIBE and SHOW COLUMNS, drop `key`, `extras` and `watermark` where all
+    rows are NULL.
     """
     iterator = iter(pages)
     first = next(iterator)
@@ -22,12 +22,14 @@ def without_empty_columns(pages: Iterable[ResultPage]) -> Iterator[ResultPage]:
         yield from chain((first,), iterator)
         return
     every = [first, *iterator]
-    kept = [
+    positions = [
         position
         for position, name in enumerate(names)
         if name not in _IF_ANY or any(row[position] is not None for page in every for row in page.rows)
     ]
 
     for page in every:
-        columns = tuple(page.columns[position] for position in kept)
-        yield replace(page, columns=columns, rows=[[row[position] for position in kept] for row in page.rows])
+        columns = tuple(page.columns[position] for position in positions)
+        yield replace(
+            page, columns=columns, rows=[[row[position] for position in positions] for row in page.rows]
+        )

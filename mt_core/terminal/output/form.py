@@ -1,4 +1,4 @@
-"""The form in which rows are printed."""
+"""Output formats."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class Form(StrEnum):
-    """The names of `--format`."""
+    """The values of `--format`."""
 
     TABLE = "table"
     TABLEAU = "tableau"
@@ -21,10 +21,10 @@ class Form(StrEnum):
 
     @property
     def is_for_people(self) -> bool:
-        """Whether a person reads the form; programs read the others."""
+        """Whether the format is meant for people rather than programs."""
         return self in {Form.TABLE, Form.TABLEAU, Form.VERTICAL, Form.MARKDOWN}
 
     @property
     def is_columnar(self) -> bool:
-        """Whether the form is a file of columns, for programs."""
+        """Whether the format is a columnar file."""
         return self in {Form.ARROW, Form.PARQUET}

@@ -1,4 +1,4 @@
-"""Rows as lines for programs: with commas, with tabs, and as JSON."""
+"""Rows as lines for programs: CSV, TSV and JSON."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _TSV_ESCAPES = str.maketrans({"\\": r"\\", "\t": r"\t", "\n": r"\n", "\r": r"\r"
 
 
 def print_delimited(pages: Iterable[ResultPage], out: IO[str], *, tabs: bool) -> None:
-    """Print a header and a line a row, with tabs or with commas; the kind of each change comes first,
-    in a column `op`.
+    """Print a header and one line per row, as TSV if *tabs*, else as CSV; the kind of a change is in a first
+    column `op`.
     """
     writer = csv.writer(out, lineterminator="\n")
     for number, page in enumerate(map(with_numbers, pages)):
@@ -35,12 +35,12 @@ def print_delimited(pages: Iterable[ResultPage], out: IO[str], *, tabs: bool) ->
                 out.writelines("\t".join(row) + "\n" for row in (*rows, *texts))
             else:
                 writer.writerows((*rows, *texts))
-            # The next page of a result without end may take long.
+            # The next page of an endless result may take long.
             out.flush()
 
 
 def print_json(pages: Iterable[ResultPage], out: IO[str]) -> None:
-    """Print one object a row and line; a change is an object of its kind and its row."""
+    """Print one JSON object per row and line; a change is an object with its kind and its row."""
     for page in map(with_numbers, pages):
         names = [column.name for column in page.columns]
         objects: list[Any] = [dict(zip(names, row, strict=True)) for row in page.rows if page.has_content]
@@ -51,9 +51,7 @@ def print_json(pages: Iterable[ResultPage], out: IO[str]) -> None:
 
 
 def with_numbers(page: ResultPage) -> ResultPage:
-    """Return *page* with decimals that have the scale of their column:
-    JSON has them without the zeros at the end.
-    """
+    """Return *page* with decimals in the scale of their column, because JSON drops trailing zeros."""
     converts = [converter(column.type, FLOATS) for column in page.columns]
     rows = [
         [None if value is None else convert(value) for convert, value in zip(converts, row, strict=True)]

@@ -1,5 +1,5 @@
-"""The line of a terminal that says how far a statement is, while it runs and while its rows
-are written to a file.
+"""The status line of a terminal that shows the progress of a statement, or of its rows being written to a
+file.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class ProgressLine:
-    """One line of a terminal, which each call changes; nothing is shown where messages go to a file."""
+    """One line of a terminal, updated by each call; not shown if messages go to a file."""
 
     def __init__(self, bar: ProgressBar, began: float | None = None) -> None:
         self._bar = bar
@@ -28,7 +28,7 @@ class ProgressLine:
         bar.tasks[0].start_time = began
 
     def statement(self, progress: Progress) -> None:
-        """Show how many tasks of Spark have ended, and how many rows they have read."""
+        """Show how many Spark tasks have completed, and how many rows they have read."""
         tasks = (
             [f"{progress.done:,} of {progress.total:,} {plural(progress.total, 'task')}"]
             if progress.total
@@ -40,11 +40,11 @@ class ProgressLine:
         self._show(progress.message, ", ".join(tasks + rows), progress.done, progress.total or None)
 
     def rows(self, count: int) -> None:
-        """Show how many rows are written."""
+        """Show how many rows have been written."""
         self._show("writing", f"{count:,} {plural(count, 'row')}", 0, None)
 
     def coming(self, count: int) -> None:
-        """Show how many rows, or changes of rows, have come."""
+        """Show how many rows, or changes of rows, have arrived."""
         self._show(
             "waiting for rows" if count else "starting", f"{count:,} {plural(count, 'row')} so far", 0, None
         )
@@ -63,10 +63,11 @@ class ProgressLine:
 
 @contextmanager
 def progress_line(messages: Console, began: float | None = None) -> Iterator[ProgressLine]:
-    """Give a line that is gone at the end; its time is the one since *began* on the monotonic clock,
-    or since it shows anything.
+    """Yield a status line that is removed at the end of the block.
+
+    Its time counts from *began* on the monotonic clock, or else from the first update.
     """
-    # Loaded by the first statement: a person sees the prompt sooner.
+    # Imported here, with the first statement, so as not to delay the prompt.
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
     columns = (

@@ -1,5 +1,5 @@
-"""A replaced file: it is written without a name, or beside its place, and takes its place
-when it is whole.
+"""Atomic replacement of files: a file is written under another name, or without one, and renamed when it is
+complete.
 """
 
 from __future__ import annotations
@@ -17,40 +17,40 @@ from mt_core.errors import ConfigError
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Give the path of an empty file which takes the place of *path* at the end of the block,
-    and is removed after an error.
+    """Yield the path of an empty file that replaces *path* at the end of the block, and is removed after an
+    error.
 
-    Where the system has files without names, nothing is left of it after a process that was killed either.
-    A link stays one, and a file keeps who may read it, also while it is written. Raises ConfigError.
+    Where the system has unnamed files, even a killed process leaves nothing behind. A symbolic link stays
+    one, and a file keeps its permissions, also while it is written. Raises ConfigError.
     """
     place = path.resolve()
-    beside = place.with_name(f".{place.name}.{os.getpid()}")
+    new_file = place.with_name(f".{place.name}.{os.getpid()}")
     try:
         mode = 0o600 if place.exists() else 0o666
         with _unnamed(place.parent, mode) as unnamed:
-            # A link that another user has put there must not be followed.
-            beside.unlink(missing_ok=True)
+            # Do not follow a link that another user has put there.
+            new_file.unlink(missing_ok=True)
             if unnamed is None:
-                beside.touch(mode, exist_ok=False)
-                yield beside
+                new_file.touch(mode, exist_ok=False)
+                yield new_file
             else:
                 yield unnamed
-                # Python follows the link to the file only if it is given a folder,
-                # which such a path does not need.
-                os.link(unnamed, beside, src_dir_fd=0)
+                # os.link follows the /proc link only if it is given a directory descriptor,
+                # which an absolute path ignores.
+                os.link(unnamed, new_file, src_dir_fd=0)
         with suppress(FileNotFoundError):
-            shutil.copymode(place, beside)
-        beside.replace(place)
+            shutil.copymode(place, new_file)
+        new_file.replace(place)
     except OSError as cause:
         raise ConfigError(f"{path} cannot be written: {cause}") from cause
     finally:
-        beside.unlink(missing_ok=True)
+        new_file.unlink(missing_ok=True)
 
 
 @contextmanager
 def _unnamed(folder: Path, mode: int) -> Iterator[Path | None]:
-    """Give the path, for this process alone, of a file without a name in *folder*;
-    None where there are no such files.
+    """Yield the path, valid only in this process, of an unnamed file in *folder*; None if the system has no
+    such files.
     """
     try:
         descriptor = os.open(folder, os.O_TMPFILE | os.O_RDWR, mode)
@@ -65,11 +65,11 @@ def _unnamed(folder: Path, mode: int) -> Iterator[Path | None]:
 
 
 class TextFile(AbstractContextManager["TextFile"]):
-    """Rows as text, which take the place of *path* at the end of a block if they are `wanted`,
-    or if Ctrl-C ends it.
+    """Rows as text, which replace the file at *path* at the end of the block if `wanted` is true or Ctrl-C
+    ended it.
 
-    What is no file, such as a pipe or a terminal, gets them as they come.
-    Raises ConfigError if nothing can be written there.
+    A pipe, a terminal or another special file gets the rows as they arrive. Raises ConfigError if it cannot
+    be written.
     """
 
     def __init__(self, path: Path) -> None:
@@ -87,9 +87,9 @@ class TextFile(AbstractContextManager["TextFile"]):
         if self.wanted or kind is KeyboardInterrupt:
             self._stack.close()
         else:
-            with suppress(_Unwanted), self._stack:
-                raise _Unwanted
+            with suppress(_Discard), self._stack:
+                raise _Discard
 
 
-class _Unwanted(Exception):
-    """What is written is not to take its place."""
+class _Discard(Exception):
+    """Abandons the new file, so that the old one stays."""

@@ -1,4 +1,4 @@
-"""A result, printed in one of the forms."""
+"""Printing of results in an output format."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ def print_result(
     *,
     cut: bool = False,
 ) -> bool:
-    """Print a result to *out*; return False where people would see nothing of it.
+    """Print a result to *out*; return False if people would see nothing of it.
 
-    *column_width* is the most that a tableau has for a column, and *cut* whether the last column
-    of a grid may be cut off. Of a changelog every form has all changes, but for a table, whose
-    pages are those that stand.
+    *column_width* is the maximum column width of a tableau, and *cut* whether the last column of a grid may
+    be cut. All formats print every change of a changelog, except a table, whose pages contain the standing
+    rows.
     """
     match form:
         case Form.CSV | Form.TSV:
@@ -44,7 +44,7 @@ def print_result(
 def _print_for_people(
     first: ResultPage, pages: Iterable[ResultPage], form: Form, out: IO[str], column_width: int, *, cut: bool
 ) -> None:
-    # Grids need the half of rich: a person sees the prompt sooner without.
+    # Imported here because grids load half of rich, which would delay the prompt.
     from mt_core.terminal.output.table import print_records, print_table
 
     match form:

@@ -1,4 +1,4 @@
-"""Standing rows: those that a result has after all of its changes so far."""
+"""Standing rows: the rows of a changelog result after all changes so far."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from mt_core.errors import MtError
 
 
 class StandingRows:
-    """The rows of a changelog as they stand, in the order in which each came first.
+    """The current rows of a changelog, in order of first arrival.
 
-    A row may be taken away before it comes: the order of changes means nothing.
+    A row may be deleted before it is inserted, because changes are not ordered.
     """
 
     def __init__(self) -> None:
@@ -24,7 +24,7 @@ class StandingRows:
         self._is_whole = True
 
     def apply(self, kind: RowKind, row: Sequence[Any]) -> None:
-        """Change the rows by one change."""
+        """Apply one change."""
         key = json.dumps(row, default=str)
         count = self._counts.get(key, (0, row))[0] + (1 if kind.adds else -1)
         if count < 0 and not self._is_whole:
@@ -35,9 +35,9 @@ class StandingRows:
             del self._counts[key]
 
     def keep(self, most: int) -> int:
-        """Forget all but the last *most* different rows; returns how many are forgotten.
+        """Drop all except the last *most* distinct rows, and return how many were dropped.
 
-        Their changes are ignored from then on.
+        Later changes of dropped rows are ignored.
         """
         forgotten = max(0, len(self._counts) - most)
         for key in list(islice(self._counts, forgotten)):
@@ -46,17 +46,16 @@ class StandingRows:
         return forgotten
 
     def all(self) -> list[Sequence[Any]]:
-        """Return the rows, each as often as it stands."""
+        """Return the rows, repeated as often as they occur."""
         return [row for count, row in self._counts.values() for _ in range(count)]
 
 
 def standing_page(
     pages: Iterable[ResultPage], most: int, on_left_out: Callable[[], object]
 ) -> Iterator[ResultPage]:
-    """Yield one page with the last *most* rows of a changelog as they stand at its end,
-    also if that is an error or an interrupt.
+    """Yield one page with the last *most* standing rows of a changelog, also after an error or an interrupt.
 
-    *on_left_out* is called before that if there are others.
+    *on_left_out* is called first if rows were dropped.
     """
     standing, iterator, error = StandingRows(), iter(pages), None
     first, left_out = next(iterator), 0

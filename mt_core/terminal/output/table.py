@@ -1,4 +1,13 @@
-"""Rows printed for people: a grid, or lines of names and values."""
+"""Rows printed for people, as a grid or as records.
+
+A grid needs column widths before its first line, but a result may be too long to read first. The widths are
+therefore computed from the first `MEASURED_ROWS` rows, and from the types of numeric columns if more rows
+follow; wider later values are folded, so no data is lost (with *cut*, the last column is cut instead). Each
+chunk of rows is rendered as a complete grid and printed without its bottom line (and, after the first,
+without its header), which makes the chunks one grid and lets rows appear while others are read. If not every
+column can have at least the width of its values or `READABLE_WIDTH`, rows are printed as records, since
+folded columns that narrow cannot be read.
+"""
 
 from __future__ import annotations
 
@@ -22,10 +31,10 @@ from mt_core.terminal.output.texts import NULL_TEXT, numeric, shown, texts_of
 
 PIPE_WIDTH = 160
 READABLE_WIDTH = 12
-# What a cut text has left at least.
+# The minimum width of a cut text.
 CUT_WIDTH = 6
 FRAME_WIDTH = 3
-# So many rows say how wide the columns of a longer result are.
+# Rows that determine the column widths of a longer result.
 MEASURED_ROWS = 1_000
 
 Texts = list[list[str | None]]
@@ -33,7 +42,7 @@ Texts = list[list[str | None]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Chunk:
-    """Some rows of a result; `more` is whether others may follow."""
+    """Rows of a result; `more` is whether others may follow."""
 
     columns: Sequence[Column]
     texts: Texts
@@ -42,9 +51,7 @@ class _Chunk:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Need:
-    """The widths that a column needs: for its `values`, for its `name`,
-    and for the longest `word` of its name.
-    """
+    """The widths that a column needs: for its `values`, its `name`, and the longest `word` of its name."""
 
     values: int
     name: int
@@ -56,23 +63,22 @@ class _Need:
 
     @property
     def least(self) -> int:
-        """The width at which the name alone is folded, between its words."""
+        """The width at which only the name is folded, between its words."""
         return max(self.values, self.word)
 
 
 def print_table(pages: Iterable[ResultPage], out: IO[str], *, cut: bool = False) -> None:
-    """Print a grid if every column can have what it needs, or a width at which folded text can still be read;
-    else records.
+    """Print a grid if every column gets its needed width or a readable one; else records.
 
-    With *cut*, the last column is cut off where its text does not fit. The first rows are printed before
-    the last ones are there. What is there is printed at an error or an interrupt, too.
+    With *cut*, the last column is cut where its text does not fit. The first rows are printed before the last
+    ones arrive. Rows that have arrived are printed even after an error or an interrupt.
     """
     console = _console(out)
     with closing(_chunks(pages)) as chunks:
         first = next(chunks)
         columns, texts = first.columns, first.texts
         if not first.more and len(columns) == 1 and len(texts) == 1 and "\n" in shown(texts[0][0]):
-            # A definition or a plan: copied from the screen more often than read in a grid.
+            # A single multi-line value is a definition or a plan, which users copy from the screen.
             console.print(escape(shown(texts[0][0])), soft_wrap=True)
             return
         needs, all_texts = _needs(first), (chunk.texts for chunk in chain((first,), chunks))
@@ -83,8 +89,8 @@ def print_table(pages: Iterable[ResultPage], out: IO[str], *, cut: bool = False)
 
 
 def lines_of(pages: Sequence[ResultPage], screen: int) -> int:
-    """Return how many lines `print_table` needs at least for the rows of *pages*, which are all,
-    on a screen of that width.
+    """Return the minimum number of lines that `print_table` needs for *pages*, a complete result, on *screen*
+    columns.
     """
     columns, texts = pages[0].columns, [row for page in pages for row in texts_of(page)]
     needs = _needs(_Chunk(columns=columns, texts=texts, more=False))
@@ -96,7 +102,7 @@ def _is_grid(needs: Sequence[_Need], screen: int) -> bool:
 
 
 def print_records(pages: Iterable[ResultPage], out: IO[str]) -> None:
-    """Print each row as lines of names and values."""
+    """Print each row as lines of column names and values."""
     iterator = iter(pages)
     first = next(iterator)
     ops = () if first.kinds is None else (Column(name="op"),)
@@ -115,9 +121,9 @@ def _console(out: IO[str]) -> Console:
 
 
 def _chunks(pages: Iterable[ResultPage]) -> Generator[_Chunk, None, None]:
-    """Yield the rows of *pages*, in the first chunk those of all pages up to `MEASURED_ROWS`.
+    """Yield the rows of *pages*; the first chunk has all pages up to `MEASURED_ROWS` rows.
 
-    An error or interrupt before that comes after the chunk.
+    An error or interrupt while it is read is raised after that chunk.
     """
     iterator, texts = iter(pages), list[list[str | None]]()
     page = next(iterator)
@@ -140,7 +146,9 @@ def _chunks(pages: Iterable[ResultPage]) -> Generator[_Chunk, None, None]:
 
 
 def _needs(chunk: _Chunk) -> list[_Need]:
-    """Return what each column needs for *chunk*; with more to come, numbers have the width of their type."""
+    """Return the widths that the columns of *chunk* need; if more rows follow, numeric columns get the width
+    of their type.
+    """
     values = [
         max((_text_width(row[number]) for row in chunk.texts), default=1)
         for number in range(len(chunk.columns))
@@ -163,10 +171,10 @@ def _text_width(text: str | None) -> int:
 
 
 def _fitted(needs: Sequence[_Need], screen: int, *, cut: bool) -> list[int]:
-    """Return widths for *needs*: what they need, if a screen has it.
+    """Return column widths for *needs* that fit the screen.
 
-    Else names are folded between their words first, then (*cut*) the last column is cut,
-    then the widest columns are folded.
+    To save space, names are folded between words first, then (if *cut*) the last column is cut, then the
+    widest columns are folded.
     """
     room = screen - FRAME_WIDTH * len(needs) - 1
     fitted = [min(need.most, room) for need in needs]
@@ -183,16 +191,14 @@ def _fitted(needs: Sequence[_Need], screen: int, *, cut: bool) -> list[int]:
 def _print_grid(
     console: Console, columns: Sequence[Column], chunks: Iterable[Texts], widths: Sequence[int], *, cut: bool
 ) -> None:
-    """Print *chunks* as one grid, and how many rows it has, also at an error or interrupt
-    between two of them.
-    """
+    """Print *chunks* as one grid with its row count, also after an error or interrupt between two chunks."""
     count, bottom = 0, ""
     try:
         for texts in chunks:
             with console.capture() as captured:
                 console.print(_grid(columns, texts, widths, cut=cut))
             lines = captured.get().splitlines(keepends=True)
-            # Each chunk is a grid without its bottom; the first one alone has a header.
+            # Each chunk is a grid without its bottom line; only the first has a header.
             console.file.writelines(lines[_header_end(lines) if bottom else 0 : -1])
             console.file.flush()
             count, bottom = count + len(texts), lines[-1]
@@ -223,9 +229,7 @@ def _grid(columns: Sequence[Column], texts: Texts, widths: Sequence[int], *, cut
 
 
 def _print_records(console: Console, columns: Sequence[Column], chunks: Iterable[Texts]) -> None:
-    """Print each row as lines of name and value, and how many rows there are,
-    also at an error or interrupt.
-    """
+    """Print each row as lines of name and value, with the row count, also after an error or interrupt."""
     width, count = max(cell_len(column.name) for column in columns), 0
     names = [escape(column.name) + " " * (width - cell_len(column.name)) for column in columns]
     try:

@@ -1,6 +1,4 @@
-"""The tableau of Flink's SQL client: the rows of a result as they come,
-in columns whose widths follow from their types.
-"""
+"""Flink's tableau format: rows as they arrive, in columns whose widths follow from their types."""
 
 from __future__ import annotations
 
@@ -29,10 +27,10 @@ _WIDTHS = {
 
 
 def print_tableau(pages: Iterable[ResultPage], out: IO[str], most_width: int) -> None:
-    """Print the rows of *pages*, of a changelog with the sign of its kind before each,
-    in columns of at most *most_width*.
+    """Print the rows of *pages* in columns of at most *most_width*; the kind of a change is in a first column
+    `op`.
 
-    The end says how many there were, also when it is a KeyboardInterrupt.
+    The row count is printed at the end, also after a KeyboardInterrupt.
     """
     count, rule = 0, ""
     try:
@@ -49,7 +47,7 @@ def print_tableau(pages: Iterable[ResultPage], out: IO[str], most_width: int) ->
                 cells = [_cell(shown(text), width) for text, width in zip(row, widths, strict=True)]
                 out.write(_line(cells, op) + "\n")
             count += len(page.rows)
-            # The next page of a result without end may take long.
+            # The next page of an endless result may take long.
             out.flush()
     finally:
         if rule:
@@ -70,7 +68,7 @@ def _width(column: Column, most_width: int) -> int:
 
 
 def type_width(kind: LogicalType) -> int:
-    """Return how wide the widest value of a type can be, as Flink's client counts."""
+    """Return the display width of the widest value of a type, as in Flink's client."""
     if kind.root == "DECIMAL":
         return int(kind.extras["precision"]) + 2
     return int(_WIDTHS.get(kind.root, kind.extras.get("length", STRING_LENGTH)))

@@ -1,4 +1,4 @@
-"""The texts of a page: its rows as Flink's client prints their values."""
+"""Values as text, formatted as by Flink's client."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ def texts_of(page: ResultPage) -> list[list[str | None]]:
 
 
 def shown(text: str | None) -> str:
-    """Return *text*, or the mark of NULL."""
+    """Return *text*, or `<NULL>` for None."""
     return NULL_TEXT if text is None else text
 
 
 def numeric(columns: Sequence[Column]) -> list[bool]:
-    """Return for each column whether its values are numbers, which stand at the right."""
+    """Return for each column whether it is numeric, and so right-aligned."""
     return [column.type.root in NUMBERS for column in columns]

@@ -1,4 +1,13 @@
-"""The commands of the prompt, one row each: its name, its arguments, what it is for and what it does."""
+"""The commands of the prompt.
+
+A command is a line that the client itself runs: it is not SQL, needs no semicolon, and ends with its line.
+`COMMANDS` defines each one: dispatch, HELP, completion of command names and completion of their table
+arguments all read this table, so a new command is one row (and one of `typed.WORDS` if its name has no
+backslash). Names with a backslash follow psql; the others follow Flink's client and are chosen so that no
+statement starts with them, which lets the prompt recognise a command by its first word. Most commands are a
+fixed statement with the argument filled in, run like a typed one; a command keeps no state of its own, only
+that of the prompt.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +28,8 @@ from mt_core.terminal.prompt.typed import BACKSLASH, EDIT, SET, command_parts, k
 
 WATCH_S = 2.0
 LIKENESS = 0.5
-# As SHOW REFRESHES EXTENDED names decisions. The rows of a verification or a compaction have others,
-# and are no refreshes.
+# Decisions in SHOW REFRESHES EXTENDED. Verifications and compactions have other decisions,
+# and are not refreshes.
 _REFRESH = "refresh"
 _DECIDED = {_REFRESH: "computed rows", "skip": "was skipped", "suspended": "found the table suspended"}
 _LOOKED_AT = 20
@@ -29,9 +38,9 @@ Run = Callable[[Sitting, str], object]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
-    """A row of the table; `run` gets what follows the name, without blanks and semicolons around it.
+    """A row of `COMMANDS`; `run` gets the argument, without surrounding blanks and semicolons.
 
-    With `takes_table`, completion offers tables as its argument. `others` are names that mean the same.
+    With `takes_table`, completion offers tables as the argument. `others` are aliases.
     """
 
     name: str
@@ -43,20 +52,20 @@ class Command:
 
 
 def command_named(name: str) -> Command | None:
-    """Return the command of a name; those without a backslash may be written in any case
-    and with a semicolon.
+    """Return the command with a name; names without a backslash are case-insensitive and may have a
+    semicolon.
     """
     written = name if name.startswith(BACKSLASH) else name.rstrip(";").upper()
     return next((command for command in COMMANDS if written in (command.name, *command.others)), None)
 
 
 def run_command(sitting: Sitting, line: str) -> None:
-    """Run the command that *line* is; raises MtError."""
+    """Run the command on *line*. Raises MtError."""
     name, argument = command_parts(line)
     command = command_named(name) or command_named(name.rstrip(";"))
     if command is None:
         near = suggestion(name, [each.name for each in COMMANDS], likeness=LIKENESS)
-        raise RequestInvalid(f"There is no command {name}; {near or 'HELP lists those there are.'}")
+        raise RequestInvalid(f"There is no command {name}; {near or 'HELP lists the commands.'}")
     command.run(sitting, argument)
 
 
@@ -64,7 +73,7 @@ def run_command(sitting: Sitting, line: str) -> None:
 
 
 def _statement(alone: str, about: str) -> Run:
-    """Return what runs the statement *alone*, or with an argument the statement *about* it."""
+    """Return a function that runs the statement *alone*, or *about* if the command has an argument."""
 
     def run(sitting: Sitting, argument: str) -> None:
         sitting.runner.run(about.format(argument) if argument else alone)
@@ -88,7 +97,7 @@ def _why(sitting: Sitting, argument: str) -> None:
 
 
 def decision_text(run: Mapping[str, Any]) -> str:
-    """Return the decision of a row of SHOW REFRESHES EXTENDED in one sentence."""
+    """Return the decision in a row of SHOW REFRESHES EXTENDED as one sentence."""
     when = run["started at"] or run["requested at"]
     decided = _DECIDED.get(run["decision"], f"is {run['status']}")
     has_worked = run["decision"] == _REFRESH
@@ -116,7 +125,7 @@ def _lineage(sitting: Sitting, argument: str) -> None:
 
 
 def _watch(sitting: Sitting, argument: str) -> None:
-    """Run the last statement again and again, until Ctrl-C."""
+    """Run the last statement repeatedly until Ctrl-C."""
     try:
         seconds = float(argument or WATCH_S)
     except ValueError:
@@ -126,9 +135,11 @@ def _watch(sitting: Sitting, argument: str) -> None:
             rf"\watch {argument}: expected a number of seconds above 0 and below 86400; \watch 5"
         )
     if not sitting.last:
-        raise RequestInvalid(r"\watch runs the last statement again, and there is none yet; run one first.")
+        raise RequestInvalid(
+            r"\watch repeats the last statement, but no statement has run yet; run one first."
+        )
     runner = sitting.runner
-    # A view would wait for a key each time.
+    # A view would wait for a key after each repetition.
     viewer, runner.viewer = runner.viewer, None
     try:
         while True:
@@ -157,11 +168,11 @@ def _fg(sitting: Sitting, argument: str) -> None:
 
 
 def _timing(sitting: Sitting, argument: str) -> None:
-    wanted = {"": not sitting.runner.display.time_cost, "on": True, "off": False}.get(argument.lower())
-    if wanted is None:
+    shows_time = {"": not sitting.runner.display.time_cost, "on": True, "off": False}.get(argument.lower())
+    if shows_time is None:
         raise RequestInvalid(rf"\timing {argument}: expected on or off.")
-    sitting.runner.run(f"SET '{TIME_COST}' = '{str(wanted).lower()}'")
-    sitting.say(f"The time of statements is {'shown' if wanted else 'not shown'}.")
+    sitting.runner.run(f"SET '{TIME_COST}' = '{str(shows_time).lower()}'")
+    sitting.say(f"The time of statements is {'shown' if shows_time else 'not shown'}.")
 
 
 def _set(sitting: Sitting, argument: str) -> None:
@@ -188,7 +199,7 @@ def _edit(sitting: Sitting, argument: str) -> None:
 def _source(sitting: Sitting, argument: str) -> None:
     if not argument:
         raise RequestInvalid("SOURCE needs a file; write for example SOURCE setup.sql")
-    # The error that stops the file is shown with its statement.
+    # run_script has shown the error that stopped the file.
     sitting.runner.run_script(read_text(Path(argument.strip("'\"")).expanduser()))
 
 
@@ -201,12 +212,12 @@ def _help(sitting: Sitting, argument: str) -> None:
             "\nHELP with the first words of a statement shows examples: HELP CREATE, HELP SHOW REFRESHES."
         )
         return
-    found = examples_of(argument)
-    if not found:
+    examples = examples_of(argument)
+    if not examples:
         raise RequestInvalid(
-            f"There is no example of {argument.upper()}; HELP SHOW, or HELP alone, shows what there is."
+            f"There is no example of {argument.upper()}; HELP lists the commands, HELP SHOW some examples."
         )
-    sitting.say("\n".join(f"{text};" for text in found))
+    sitting.say("\n".join(f"{text};" for text in examples))
 
 
 def _clear(sitting: Sitting, argument: str) -> None:
@@ -221,7 +232,7 @@ COMMANDS: tuple[Command, ...] = (
     Command(
         name=r"\d",
         arguments="[name]",
-        purpose="the tables here; with a name, its columns and all that is known of it",
+        purpose="the tables of the current database; with a name, its columns and all details",
         run=_statement("SHOW TABLES", "DESCRIBE EXTENDED {}"),
         takes_table=True,
     ),
@@ -234,77 +245,77 @@ COMMANDS: tuple[Command, ...] = (
     Command(
         name=r"\dt",
         arguments="[database]",
-        purpose="the tables and views of a database, or of the present one",
+        purpose="the tables and views of a database; default the current one",
         run=_statement("SHOW TABLES", "SHOW TABLES IN {}"),
     ),
     Command(
         name=r"\df",
         arguments="[database]",
-        purpose="the functions of users",
+        purpose="user-defined functions",
         run=_statement("SHOW USER FUNCTIONS", "SHOW USER FUNCTIONS IN {}"),
     ),
     Command(
         name=r"\refreshes",
         arguments="[table]",
-        purpose="the last refreshes, of all tables or of one",
+        purpose="the last refreshes of all tables, or of one",
         run=_statement("SHOW REFRESHES", "SHOW REFRESHES FOR {}"),
         takes_table=True,
     ),
     Command(
         name=r"\why",
         arguments="table",
-        purpose="why the last refresh of a table did what it did, in one sentence",
+        purpose="the decision of a table's last refresh and its reason, in one sentence",
         run=_why,
         takes_table=True,
     ),
     Command(
         name=r"\lineage",
         arguments="table",
-        purpose="what a table is made of, as a tree",
+        purpose="the sources of a table, as a tree",
         run=_lineage,
         takes_table=True,
     ),
     Command(
         name=r"\watch",
         arguments="[seconds]",
-        purpose="the last statement again and again, until Ctrl-C",
+        purpose="repeat the last statement until Ctrl-C",
         run=_watch,
     ),
     Command(name=r"\jobs", purpose="the statements in the background", run=_jobs),
     Command(
         name=r"\fg",
         arguments="[number]",
-        purpose="the result of a statement in the background, or of the last one that went there",
+        purpose="resume a statement in the background; default the last one put there",
         run=_fg,
     ),
     Command(
         name=r"\timing",
         arguments="[state]",
-        purpose="the time of each statement is shown (on), is not (off), or changes",
+        purpose="show the time of each statement (on), hide it (off), or toggle",
         run=_timing,
     ),
     Command(
         name=SET,
         arguments="[key [value]]",
-        purpose=f"a property of the session; {EDITING_MODE} emacs or vi: the keys of the prompt",
+        purpose=f"set a session property; {EDITING_MODE} emacs or vi sets the keys of the prompt",
         run=_set,
     ),
     Command(
-        name=EDIT, purpose="the last statement, or what is typed above, in $VISUAL or $EDITOR", run=_edit
+        name=EDIT, purpose="edit the last statement, or the lines above, in $VISUAL or $EDITOR", run=_edit
     ),
     Command(
         name="SOURCE",
         arguments="file",
-        purpose="the statements of a file, up to the first error",
+        purpose="run the statements of a file, up to the first error",
         run=_source,
     ),
     Command(
         name="HELP",
         arguments="[statement]",
-        purpose="this list; or examples of a statement",
+        purpose="this list, or examples of a statement",
         run=_help,
         others=(r"\?",),
     ),
-    Command(name="CLEAR", purpose="an empty screen; so does Ctrl-L", run=_clear),
-    Command(name="QUIT", purpose="leave; so does Ctrl-D", run=_quit, others=("EXIT", r"\q")),
+    Command(name="CLEAR", purpose="clear the screen, as Ctrl-L does", run=_clear),
+    Command(name="QUIT", purpose="leave, as Ctrl-D does", run=_quit, others=("EXIT", r"\q")),
 )

@@ -1,4 +1,4 @@
-"""Examples of statements, which HELP shows."""
+"""Example statements for HELP."""
 
 from __future__ import annotations
 
@@ -120,8 +120,6 @@ EXAMPLES: tuple[str, ...] = (
 
 
 def examples_of(words: str) -> list[str]:
-    """Return the examples that begin with *words*, in any case; all of its words are whole,
-    but perhaps the last.
-    """
-    wanted = " ".join(words.upper().split())
-    return [text for text in EXAMPLES if text.upper().startswith(wanted)]
+    """Return the examples that begin with *words*, ignoring case; the last word may be incomplete."""
+    prefix = " ".join(words.upper().split())
+    return [text for text in EXAMPLES if text.upper().startswith(prefix)]

@@ -1,4 +1,4 @@
-"""The keywords that the editor knows without asking the gateway."""
+"""The keywords that completion and syntax colours know without the gateway."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ _WORDS = """
     WHEN WHERE WINDOW WITH
 """
 KEYWORDS = frozenset(_WORDS.split())
-# After these words comes a name, which the gateway alone knows.
+# These words are followed by a name, which only the gateway can complete.
 _BEFORE_NAME = frozenset(
     {"FROM", "JOIN", "INTO", "TABLE", "VIEW", "UPDATE", "USE", "IN", "DESCRIBE", "DESC", "."}
 )
 
 
 def keywords_after(before: str, begun: str) -> list[str]:
-    """Return the keywords that complete the word *begun* after the text *before*;
-    none where a name or a quote is.
+    """Return the keywords that complete *begun* after *before*; none where a name is expected or in an open
+    quote or comment.
     """
     if not begun.isalpha():
         return []

@@ -1,4 +1,4 @@
-"""The lineage of a materialized table: the tables, views and functions below it, as a tree."""
+"""The lineage of a materialized table: its source tables, views and functions, as a tree."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from mt_core.base.tokens import TokenKind, significant
 from mt_core.errors import GatewayError
 
 Rows = Callable[[str], Sequence[Mapping[str, Any]]]
-# As DESCRIBE EXTENDED writes them: `lake.shop.orders (table, version 12);
+# The format of DESCRIBE EXTENDED: `lake.shop.orders (table, version 12);
 # lake.shop.rates (view, version ab)`.
 _SOURCE = re.compile(r"(?P<name>(?:`(?:[^`]|``)*`|[^`;(])+) \((?P<kind>\w+), (?P<version>[^)]*)\)(?:; |$)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """A source of a materialized table, as its last refresh read it."""
+    """A source of a materialized table, at the version that the last refresh read."""
 
     name: str
     kind: str
@@ -29,14 +29,15 @@ class Source:
 
 
 def sources_of(text: str) -> list[Source]:
-    """Return the sources in the row `sources` of DESCRIBE EXTENDED; none before the first refresh."""
+    """Return the sources in the `sources` row of DESCRIBE EXTENDED; empty before the first refresh."""
     return [Source(**match.groupdict()) for match in _SOURCE.finditer(text)]
 
 
 def lineage(table: str, rows: Rows) -> Tree:
-    """Return the tree below *table*; raises GatewayError if there is no such table. *rows* runs a statement.
+    """Return the source tree of *table*; *rows* runs a statement. Raises GatewayError if the table does not
+    exist.
 
-    A table that several others read, or that reads itself by way of others, has its branch once.
+    The sources of a table are expanded once, even if several tables read it or if it depends on itself.
     """
     facts = _facts(table, rows)
     name = facts.get("identifier", table)
@@ -46,7 +47,7 @@ def lineage(table: str, rows: Rows) -> Tree:
 
 
 def _grow(tree: Tree, facts: Mapping[str, str], rows: Rows, described: dict[str, Mapping[str, str]]) -> None:
-    """Add the sources in *facts* to *tree*, with those below them unless they are *described* already."""
+    """Add the sources in *facts* to *tree*, and their own sources unless they are *described* already."""
     for source in sources_of(facts.get("sources", "")):
         again = source.name in described
         below = described[source.name] if again else _below(source, rows)
@@ -59,21 +60,19 @@ def _grow(tree: Tree, facts: Mapping[str, str], rows: Rows, described: dict[str,
 
 
 def _below(source: Source, rows: Rows) -> Mapping[str, str]:
-    """Return the facts of a source that is a materialized table, and no facts of any other."""
+    """Return the facts of a source that is a materialized table; empty for any other source."""
     if source.kind != "table" or not _can_be_named(source.name):
         return {}
     try:
         facts = _facts(source.name, rows)
     except GatewayError:
-        # It was dropped since, or this session does not see it: it is a source all the same.
+        # Dropped since, or invisible to this session, but still a source.
         return {}
     return facts if "refresh mode" in facts else {}
 
 
 def _can_be_named(name: str) -> bool:
-    """Whether *name* can stand in a statement as it is; the name of a path, such as `s3://bucket/t`,
-    cannot.
-    """
+    """Return whether *name* is valid in a statement; a path such as `s3://bucket/t` is not."""
     return all(
         token.kind in {TokenKind.WORD, TokenKind.IDENTIFIER} or token.text == "."
         for token in significant(name)
@@ -81,17 +80,17 @@ def _can_be_named(name: str) -> bool:
 
 
 def _title(name: str, facts: Mapping[str, str]) -> str:
-    told = [
+    facts_shown = [
         f"{key} {facts[key]}"
         for key in ("freshness", "stale for", "late by")
         if facts.get(key) not in {None, "no"}
     ]
-    return f"{name}: {', '.join(told)}" if told else name
+    return f"{name}: {', '.join(facts_shown)}" if facts_shown else name
 
 
 def _facts(table: str, rows: Rows) -> dict[str, str]:
-    found = [list(row.values())[:2] for row in rows(f"DESCRIBE EXTENDED {table}")]
+    described = [list(row.values())[:2] for row in rows(f"DESCRIBE EXTENDED {table}")]
     start = next(
-        (number for number, (key, _) in enumerate(found) if key == "# Materialized table"), len(found)
+        (number for number, (key, _) in enumerate(described) if key == "# Materialized table"), len(described)
     )
-    return {str(key): str(value) for key, value in found[start + 1 :]}
+    return {str(key): str(value) for key, value in described[start + 1 :]}

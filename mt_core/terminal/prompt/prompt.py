@@ -1,4 +1,4 @@
-"""The prompt of `freshtable sql`: statements that a person types, each run at its semicolon, and commands."""
+"""The prompt of `freshtable sql`: runs each typed statement at its semicolon, and commands."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from mt_core.terminal.prompt.typed import edited_part, is_command
 
 
 class Reader(Protocol):
-    """Where what a person types comes from."""
+    """A source of typed statements."""
 
     def read(self, prompt: str, begun: str = "") -> str:
-        """Return *begun* with what was typed next, or what it was edited to;
-        raises EOFError at the end, KeyboardInterrupt.
+        """Return *begun* followed by the next typed text, or edited. Raises EOFError at the end, and
+        KeyboardInterrupt.
         """
 
 
 def _ask(prompt: str) -> str:
-    """Return a line of standard input; the prompt goes where no rows go. Raises EOFError."""
+    """Return a line of standard input; the prompt goes to stderr, away from the rows. Raises EOFError."""
     sys.stderr.write(prompt)
     sys.stderr.flush()
     line = sys.stdin.readline()
@@ -36,7 +36,7 @@ def _ask(prompt: str) -> str:
 
 @dataclass(frozen=True)
 class PlainReader:
-    """Reads lines with `ask`: for a terminal that cannot move its cursor."""
+    """Reads lines with `ask`, for terminals that cannot move the cursor."""
 
     ask: Callable[[str], str] = _ask
 
@@ -46,9 +46,10 @@ class PlainReader:
 
 @dataclass(frozen=True)
 class Prompt:
-    """Runs what `reader` reads, until its end or `quit`; errors do not end it.
+    """Runs the statements from `reader` until its end or QUIT; errors do not stop it.
 
-    `meet` returns what to say of a gateway that may be starting; without it, there has to be one.
+    `meet` opens the session of a gateway that may be starting, and returns a message; without it, the gateway
+    must be running.
     """
 
     sitting: Sitting
@@ -56,10 +57,10 @@ class Prompt:
     meet: Callable[[], str] | None = None
 
     def run(self) -> None:
-        """Raise GatewayError if there is no gateway; then run what is typed."""
+        """Run typed statements. Raises GatewayError if there is no gateway."""
         self.sitting.say(
             f"{self._met()} End statements with `;`, stop one with Ctrl-C, "
-            "leave with Ctrl-D; HELP tells more."
+            "leave with Ctrl-D; HELP lists the commands."
         )
         typed = ""
         while not self.sitting.has_left:
@@ -85,17 +86,17 @@ class Prompt:
         return f"Connected to {client.url}."
 
     def _leave(self) -> None:
-        """Say what becomes of statements in the background."""
+        """Tell the user what happens to statements in the background."""
         background = self.sitting.runner.background
         if len(background):
             self.sitting.say(
-                "Statements in the background: queries end with the session, changes of data go on; "
+                "Statements in the background: queries stop with the session, changes of data continue; "
                 "SHOW JOBS lists them."
             )
         background.close()
 
     def _run_typed(self, typed: str) -> str:
-        """Run what is whole in *typed*, and return what is left to be completed."""
+        """Run the complete part of *typed*, and return the incomplete rest."""
         while typed.strip() and not self.sitting.has_left:
             if (before := edited_part(typed)) is not None and before.strip():
                 typed = self._edited(before)
@@ -114,7 +115,7 @@ class Prompt:
             return ""
 
     def _run_command(self, line: str) -> str:
-        """Run a command, and return what it leaves to be run."""
+        """Run a command, and return the text that it leaves to run."""
         try:
             with ctrl_z_puts_aside():
                 run_command(self.sitting, line)
@@ -126,11 +127,11 @@ class Prompt:
         return typed
 
     def _run_whole(self, typed: str) -> str:
-        """Run *typed* if its last statement has its semicolon, and return what is left to be completed."""
+        """Run *typed* if its last statement has a semicolon, and return the incomplete rest."""
         try:
             statements = split_statements(typed)
         except SqlSyntaxError:
-            # A quote, comment or block is open: there is more to come.
+            # An unterminated quote, comment or block: wait for the rest.
             return typed
         if statements and not statements[-1].terminated:
             return typed
@@ -140,7 +141,7 @@ class Prompt:
         return ""
 
     def _run_statement(self, statement: Statement) -> bool:
-        """Run one statement; return whether those after it run too."""
+        """Run one statement; return whether the statements after it should run."""
         self.sitting.last = statement.text
         try:
             with ctrl_z_puts_aside():

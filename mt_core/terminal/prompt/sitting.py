@@ -1,4 +1,4 @@
-"""A sitting: what a person at the prompt has chosen and done so far, which commands read and change."""
+"""The state of the prompt, which commands read and change."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _EDITORS = ("VISUAL", "EDITOR")
 
 
 class Keys(StrEnum):
-    """Whose keys move and delete at the prompt."""
+    """The key bindings of the prompt."""
 
     EMACS = "emacs"
     VI = "vi"
 
     @classmethod
     def named(cls, name: str) -> Keys:
-        """Return the keys of a name; raises ConfigError."""
+        """Return the key bindings with a name. Raises ConfigError."""
         if name not in set(cls):
             raise ConfigError(
                 f"{EDITING_MODE}: '{name}' cannot be used; expected {' or '.join(cls)}.", key=EDITING_MODE
@@ -37,10 +37,10 @@ class Keys(StrEnum):
 
 @dataclass(kw_only=True)
 class Sitting:
-    """`last` is the statement that ran last, `typed` what a command left to be run or completed,
-    `wait` waits for seconds.
+    """The state of the prompt.
 
-    `history` is the file of statements typed, None for the user's own.
+    `last` is the last statement that ran, `typed` the text that a command left to run or complete, and `wait`
+    sleeps for a number of seconds. `history` is the history file, None for the user's default.
     """
 
     runner: Runner
@@ -53,27 +53,25 @@ class Sitting:
     has_left: bool = False
 
     def say(self, text: str) -> None:
-        """Print a message for the person as it is, beside the rows."""
+        """Print *text* unchanged for the user, on stderr."""
         self.runner.screen.messages.print(text, soft_wrap=True, markup=False)
 
     def edit(self, text: str) -> str:
-        """Return *text* as the person's own editor leaves it; raises ConfigError if there is none,
-        or it fails.
-        """
+        """Return *text* as edited in the user's editor. Raises ConfigError if that is missing or fails."""
         command = next((self.environ[name] for name in _EDITORS if self.environ.get(name)), "vi")
-        # Others must not read a statement: the folder is the person's own.
+        # Other users must not read a statement, so the folder is private.
         with TemporaryDirectory(prefix="freshtable-") as folder:
             file = Path(folder) / "statement.sql"
             file.write_text(text, encoding="utf-8")
             try:
-                ended = subprocess.run([*shlex.split(command), str(file)], check=False)
+                process = subprocess.run([*shlex.split(command), str(file)], check=False)
                 edited = file.read_text(encoding="utf-8")
             except (OSError, ValueError) as cause:
                 raise ConfigError(
                     f"The editor '{command}' cannot be used: {cause}; set EDITOR to another."
                 ) from cause
-        if ended.returncode != 0:
+        if process.returncode != 0:
             raise ConfigError(
-                f"The editor '{command}' ended with {ended.returncode}; what it left is not used."
+                f"The editor '{command}' exited with {process.returncode}; its text is discarded."
             )
         return edited

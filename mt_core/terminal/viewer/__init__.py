@@ -1,1 +1,1 @@
-"""The viewer of results, which fills the screen."""
+"""The full-screen viewer of results."""

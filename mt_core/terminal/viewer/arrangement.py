@@ -1,4 +1,4 @@
-"""An arrangement: which rows of a result a person looks at, and in which order."""
+"""Filtering and sorting the rows of a result in the viewer."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from mt_core.terminal.output.texts import Row
 from mt_core.terminal.viewer.live_result import Snapshot
 
 READ_AT_ONCE = 1_000
-_COMPARED_AS_THEY_ARE = {
+_COMPARABLE_ROOTS = {
     *("BOOLEAN", "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "INTERVAL_DAY_TIME", "INTERVAL_YEAR_MONTH"),
 }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arrangement:
-    """The rows that have `text` in any of their values, in any case, in the order of column number `by`,
-    or as they came.
+    """A filter and an order of rows: rows with `text` in any value, ignoring case, sorted by column number
+    `by` or in order of arrival.
 
-    NULL is less than all values, and NaN is more, as in Spark.
+    As in Spark, NULL sorts before all values and NaN after them.
     """
 
     text: str = ""
@@ -37,10 +37,10 @@ class Arrangement:
         return not self.text and self.by is None
 
     def positions(self, snapshot: Snapshot) -> Generator[int, None, Sequence[int]]:
-        """Yield how many rows of *snapshot* were read, some at a time;
-        return the positions of the rows, in order.
+        """Yield the number of rows of *snapshot* read so far, after each step; return the positions of the
+        matching rows, in order.
         """
-        sought, kept = self.text.casefold(), array("Q")
+        sought, matching = self.text.casefold(), array("Q")
         keys, nulls = list[tuple[Any, int]](), array("Q")
         key_of = None if self.by is None else _key(snapshot.columns[self.by])
         for begin in range(0, snapshot.count, READ_AT_ONCE):
@@ -51,45 +51,45 @@ class Arrangement:
                 if sought and not has_text(texts[number], sought):
                     continue
                 if key_of is None or self.by is None:
-                    kept.append(position)
+                    matching.append(position)
                 elif row[self.by] is None:
                     nulls.append(position)
                 else:
                     keys.append((key_of(row[self.by]), position))
             yield begin + len(rows)
         keys.sort(key=itemgetter(0), reverse=self.descending)
-        kept.extend(position for _, position in keys)
-        return kept + nulls if self.descending else nulls + kept
+        matching.extend(position for _, position in keys)
+        return matching + nulls if self.descending else nulls + matching
 
 
 def has_text(row: Row, sought: str) -> bool:
-    """Return whether a value of *row* has *sought*, which is in lower case, as its part."""
+    """Return whether a value of *row* contains *sought*, which must be in lower case."""
     return any(text is not None and sought in text.casefold() for text in row)
 
 
 def column_named(columns: Sequence[Column], name: str) -> int | None:
-    """Return the position of the column that has *name* or that number, or else alone begins so;
-    None without one.
+    """Return the position of the column with *name* or with that number, or of the only column that begins
+    with *name*; else None.
     """
-    wanted = name.casefold()
+    lower_name = name.casefold()
     names = [column.name.casefold() for column in columns]
-    if wanted in names:
-        return names.index(wanted)
-    if wanted.isdecimal():
-        return int(wanted) - 1 if 0 < int(wanted) <= len(names) else None
-    begun = [position for position, each in enumerate(names) if each.startswith(wanted)]
+    if lower_name in names:
+        return names.index(lower_name)
+    if lower_name.isdecimal():
+        return int(lower_name) - 1 if 0 < int(lower_name) <= len(names) else None
+    begun = [position for position, each in enumerate(names) if each.startswith(lower_name)]
     return begun[0] if len(begun) == 1 else None
 
 
 def _key(column: Column) -> Callable[[Any], Any]:
     match column.type.root:
-        case root if root in _COMPARED_AS_THEY_ARE:
+        case root if root in _COMPARABLE_ROOTS:
             return lambda value: value
         case "FLOAT" | "DOUBLE":
             return lambda value: ((number := float(value)) != number, number)
         case "DECIMAL":
             return lambda value: Decimal(str(value))
         case _:
-            # Timestamps have all digits of their fraction there.
+            # Plain texts of timestamps have all digits of the fraction, so they sort correctly.
             kind = column.type.to_json()
             return lambda value: plain(value, kind)

@@ -1,4 +1,4 @@
-"""A live result: rows that are looked at while more of them come."""
+"""A live result: rows that can be viewed while more arrive."""
 
 from __future__ import annotations
 
@@ -23,8 +23,7 @@ _JOIN_S = 5.0
 class Shown(StrEnum):
     """Which rows of a result are shown.
 
-    Those that came FIRST, those that came LAST, all CHANGES up to the last,
-    or the rows that are STANDING after all changes.
+    The FIRST ones, the LAST ones, all CHANGES up to the last one, or the rows STANDING after all changes.
     """
 
     FIRST = "first"
@@ -35,11 +34,11 @@ class Shown(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """Rows that stay as they are: `rows` returns those from one position up to, and without, another,
-    `pick` those of any positions.
+    """An immutable view of rows: `rows` returns a range of positions, `pick` the rows at any positions.
 
-    `left_out` rows are not among them: older ones, or those after the first ones.
-    `came` is how many rows, or changes of rows, came in all. `has_ended` is whether no more come.
+    `left_out` rows are omitted: older ones, or those beyond the limit. `came` is the number of rows, or
+    changes, that have arrived; `more` is whether the result exceeds the limit; `has_ended` is whether no more
+    will arrive.
     """
 
     count: int
@@ -53,18 +52,18 @@ class Snapshot:
     error: MtError | None = None
 
     def read(self, start: int, stop: int, order: Sequence[int] | None = None) -> list[Row]:
-        """Return rows as texts: those from position *start* up to, and without, *stop*;
-        with an *order*, of the positions there.
+        """Return the rows at positions *start* to *stop* (exclusive) as texts, or at the positions in that
+        range of *order*.
         """
         values = self.rows(start, stop) if order is None else self.pick(order[start:stop])
         return list[Row](plain_rows(self.columns, values))
 
 
 class LiveResult(Closing):
-    """Reads *pages* in a thread of its own, from `read_on`, and shows at most *most_rows* rows of them.
+    """Reads *pages* in its own thread, started by `read_on`, and shows at most *most_rows* rows.
 
-    Rows are dropped when another snapshot is taken, and no sooner: while one is looked at, as many again
-    are read, and then the gateway waits. Raises ConfigError if the rows of *first* cannot be kept.
+    Rows are dropped only when another snapshot is taken: up to *most_rows* more rows are read after a
+    snapshot, and then the gateway waits. Raises ConfigError if the rows of *first* cannot be stored.
     """
 
     def __init__(self, first: ResultPage, pages: Iterator[ResultPage], shown: Shown, most_rows: int) -> None:
@@ -81,18 +80,16 @@ class LiveResult(Closing):
 
     @property
     def is_followed(self) -> bool:
-        """Whether the newest rows are what a person wants to see."""
+        """Whether the view should follow the newest rows."""
         return self._shown is not Shown.FIRST
 
     def read_on(self) -> None:
-        """Begin to read the pages after the first one; again is harmless."""
+        """Start to read the pages after the first one. Idempotent."""
         if self._thread.ident is None:
             self._thread.start()
 
     def snapshot(self, kept: Snapshot | None = None) -> Snapshot:
-        """Return the rows as they are now; those of the snapshots before may be dropped,
-        but for those of *kept*.
-        """
+        """Return the current rows; earlier snapshots become invalid, except *kept*."""
         with self._changed:
             taken = self._of_standing() if self._shown is Shown.STANDING else self._of_spool(kept)
             self._changed.notify_all()
@@ -101,7 +98,7 @@ class LiveResult(Closing):
             )
 
     def close(self) -> None:
-        """Read no more, and remove what was read."""
+        """Stop reading, and remove the rows."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
@@ -145,7 +142,7 @@ class LiveResult(Closing):
             self.has_ended = True
 
     def _take(self, page: ResultPage) -> bool:
-        """Add the rows of *page*; returns whether others are wanted."""
+        """Add the rows of *page*; return whether more rows are needed."""
         if self._shown is Shown.STANDING:
             with self._changed:
                 for kind, row in zip(page.kinds or (), page.rows, strict=True):

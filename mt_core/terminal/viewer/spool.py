@@ -1,4 +1,4 @@
-"""A spool: the rows of a result, on disk, so that a person can look at any of them."""
+"""A spool: the rows of a result on disk, with random access."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from typing import IO, Any
 from mt_core.errors import ConfigError
 
 SEGMENT_ROWS = 1_000
-# Some files of this size, since a process can have only so many open;
-# and not one, whose beginning cannot be given back.
+# Several files, because the beginning of a single one could not be freed;
+# large ones, because the number of open files is limited.
 FILE_BYTES = 64 << 20
 _SEGMENTS_IN_MEMORY = 4
 
 Values = Sequence[Any]
-"""A row as JSON has it, with decimals as such or as their texts."""
+"""A row as parsed from JSON, with decimals as Decimal or as text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Segment:
-    """`SEGMENT_ROWS` rows as a list of JSON in `file`: `offset` is where it begins,
-    and `ends` where each row ends after that.
+    """`SEGMENT_ROWS` rows as a JSON list in `file`, starting at `offset`; `ends` are the ends of the rows
+    relative to it.
     """
 
     file: IO[bytes]
@@ -43,18 +43,18 @@ class _Segment:
         return rows
 
     def row(self, number: int) -> Values:
-        # A bracket or a comma comes before each row.
+        # Each row is preceded by a bracket or a comma.
         begin = (self.ends[number - 1] if number else 0) + 1
         row: Values = json.loads(os.pread(self.file.fileno(), self.ends[number] - begin, self.offset + begin))
         return row
 
 
 class Spool:
-    """Rows in the order in which they came, in memory up to `SEGMENT_ROWS` of them; safe from any thread.
+    """Rows in order of arrival; the last ones, fewer than `SEGMENT_ROWS`, are in memory. Thread-safe.
 
-    Rows are numbered from 0 and keep their numbers: `first` is the oldest one that is there, `end` the number
-    of the next. The files have no names, so that nobody else can open them, and nothing is left of them after
-    a process that was killed. Raises ConfigError if they cannot be written.
+    Rows are numbered from 0 and never renumbered: `first` is the oldest stored row, `end` the number of the
+    next one. The files are unnamed, so that no other process can open them and a killed process leaves
+    nothing behind. Raises ConfigError if they cannot be written.
     """
 
     def __init__(self) -> None:
@@ -82,25 +82,23 @@ class Spool:
                 self._newest = self._newest[SEGMENT_ROWS:]
 
     def rows(self, start: int, stop: int) -> list[Values]:
-        """Return the rows from number *start* up to, and without, *stop*; fewer where they are not there."""
-        found: list[Values] = []
+        """Return the rows from number *start* to *stop* (exclusive), omitting rows that are not stored."""
+        rows: list[Values] = []
         with self._lock:
             for segment in range(max(start, self.first) // SEGMENT_ROWS, -(-stop // SEGMENT_ROWS)):
                 if segment > self._written:
                     break
                 begin = segment * SEGMENT_ROWS
-                found += self._segment(segment)[max(0, start - begin) : stop - begin]
-        return found
+                rows += self._segment(segment)[max(0, start - begin) : stop - begin]
+        return rows
 
     def pick(self, numbers: Iterable[int]) -> list[Values]:
-        """Return the rows of *numbers*, which are there, in that order."""
+        """Return the rows with *numbers*, in that order; all of them must be stored."""
         with self._lock:
             return [self._row(*divmod(number, SEGMENT_ROWS)) for number in numbers]
 
     def drop(self, before: int) -> None:
-        """Drop rows before number *before*, as far as they fill whole segments;
-        a file goes with its last one.
-        """
+        """Drop the segments that end before row number *before*; a file is closed with its last segment."""
         with self._lock:
             while self._segments and self._dropped < before // SEGMENT_ROWS:
                 file = self._segments.pop(0).file
@@ -110,7 +108,7 @@ class Spool:
                 self._dropped += 1
 
     def close(self) -> None:
-        """Remove the files; the spool is empty then."""
+        """Remove the files and empty the spool."""
         self.drop(self.end)
         with self._lock:
             self._newest = []
@@ -126,14 +124,14 @@ class Spool:
             _write_at(file, offset, f"[{','.join(texts)}]".encode("ascii"))
         except OSError as cause:
             raise ConfigError(
-                f"The rows cannot be kept in {gettempdir()}: {cause.strerror}; "
-                "make room there, or set TMPDIR to another folder."
+                f"The rows cannot be stored in {gettempdir()}: {cause.strerror}; "
+                "free space there, or set TMPDIR to another folder."
             ) from cause
         ends = array("Q", accumulate(len(text) + 1 for text in texts))
         self._segments.append(_Segment(file=file, offset=offset, ends=ends))
 
     def _place(self) -> tuple[IO[bytes], int]:
-        """Return the file for the next segment, and where it begins there."""
+        """Return the file for the next segment, and the offset there."""
         if self._segments and (end := self._segments[-1].end) < FILE_BYTES:
             return self._segments[-1].file, end
         return TemporaryFile(prefix="freshtable-"), 0

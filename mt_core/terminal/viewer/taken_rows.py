@@ -1,4 +1,4 @@
-"""Rows that a person takes out of a view: to a file, or to the clipboard."""
+"""Copying rows from a view to a file or to the clipboard."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from mt_core.terminal.output.result import print_result
 from mt_core.terminal.viewer.live_result import Snapshot
 
 _ROWS_AT_ONCE = 1_000
-_LOOK_S = 0.05
-# What terminals take: the text has a third more bytes in the sequence, of which xterm takes 100,000.
+_POLL_S = 0.05
+# xterm accepts 100,000 bytes, and base64 makes the text a third longer.
 MOST_COPIED_BYTES = 74_994
 FORMS = {
     **{f".{form}": form for form in (Form.CSV, Form.TSV, Form.JSON, Form.JSONL, Form.PARQUET, Form.ARROW)},
@@ -33,7 +33,7 @@ Properties = Callable[[], Mapping[str, str]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TakenRows:
-    """The rows of `snapshot` at the positions `order`, or all of them."""
+    """The rows of `snapshot` at the positions in `order`, or all rows."""
 
     snapshot: Snapshot
     order: Sequence[int] | None = None
@@ -43,7 +43,7 @@ class TakenRows:
         return self.snapshot.count if self.order is None else len(self.order)
 
     def pages(self, size: int = _ROWS_AT_ONCE) -> Iterator[ResultPage]:
-        """Yield pages of *size* rows, at least one."""
+        """Yield pages of *size* rows, at least one page."""
         for begin in range(0, max(1, self.count), size):
             stop = min(begin + size, self.count)
             rows = (
@@ -59,12 +59,12 @@ class TakenRows:
             )
 
     def saved(self, name: str, properties: Properties, on_file: Callable[[Path], object]) -> Generator[int]:
-        """Write the rows to a new file, in the form that its *name* ends with;
-        yield how many were written, several times a second.
+        """Write the rows to a new file in the format of its *name*'s suffix; yield the number of rows
+        written, every 50 ms.
 
-        *properties* reads those of the session. The file is there once all rows are, and *on_file* is told;
-        not if the generator is closed before. Raises ConfigError, and Unsupported for a value that
-        the form has no room for.
+        *properties* returns those of the session. The file appears when it is complete, and *on_file* is then
+        called; closing the generator earlier discards the file. Raises ConfigError, and Unsupported for a
+        value that the format cannot represent.
         """
         path, form = _new_file(name)
         stopped, written = threading.Event(), [0]
@@ -79,19 +79,17 @@ class TakenRows:
         with ThreadPoolExecutor(max_workers=1, thread_name_prefix="save") as pool:
             writing = pool.submit(_write, path, form, counted(), properties)
             try:
-                while wait([writing], _LOOK_S).not_done:
+                while wait([writing], _POLL_S).not_done:
                     yield written[0]
             finally:
                 stopped.set()
-                # Closed or not, the file is there if its last row had been written.
+                # The file may have been completed before the generator was closed.
                 if writing.exception() is None:
                     on_file(path)
         writing.result()
 
     def copied(self) -> tuple[bytes, int]:
-        """Return lines with tabs, as `--format tsv` has them, of as many rows as a clipboard takes,
-        and how many these are.
-        """
+        """Return the rows that fit the clipboard, as text in the form of `--format tsv`, and their number."""
         text = BytesIO()
         taken = end = 0
 
@@ -109,13 +107,13 @@ class TakenRows:
 
 
 def clipboard_sequence(text: bytes) -> str:
-    """Return what has a terminal put *text* on the clipboard: OSC 52."""
+    """Return the escape sequence (OSC 52) that puts *text* on the clipboard."""
     return f"\x1b]52;c;{b64encode(text).decode('ascii')}\x07"
 
 
 def _new_file(name: str) -> tuple[Path, Form]:
-    """Return where the file of *name* is to be, and its form; raises ConfigError,
-    also for a name that the system refuses.
+    """Return the path for *name* and its format. Raises ConfigError, also for a name that the operating
+    system rejects.
     """
     try:
         path = Path(name).expanduser()
@@ -124,9 +122,9 @@ def _new_file(name: str) -> tuple[Path, Form]:
         raise ConfigError(f"{name} cannot be written: {cause}") from cause
     form = FORMS.get(path.suffix.lower())
     if form is None:
-        raise ConfigError(f"'{path.name}' names no form; end it with {', '.join(FORMS)}.")
+        raise ConfigError(f"'{path.name}' has no known suffix; use one of {', '.join(FORMS)}.")
     if is_taken:
-        raise ConfigError(f"{path} is there already; choose another name.")
+        raise ConfigError(f"{path} already exists; choose another name.")
     return path, form
 
 
@@ -134,9 +132,9 @@ def _write(path: Path, form: Form, pages: Iterator[ResultPage], properties: Prop
     if form.is_columnar:
         ColumnarFile(path, form).write_pages(pages, properties, lambda _count: None)
         return
-    with replacing(path) as beside, beside.open("w", encoding="utf-8", newline="") as out:
+    with replacing(path) as new_file, new_file.open("w", encoding="utf-8", newline="") as out:
         print_result(pages, form, out)
 
 
 class _Stopped(Exception):
-    """Nobody waits for the file any more."""
+    """The file was abandoned."""

@@ -1,4 +1,14 @@
-"""The view of a result: what a screen shows of it, and what each key does."""
+"""The view of a result: the lines on the screen, and the effect of each key.
+
+The view is a state machine without a terminal: `press` takes a key and `lines` returns the screen, so that
+tests need neither prompt_toolkit nor time. A result may be endless, so the view never waits for rows: it
+shows a `Snapshot`, which does not change, and replaces it when its refresh interval is over. All positions
+(`top`, `selected`) count in the snapshot, or in `order` if the rows are sorted or filtered, and are shifted
+by the number of rows that a new snapshot has dropped. Work on all rows (search, sort, filter, save) could
+take long on a million rows; it is therefore a generator (`_Work`) that `work_on` advances between two keys,
+and any key stops it, with the view as it was before. Up to `_AT_ONCE` rows are searched or sorted before the
+next key, so that the usual case is immediate.
+"""
 
 from __future__ import annotations
 
@@ -40,10 +50,10 @@ INTERVALS: tuple[tuple[str, float | None], ...] = (
 _AT_FIRST = 3
 # The title, the names, the rule below them, and the line of keys.
 FRAME_LINES = 4
-# So many rows are read before the next key is: most results have no more.
+# Rows that are processed before the next key is read; most results have fewer.
 _AT_ONCE = 20_000
 _SIDE = 1
-# The first ones are those that a narrow screen has room for.
+# The most important keys come first, because a narrow screen cuts the line.
 _KEYS_OF_GRID = (
     "Q leave  arrows move  N/P page  / search  T sort  F filter  C copy  V save  O open row  G go to page  "
     "L end  Space pause  R refresh  +/- interval"
@@ -52,22 +62,22 @@ _KEYS_OF_ROW = "Q, Esc back  arrows move  C copy"
 
 
 class Asked(StrEnum):
-    """What a person types an answer to, in the last line."""
+    """The prompts for an answer, in the last line."""
 
     PAGE = "Go to page: "
     SEARCH = "Search: "
-    SORT = "Sort by column (-column: greatest first; nothing: as the rows came): "
-    FILTER = "Rows with (nothing: all rows): "
+    SORT = "Sort by column (-column: descending; empty: order of arrival): "
+    FILTER = "Rows with (empty: all rows): "
     SAVE = f"Save to a file ({', '.join(FORMS)}): "
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Work:
-    """Work on many rows, done in `steps` that yield how many rows they are at;
-    a person can end it between two of them.
+    """Work on many rows; its `steps` yield the number of rows done, and the user can stop it between two of
+    them.
 
-    `progress` says of that number what is being done, `ended` what there is after it was ended.
-    `is_refresh` is whether it shows rows that have come since.
+    `progress` returns a message about that number, and `ended` is the message after the work was stopped.
+    `is_refresh` is whether it shows rows that have arrived since.
     """
 
     steps: Generator[int]
@@ -78,13 +88,13 @@ class _Work:
 
 @dataclass(kw_only=True)
 class View:
-    """A screen of *width* and *height* on rows of `result`; `has_left` once a person has had enough,
-    `is_put_aside` for now.
+    """A screen of rows of `result`; `has_left` once the user has left it, `is_put_aside` if it went to the
+    background.
 
     `selected` is the row of the cursor and `top` the first row on the screen, both positions in `snapshot`,
-    or in `order` with an `arrangement` of its rows; `left` is the first column. `page_lines` is how many
-    rows the screen had when it was drawn last, and `width` how wide it was. `properties` reads those of the
-    session. The statement `began` on the clock `now`. `copied` is a text that is to be put on the clipboard.
+    or in `order` if its rows have an `arrangement`; `left` is the first column. `page_lines` and `width` are
+    those of the screen when it was last drawn. `properties` returns those of the session. The statement
+    `began` on the clock `now`. `copied` is a text for the clipboard.
     """
 
     title: str
@@ -124,31 +134,31 @@ class View:
 
     @property
     def count(self) -> int:
-        """How many rows the view has."""
+        """The number of rows in the view."""
         return self.snapshot.count if self.order is None else len(self.order)
 
     @property
     def refresh_s(self) -> float | None:
-        """After how many seconds another snapshot is to be taken; None while this one is looked at,
-        or is the last one.
+        """The seconds between two snapshots; None while this one must not change, or if it is the
+        last one.
         """
         is_busy = self.asked is not None or self.row is not None or self.is_working
         if self.is_paused or is_busy or self.snapshot.has_ended:
             return None
-        # To arrange all rows each second would be too much: once they are all there, and when R asks for it.
+        # Sorting all rows every second would cost too much: do it once all have arrived, or on R.
         if self.order is not None and not self.result.has_ended:
             return None
         return INTERVALS[self.interval][1]
 
     def refresh(self) -> None:
-        """Show the rows as they are now; a cursor on the newest row stays there, any other on its row."""
+        """Show the current rows; a cursor on the newest row follows it, any other stays on its row."""
         at_end = self.result.is_followed and self.selected >= self.count - 1
         before = self.snapshot
         newest = self.result.snapshot(kept=None if self.order is None else before)
         if newest.came > before.came:
             self._newest_at = self.now()
         if self.order is not None:
-            # Until the new rows are in order, the rows before are there in theirs.
+            # The previous rows stay visible until the new ones are sorted.
             self._arrange(self.arrangement, newest, selected=self.selected)
             return
         self.snapshot = newest
@@ -157,14 +167,12 @@ class View:
         self._select(self.count - 1 if at_end else self.selected - moved)
 
     def press(self, key: str) -> None:
-        """Do what *key* is for; the names of keys are those of prompt_toolkit,
-        and a text is what was typed or pasted.
-        """
+        """Handle *key*, which is a prompt_toolkit key name, or typed or pasted text."""
         self.notice = ""
         if self._work is not None:
             self.notice = self._work.ended
             self._work.steps.close()
-            # What a person ends does not begin again by itself.
+            # A refresh that the user stopped must not restart at the next interval.
             if key in {"escape", "c-c"} and self._work.is_refresh:
                 self.is_paused = True
             self._work = None
@@ -179,11 +187,11 @@ class View:
 
     @property
     def is_working(self) -> bool:
-        """Whether `work_on` has something left to do: a search, an order, a file."""
+        """Whether `work_on` must be called: a search, a sort or a file is not finished."""
         return self._work is not None
 
     def work_on(self) -> None:
-        """Go through some more rows; between two calls, a person can break that off."""
+        """Process the next rows; between two calls, the user can stop the work."""
         if self._work is None:
             return
         try:
@@ -200,7 +208,7 @@ class View:
         self.work_on()
 
     def _begin_at_once(self, work: _Work) -> None:
-        """Begin *work* that is done before the next key with the rows of most results."""
+        """Begin *work*, and do up to `_AT_ONCE` rows of it before the next key."""
         self._begin(work)
         while self.is_working and self.worked < _AT_ONCE:
             self.work_on()
@@ -208,7 +216,7 @@ class View:
     # --------------------------------------------------------------------------------------------- the screen
 
     def lines(self, width: int, height: int) -> list[Line]:
-        """Return the screen, *height* lines that fit into *width*."""
+        """Return the screen: *height* lines that fit into *width*."""
         self.page_lines, self.width = max(1, height - FRAME_LINES), width
         if self.row is not None:
             body = self.row.lines(width, height - 2)
@@ -237,7 +245,7 @@ class View:
         return framed(lines, width, before=self.left > 0, after=self._last_column < len(columns))
 
     def printed(self) -> list[str]:
-        """Return the page that is looked at as lines of text: its names, and the rows."""
+        """Return the current page as lines of text: column names and rows."""
         return (
             ["".join(text for _, text in line).rstrip() for line in self._grid(self.width)]
             if self.count
@@ -248,12 +256,12 @@ class View:
         return self.snapshot.read(start, stop, self.order)
 
     def _number(self, row: int) -> int:
-        """The number of a row for people: of all that came, or else of those that were chosen."""
+        """The row number that is shown, counted from 1 in all arrived rows, or in the arranged rows."""
         return row + 1 + (self.snapshot.left_out if self.order is None else 0)
 
     @property
     def _last_column(self) -> int:
-        """The number, from 1, of the last column that the screen has as a whole, or else of the first one."""
+        """The number, from 1, of the last column that is shown completely, at least that of the first one."""
         return self.left + max(1, whole_columns(self.widths, self.left, self._room))
 
     @property
@@ -263,49 +271,49 @@ class View:
     def _status(self) -> str:
         taken = self.snapshot
         page, pages = self.top // self.page_lines + 1, max(1, -(-self.count // self.page_lines))
-        told = [f"row {self._number(self.selected) if self.count else 0} of {self._number(self.count - 1)}"]
-        told.append(f"page {page} of {pages}")
-        told += self._arranged()
+        parts = [f"row {self._number(self.selected) if self.count else 0} of {self._number(self.count - 1)}"]
+        parts.append(f"page {page} of {pages}")
+        parts += self._arranged()
         if self.left or self._last_column < len(self.result.columns):
-            told.append(f"columns {self.left + 1}-{self._last_column} of {len(self.result.columns)}")
+            parts.append(f"columns {self.left + 1}-{self._last_column} of {len(self.result.columns)}")
         if taken.left_out:
-            told.append(f"the last {taken.count} {plural(taken.count, 'row')}")
+            parts.append(f"the last {taken.count} {plural(taken.count, 'row')}")
         if taken.more:
-            told.append(f"the first {taken.count} {plural(taken.count, 'row')} of more")
+            parts.append(f"the first {taken.count} {plural(taken.count, 'row')} of more")
         elif taken.error is not None:
-            told.append("failed")
+            parts.append("failed")
         elif taken.has_ended:
-            told.append("all rows")
+            parts.append("all rows")
         else:
-            told += [
+            parts += [
                 "paused" if self.is_paused else f"refresh {INTERVALS[self.interval][0]}",
                 self._sign_of_life(),
             ]
-        return " | ".join(told)
+        return " | ".join(parts)
 
     def _arranged(self) -> list[str]:
-        """Say which rows these are, in which order, and whether all rows were there to choose from."""
+        """Describe the filter, the order, and whether all rows were available for them."""
         if self.order is None:
             return []
-        told, wanted = list[str](), self.arrangement
+        parts, wanted = list[str](), self.arrangement
         if wanted.text:
-            told.append(f"with {wanted.text}")
+            parts.append(f"with {wanted.text}")
         if wanted.by is not None:
             name = self.result.columns[wanted.by].name
-            told.append(f"by {name}{', greatest first' if wanted.descending else ''}")
+            parts.append(f"by {name}{', descending' if wanted.descending else ''}")
         if wanted.text or not self.snapshot.has_ended:
             rows = plural(self.snapshot.count, "row")
-            told.append(
+            parts.append(
                 f"of {self.snapshot.count} {rows}{'' if self.snapshot.has_ended else ' so far, R for more'}"
             )
-        return [", ".join(told)] if told else []
+        return [", ".join(parts)] if parts else []
 
     def _sign_of_life(self) -> str:
-        """Say for how long the rows have been coming."""
+        """Return for how long rows have been arriving."""
         assert self.began is not None
         since = f"{self.now() - self.began:.0f} s"
         if self.is_paused or self.order is not None:
-            # Rows may have come since these.
+            # Newer rows may have arrived that this snapshot does not show.
             return since
         if self._newest_at is None:
             return f"starting, {since}"
@@ -323,7 +331,7 @@ class View:
         return [("class:view-keys", (_KEYS_OF_GRID if self.row is None else _KEYS_OF_ROW)[:width])]
 
     def _scroll(self) -> None:
-        """Have the cursor on the screen."""
+        """Scroll so that the cursor is on the screen."""
         self._select(self.selected)
         least = self.selected - self.page_lines + 1
         self.top = max(0, min(max(self.top, least), self.selected))
@@ -338,7 +346,7 @@ class View:
         self._select(self.top)
 
     def _aside(self, columns: int) -> None:
-        """Move by *columns*, and no farther than to where the last one is on the screen."""
+        """Scroll by *columns*, at most until the last column is completely visible."""
         room, last = self.width - len(MORE_BEFORE), len(self.result.columns) - 1
         while last > 0 and whole_columns(self.widths, last - 1, room) == len(self.result.columns) - last + 1:
             last -= 1
@@ -397,31 +405,31 @@ class View:
 
     def _go_to(self, page: str) -> None:
         if not page.strip().isdecimal():
-            self.notice = f"{page or 'Nothing'} is no number of a page."
+            self.notice = f"'{page}' is not a page number."
             return
         self.top = 0
         self._turn(max(0, int(page) - 1))
 
     def _search(self, text: str) -> None:
-        """Select the next row that has *text*, in any case, or that was sought before;
-        the first one follows the last.
+        """Select the next row that contains *text*, or the previous search text, ignoring case;
+        wraps around.
         """
         self.sought = text or self.sought
         if self.sought:
             sought = self.sought
             self._begin_at_once(
                 _Work(
-                    steps=self._found(),
+                    steps=self._search_steps(),
                     progress=lambda count: (
                         f"{count} {plural(count, 'row has', 'rows have')} no {sought}. "
-                        "Ctrl-C ends the search."
+                        "Ctrl-C stops the search."
                     ),
-                    ended="The search was ended.",
+                    ended="The search was stopped.",
                 )
             )
 
-    def _found(self) -> Generator[int]:
-        """Yield how many rows were searched, some at a time, up to the one that is selected then."""
+    def _search_steps(self) -> Generator[int]:
+        """Yield the number of rows searched so far; select the first match."""
         sought, searched = self.sought.casefold(), 0
         for start, stop in ((self.selected + 1, self.count), (0, self.selected + 1)):
             for begin in range(start, stop, READ_AT_ONCE):
@@ -435,8 +443,8 @@ class View:
         self.notice = f"No row has {self.sought}."
 
     def _sort(self, name: str) -> None:
-        """Order the rows by the column of *name*, or as they came;
-        a minus before it puts the greatest value first.
+        """Sort the rows by the column *name*, descending after a minus; empty restores the order of
+        arrival.
         """
         name = name.strip()
         by = column_named(self.result.columns, name.removeprefix("-")) if name else None
@@ -448,17 +456,17 @@ class View:
         self._arrange(replace(self.arrangement, by=by, descending=name.startswith("-")), self.snapshot)
 
     def _filter(self, text: str) -> None:
-        """Have only the rows that have *text*, in any case; all rows without one."""
+        """Show only rows that contain *text*, ignoring case; all rows if it is empty."""
         self._arrange(replace(self.arrangement, text=text), self.snapshot)
 
     def _arrange(self, wanted: Arrangement, taken: Snapshot, selected: int = 0) -> None:
-        """Show the rows of *taken* as *wanted*, with the cursor on row *selected* of them."""
+        """Show the rows of *taken* arranged as *wanted*, with the cursor on row *selected*."""
         is_refresh, are = taken is not self.snapshot, plural(taken.count, "row is", "rows are")
         self._begin_at_once(
             _Work(
                 steps=self._arranging(wanted, taken, selected),
-                progress=lambda count: f"{count} of {taken.count} {are} read. Ctrl-C ends that.",
-                ended=f"The rows stay as they were{'; R adds the new ones.' if is_refresh else '.'}",
+                progress=lambda count: f"{count} of {taken.count} {are} read. Ctrl-C stops.",
+                ended=f"The rows are unchanged{'; R adds the new ones.' if is_refresh else '.'}",
                 is_refresh=is_refresh,
             )
         )
@@ -479,7 +487,7 @@ class View:
             return
         text, count = taken.copied()
         if not count:
-            self.notice = "The row is more than a clipboard takes; V saves it."
+            self.notice = "The row is too large for the clipboard; V saves it."
             return
         self.copied = text
         if count == taken.count:
@@ -487,7 +495,7 @@ class View:
         else:
             self.notice = (
                 f"{plural(count, 'The first', f'The first {count}')} of {taken.count} rows copied, "
-                "which is what a clipboard takes; V saves all."
+                "as many as the clipboard takes; V saves all."
             )
 
     def _save(self, name: str) -> None:
@@ -503,7 +511,7 @@ class View:
         self._begin(
             _Work(
                 steps=taken.saved(name, self.properties, say),
-                progress=lambda count: f"{count} of {taken.count} {are} written. Ctrl-C ends that.",
+                progress=lambda count: f"{count} of {taken.count} {are} written. Ctrl-C stops.",
                 ended=f"{name} was not written.",
             )
         )

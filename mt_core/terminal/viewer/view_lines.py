@@ -1,4 +1,4 @@
-"""The lines of a view: rows cut to their columns, and one row folded to the screen."""
+"""Lines of a view: rows cut to column widths, and a single row folded to the screen."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mt_core.terminal.output.texts import Row, numeric, shown
 CUT = "..."
 BETWEEN = "  "
 MORE_BEFORE, MORE_AFTER = "← ", " →"
-# What a terminal would obey: line ends, tabs, escapes.
+# Control characters that a terminal would act on: line ends, tabs, escapes.
 _CONTROLS = {number: f"\\x{number:02x}" for number in (*range(32), *range(127, 160))} | {
     9: " ",
     10: "\\n",
@@ -27,10 +27,9 @@ Line = list[tuple[str, str]]
 def fitted_widths(
     columns: Sequence[Column], rows: Sequence[Row], least: Sequence[int], room: tuple[int, int]
 ) -> list[int]:
-    """Return how wide each column is: no less than *least*, so that a column stays
-    where it was while rows scroll.
+    """Return the column widths, none less than in *least*, so that columns do not move while rows scroll.
 
-    *room* is the width of the screen, and the most of a column if not all of them fit into it.
+    *room* is the width of the screen, and the maximum width of a column if not all columns fit.
     """
     screen, most = room
     widths = [
@@ -48,7 +47,7 @@ def fitted_widths(
 def grid_line(
     columns: Sequence[Column], row: Sequence[str | None], widths: Sequence[int], left: int, style: str
 ) -> Line:
-    """Return the texts of *row* from column *left* on."""
+    """Return the line of *row*, from column *left* on."""
     cells = [
         _cell(shown(text), width, right)
         for text, width, right in zip(row, widths, numeric(columns), strict=True)
@@ -57,20 +56,18 @@ def grid_line(
 
 
 def rule(widths: Sequence[int], left: int) -> Line:
-    """Return the line below the names of columns."""
+    """Return the line below the column names."""
     return [("class:view-rule", BETWEEN.join("─" * width for width in widths[left:]))]
 
 
 def whole_columns(widths: Sequence[int], left: int, screen: int) -> int:
-    """Return how many columns from *left* on fit into *screen* as a whole."""
+    """Return how many columns from *left* on fit completely into *screen*."""
     ends = accumulate(len(BETWEEN) + width for width in widths[left:])
     return sum(end - len(BETWEEN) <= screen for end in ends)
 
 
 def framed(lines: Sequence[Line], screen: int, *, before: bool, after: bool) -> list[Line]:
-    """Return *lines* cut to *screen*, the first of them with a sign where there are columns *before*
-    and *after* them.
-    """
+    """Return *lines* cut to *screen*; the first has arrows where columns precede or follow."""
     margin = len(MORE_BEFORE) if before else 0
     cut = []
     for number, [(style, text)] in enumerate(lines):
@@ -94,18 +91,18 @@ def _plain(text: str) -> str:
 
 @dataclass(kw_only=True)
 class RowLines:
-    """All values of one row, folded to the screen; `top` is the first line that is shown."""
+    """All values of one row, folded to the screen; `top` is the first visible line."""
 
     columns: Sequence[Column]
     row: Row
     top: int = 0
 
     def move(self, lines: int) -> None:
-        """Scroll by *lines*; `lines` stops at the ends."""
+        """Scroll by *lines*; `lines` limits the position."""
         self.top += lines
 
     def lines(self, width: int, height: int) -> list[Line]:
-        """Return at most *height* lines: the name of each column, with its value folded beside it."""
+        """Return at most *height* lines: each column name with its folded value next to it."""
         longest = max(cell_len(column.name) for column in self.columns)
         indent = min(longest, width // 2) + len(BETWEEN)
         every: list[Line] = []

@@ -1,5 +1,12 @@
-"""The viewer: a view of a result on the whole screen of a terminal, which is as it was before
-when a person leaves it.
+"""The viewer: shows a view of a result on the full screen of a terminal.
+
+A result can be endless, and a terminal must stay responsive. Three parties share one result: the `LiveResult`
+reads its pages in a thread, the `View` (no terminal, no thread) decides what is visible, and this module runs
+a prompt_toolkit application that passes keys to the view and redraws it every 50 ms while it works, at its
+refresh interval, or once a second for the elapsed time in the title. The application uses the alternate
+screen, so leaving it restores the terminal; the last page is then printed, as a record in the scrollback. A
+small result is printed instead of viewed if it fits the screen, so the first pages are read before the
+decision; not those of an endless streaming query, whose next page may never arrive.
 """
 
 from __future__ import annotations
@@ -30,10 +37,10 @@ from mt_core.terminal.viewer.taken_rows import clipboard_sequence
 from mt_core.terminal.viewer.view import FRAME_LINES, View
 
 _NAMES = {Keys.ControlM: "enter", Keys.ControlJ: "enter", Keys.ControlH: "backspace"}
-# A result that is all there, or soon, is printed if it fits the screen.
+# Pages that are awaited to see whether a small result fits the screen and can be printed.
 _PAGES_BEFORE = 2
 _TICK_S = 0.05
-# So often the title says how long the rows have been coming.
+# The title shows the elapsed time, updated at this interval.
 _TITLE_S = 1.0
 _STYLE = Style.from_dict(
     {
@@ -48,7 +55,7 @@ _STYLE = Style.from_dict(
 
 
 class ScreenViewer:
-    """Reads keys from *input* and draws on *output*: the terminal, if there are no others."""
+    """Reads keys from *input* and draws on *output*; by default the terminal."""
 
     def __init__(
         self, *, colours: bool = True, input: Input | None = None, output: Output | None = None
@@ -58,7 +65,7 @@ class ScreenViewer:
     def open(
         self, work: Work, pages: Iterable[ResultPage], properties: Callable[[], Mapping[str, str]]
     ) -> Iterable[ResultPage] | ScreenLook:
-        """Return a view of *pages*; the pages instead, to be printed, if they fit the screen."""
+        """Return a view of *pages*, or the pages, to be printed, if they fit the screen."""
         iterator, display = iter(pages), work.display
         begun = [next(iterator)]
         if not (display.streaming and begun[0].is_query):
@@ -78,7 +85,7 @@ class ScreenViewer:
         return ScreenLook(view, self._run)
 
     def _read_on(self, begun: list[ResultPage], pages: Iterator[ResultPage]) -> None:
-        """Add to *begun* the next pages of a small result, which a person can see at once."""
+        """Append to *begun* the next pages of a result that may fit the screen."""
         while not begun[-1].is_last and _fits(begun) and len(begun) <= _PAGES_BEFORE:
             begun.append(next(pages))
 
@@ -95,15 +102,15 @@ class ScreenViewer:
             input=self._input,
             output=self._output or create_output(stdout=sys.stderr),
         )
-        # A thread that reads takes time from the first screen.
+        # Reading would delay the first screen.
         app.after_render += lambda _: view.result.read_on()
-        # Escape alone leaves: what follows it in a sequence of a key comes at once.
+        # A lone Escape leaves the view; the rest of an escape sequence arrives within this timeout.
         app.ttimeoutlen = app.timeoutlen = _TICK_S
         app.run(pre_run=lambda: _start(app, view), handle_sigint=False)
 
 
 class ScreenLook:
-    """A view that `run` shows on the screen."""
+    """A view that *run* shows on the screen."""
 
     def __init__(self, view: View, run: Callable[[View], None]) -> None:
         self._view, self._run = view, run
@@ -131,13 +138,13 @@ def _start(app: Application[None], view: View) -> None:
 
 
 async def _refresh(app: Application[None], view: View) -> None:
-    """Take snapshots at the interval of *view*, and work as long as it wants."""
+    """Take snapshots at the interval of *view*, and advance its work."""
     taken = drawn = time.monotonic()
     while True:
         await asyncio.sleep(0 if view.is_working else _TICK_S)
         now = time.monotonic()
         if view.is_working:
-            # Between two steps, the keys are read.
+            # Keys are handled between two steps.
             view.work_on()
             if view.is_working and now - drawn < _TICK_S:
                 continue
@@ -186,7 +193,7 @@ def _text(view: View, output: Output) -> StyleAndTextTuples:
 
 
 def _fits(pages: list[ResultPage]) -> bool:
-    # Grids need the half of rich: a person sees the prompt sooner without.
+    # Imported here because grids load half of rich, which would delay the prompt.
     from mt_core.terminal.output.table import lines_of
 
     size = get_terminal_size()

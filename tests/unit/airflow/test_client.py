@@ -63,7 +63,7 @@ def test_a_password_that_was_changed_is_named(opened: AirflowWorld) -> None:
 
     error = opened.refused(opened.suspend, handler)
 
-    assert "does not let in user 'svc': Invalid credentials" in str(error)
+    assert "rejects user 'svc': Invalid credentials" in str(error)
     assert "workflow-scheduler.airflow.user-name and workflow-scheduler.airflow.password" in str(error)
     assert "s3cret" not in str(error)
 
@@ -202,7 +202,7 @@ def test_a_dag_that_the_api_server_cannot_show_is_traced_to_the_missing_plug_in(
 
     error = opened.refused(opened.create)
 
-    assert "does not have our timetables: install freshtable-airflow where it runs" in str(error)
+    assert "lacks our timetables: install freshtable-airflow where it runs" in str(error)
 
 
 def test_a_scheduler_that_is_not_open_says_so() -> None:
@@ -282,7 +282,7 @@ def test_a_token_that_is_given_is_used_and_an_old_one_is_named(world: AirflowWor
 
     error = world.refused(world.suspend, handler)
 
-    assert "does not let in the token in workflow-scheduler.airflow.token: Token Expired" in str(error)
+    assert "rejects the token in workflow-scheduler.airflow.token: Token Expired" in str(error)
     assert "Get a new one for workflow-scheduler.airflow.token" in str(error)
     assert token not in str(error)
 
@@ -306,5 +306,5 @@ def test_json_of_another_shape_is_an_error_that_names_the_endpoint(
 
     error = opened.refused(opened.describe, *handlers)
 
-    assert "/api/v2/dags with JSON of another shape" in str(error)
-    assert "endpoint is Airflow's api-server itself" in str(error)
+    assert "/api/v2/dags with unexpected JSON" in str(error)
+    assert "endpoint is the URL of Airflow's api-server" in str(error)

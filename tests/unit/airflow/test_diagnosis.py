@@ -29,8 +29,8 @@ def test_an_airflow_that_has_everything_is_said_to_be_well_and_is_not_changed(wo
 
     where = f"Airflow at {world.server.url}"
     assert [(each.level, each.subject, each.text) for each in found] == [
-        (Level.OK, "scheduler", f"{where} answers, and lets the gateway's user in"),
-        (Level.OK, "airflow", "it has the plug-in and the bundle of Freshtable"),
+        (Level.OK, "scheduler", f"{where} answers and accepts the gateway's user"),
+        (Level.OK, "airflow", "it has Freshtable's plug-in and bundle"),
         (Level.OK, "clock", f"agrees with the clock of {where}"),
     ]
     assert {request.partition(" ")[0] for request in world.airflow.requests} <= {"GET", "POST"}
@@ -63,7 +63,7 @@ def test_a_wrong_password_is_named_without_it(world: AirflowWorld) -> None:
     [(subject, text, way_out)] = problems(world, password="wrong-one")
 
     assert subject == "scheduler"
-    assert "does not let in user 'svc'" in text
+    assert "rejects user 'svc'" in text
     assert "wrong-one" not in text
     assert "Correct workflow-scheduler.airflow.user-name and workflow-scheduler.airflow.password" in text
     assert way_out == "correct workflow-scheduler.airflow.*, or the rights of its user in Airflow"
@@ -100,7 +100,7 @@ def test_a_component_that_never_ran_is_a_problem_and_one_that_is_ill_a_note(worl
     assert [(subject, way_out) for subject, _text, way_out in never] == [("airflow", "airflow triggerer")]
     assert [each.text for each in ill if each.level is Level.NOTE] == [
         f"Airflow at {world.server.url} runs without a healthy triggerer: DAGs and refreshes may be late; "
-        "see that `airflow triggerer` runs"
+        "make sure that `airflow triggerer` runs"
     ]
 
 
@@ -110,7 +110,7 @@ def test_a_component_that_died_has_a_note_that_says_since_when(world: AirflowWor
 
     [note] = [each.text for each in diagnosis(world) if each.level is Level.NOTE]
 
-    assert note.endswith("see that `airflow scheduler` runs (since 2026-03-01 11:00:00 UTC)")
+    assert note.endswith("make sure that `airflow scheduler` runs (since 2026-03-01 11:00:00 UTC)")
 
 
 @pytest.mark.parametrize("path", ["GET /api/v2/providers", "GET /api/v2/monitor/health"])

@@ -27,7 +27,7 @@ def test_a_component_that_died_is_named_with_its_last_heartbeat(opened: AirflowW
     assert health.since == died
     assert health.trouble == (
         f"Airflow at {opened.server.url} runs without a healthy {name}: DAGs and refreshes may be late; "
-        f"see that `airflow {name}` runs"
+        f"make sure that `airflow {name}` runs"
     )
 
 
@@ -41,7 +41,7 @@ def test_of_two_components_that_died_the_first_one_says_since_when(opened: Airfl
 
     assert health.since == now - timedelta(hours=2)
     assert "a healthy scheduler and dag-processor: " in health.trouble
-    assert health.trouble.endswith("see that `airflow scheduler` and `airflow dag-processor` runs")
+    assert health.trouble.endswith("make sure that `airflow scheduler` and `airflow dag-processor` runs")
 
 
 def test_a_component_that_never_ran_is_trouble(opened: AirflowWorld) -> None:

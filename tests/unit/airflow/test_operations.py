@@ -124,7 +124,7 @@ def test_a_freshness_below_a_minute_is_refused_with_the_way_out(
         WorkflowError, match=r"INTERVAL '1' MINUTE or more, or set workflow-scheduler\.type to memory"
     ):
         opened.create(workflow_id=OTHER, identifier="lake.sales.other", schedule=opened.every(amount, unit))
-    with pytest.raises(WorkflowError, match="is too often for Airflow"):
+    with pytest.raises(WorkflowError, match="is too frequent for Airflow"):
         opened.reschedule(handler, opened.every(amount, unit))
 
     assert [definition.workflow_id for definition in opened.definitions.all()] == [TABLE]
@@ -133,7 +133,7 @@ def test_a_freshness_below_a_minute_is_refused_with_the_way_out(
 def test_a_dag_id_that_another_table_has_is_refused(opened: AirflowWorld) -> None:
     opened.create()
 
-    with pytest.raises(WorkflowError, match="is that of another workflow"):
+    with pytest.raises(WorkflowError, match="belongs to another workflow"):
         opened.create(workflow_id=OTHER)
 
 
@@ -207,7 +207,7 @@ def test_a_dag_that_was_deleted_by_hand_cannot_be_suspended_and_the_error_names_
 
     error = opened.refused(opened.suspend, handler)
 
-    assert "has no DAG mt__lake.sales.daily (lake.sales.daily) any more; RESUME the table" in str(error)
+    assert "has no DAG mt__lake.sales.daily (lake.sales.daily); RESUME the table" in str(error)
 
 
 def test_an_outdated_operation_is_refused(opened: AirflowWorld) -> None:

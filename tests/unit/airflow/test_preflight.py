@@ -52,7 +52,7 @@ def test_an_airflow_that_is_away_does_not_keep_the_gateway_from_starting(
 
     [record] = caplog.records
     assert (
-        "cannot be reached (Failed to establish a new connection: [Errno 111] Connection refused); see"
+        "cannot be reached (Failed to establish a new connection: [Errno 111] Connection refused); make sure"
         in record.getMessage()
     )
     assert waited.total_seconds() < 5
@@ -94,7 +94,7 @@ def test_something_else_than_airflow_three_is_refused(world: AirflowWorld) -> No
 def test_a_wrong_password_is_refused_at_once(world: AirflowWorld) -> None:
     said = world.refused_open(password="wrong")
 
-    assert "does not let in user 'svc': Invalid credentials" in said
+    assert "rejects user 'svc': Invalid credentials" in said
     assert "wrong" not in said
 
 
@@ -119,7 +119,7 @@ def test_a_bundle_with_another_prefix_is_not_found(world: AirflowWorld) -> None:
 def test_an_api_server_without_the_plug_in_is_refused(world: AirflowWorld) -> None:
     world.airflow.plugin_loaded = False
 
-    assert "its api-server not the plug-in freshtable" in world.refused_open()
+    assert "its api-server lacks the plug-in freshtable" in world.refused_open()
 
 
 @pytest.mark.parametrize("component", ["triggerer", "scheduler", "dag_processor"])
@@ -137,8 +137,8 @@ def test_a_component_that_is_ill_is_a_warning(world: AirflowWorld, caplog: pytes
         world.open()
 
     assert (
-        "runs without a healthy triggerer: DAGs and refreshes may be late; see that `airflow triggerer` runs"
-        in caplog.text
+        "runs without a healthy triggerer: DAGs and refreshes may be late; "
+        "make sure that `airflow triggerer` runs" in caplog.text
     )
 
 

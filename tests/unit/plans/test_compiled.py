@@ -51,9 +51,9 @@ def test_a_ttl_that_is_shorter_upstream_is_a_warning() -> None:
     plan = compiled(aggregate(deduplicate(scan(), HOUR), DAY))
 
     assert list(short_upstream(plan)) == [
-        "node 2 (stream-exec-deduplicate_1) keeps deduplicateState for 1 h, "
-        "less than node 3 (stream-exec-group-aggregate_1) after it keeps groupAggregateState, 1 d: "
-        "a key that the first has forgotten comes to the second as new"
+        "node 2 (stream-exec-deduplicate_1) retains deduplicateState for 1 h, "
+        "less than node 3 (stream-exec-group-aggregate_1) downstream retains groupAggregateState (1 d): "
+        "a key that expires in the first reaches the second as new"
     ]
     assert list(short_upstream(compiled(aggregate(deduplicate(scan(), DAY), HOUR)))) == []
 
@@ -147,7 +147,9 @@ def test_operators_that_take_other_ttls_than_planned_are_refused(
 
     check_policies([(("1 d",), ("1 h",)), ()], now)
     check_policies([None, None], now)
-    with pytest.raises(PlanInvalid, match="state has TTLs that the operators of the statement did not take"):
+    with pytest.raises(
+        PlanInvalid, match="state has TTLs that the operators of the statement did not accept"
+    ):
         check_policies(planned, now)
 
 
@@ -172,8 +174,8 @@ def test_a_node_that_was_edited_is_refused() -> None:
         check_topology(replace(plan, nodes=edited), plan.nodes)
 
     assert (
-        "nodes were edited, and only the ttl, update and time of a state may be: description of node 1"
-        in str(refused.value)
+        "nodes were edited, but only the ttl, update and time of a state may be changed: "
+        "description of node 1" in str(refused.value)
     )
 
 
@@ -201,7 +203,7 @@ def test_a_state_of_an_operator_that_keeps_none_is_refused() -> None:
     plan = compiled(deduplicate(scan()))
     added = replace(plan.nodes[0], states=(OperatorState(index=0, name="scanState", ttl=HOUR),))
 
-    with pytest.raises(PlanInvalid, match=r"nodes\[0\]\.state has scanState, which .* does not keep"):
+    with pytest.raises(PlanInvalid, match=r"nodes\[0\]\.state has scanState, which .* does not have"):
         check_topology(replace(plan, nodes=(added, *plan.nodes[1:])), plan.nodes)
 
 
@@ -209,7 +211,7 @@ def test_a_fingerprint_that_was_edited_is_refused_as_such() -> None:
     plan = compiled(deduplicate(scan()))
 
     with pytest.raises(
-        PlanInvalid, match="fingerprint is not that of the nodes, which are those of the statement"
+        PlanInvalid, match="fingerprint was edited: it does not match the nodes, which match the statement"
     ) as refused:
         check_topology(replace(plan, fingerprint="abc"), plan.nodes)
 

@@ -148,22 +148,22 @@ def test_a_node_without_state_and_one_with_the_first_state_alone_are_read() -> N
 
 
 _BROKEN: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
-    "version": (lambda body: body.update(version=7), "version 7 is not known here, which reads version 1"),
+    "version": (lambda body: body.update(version=7), "version 7 is not supported, only version 1"),
     "version missing": (lambda body: body.pop("version"), "version is missing."),
     "version as text": (lambda body: body.update(version="1"), 'version "1" is not a whole number.'),
-    "mode": (lambda body: body.update(mode="adaptive"), "mode 'adaptive' is none of streaming, batch."),
+    "mode": (lambda body: body.update(mode="adaptive"), "mode 'adaptive' is not one of streaming, batch."),
     "statements": (lambda body: body.update(statements=[]), "statements is empty."),
-    "statement": (lambda body: body["statements"].append(7), "statements[1] 7 is not a text."),
+    "statement": (lambda body: body["statements"].append(7), "statements[1] 7 is not a string."),
     "node of another kind": (lambda body: body["nodes"].insert(1, 7), "nodes[1] 7 is not an object."),
-    "id twice": (lambda body: body["nodes"][1].update(id=1), "nodes[1].id 1 is that of another node too."),
+    "id twice": (lambda body: body["nodes"][1].update(id=1), "nodes[1].id 1 is also the id of another node."),
     "id true": (lambda body: body["nodes"][1].update(id=True), "nodes[1].id true is not a whole number."),
     "input after it": (
         lambda body: body["nodes"][2].update(inputs=[4]),
-        "nodes[2].inputs[0] no node before it has the id 4.",
+        "nodes[2].inputs[0] no earlier node has the id 4.",
     ),
     "changes": (
         lambda body: body["nodes"][0].update(changelogMode=["UPSERT"]),
-        "nodes[0].changelogMode[0] 'UPSERT' is none of INSERT, UPDATE_BEFORE, UPDATE_AFTER, DELETE.",
+        "nodes[0].changelogMode[0] 'UPSERT' is not one of INSERT, UPDATE_BEFORE, UPDATE_AFTER, DELETE.",
     ),
     "ttl": (
         lambda body: body["nodes"][2]["state"][0].update(ttl="an hour"),
@@ -172,11 +172,11 @@ _BROKEN: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
     ),
     "ttl as fraction": (
         lambda body: body["nodes"][2]["state"][0].update(ttl=0.5),
-        "nodes[2].state[0].ttl 0.5 is not a text or a whole number of milliseconds.",
+        "nodes[2].state[0].ttl 0.5 is not a string or a whole number of milliseconds.",
     ),
     "ttl true": (
         lambda body: body["nodes"][2]["state"][0].update(ttl=True),
-        "nodes[2].state[0].ttl true is not a text or a whole number of milliseconds.",
+        "nodes[2].state[0].ttl true is not a string or a whole number of milliseconds.",
     ),
     "ttl below zero": (
         lambda body: body["nodes"][2]["state"][0].update(ttl=-1),
@@ -188,7 +188,7 @@ _BROKEN: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
     ),
     "ttl null": (
         lambda body: body["nodes"][2]["state"][0].update(ttl=None),
-        "nodes[2].state[0].ttl null is not a text or a whole number of milliseconds.",
+        "nodes[2].state[0].ttl null is not a string or a whole number of milliseconds.",
     ),
     "inputs null": (lambda body: body["nodes"][2].update(inputs=None), "nodes[2].inputs null is not a list."),
     "index": (
@@ -197,24 +197,24 @@ _BROKEN: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
     ),
     "states": (
         lambda body: body["nodes"][2]["state"].append({"index": 1, "ttl": "1 h", "name": "more"}),
-        "nodes[2].state has 2 entries, and the node 1 inputs: inconsistent state metadata.",
+        "nodes[2].state has 2 entries, but the node has 1 input: inconsistent state metadata.",
     ),
     "policy": (
         lambda body: body["nodes"][2]["state"][0].update(update="OnDelete"),
-        "nodes[2].state[0].update 'OnDelete' is none of OnCreate, OnRead, OnWrite, OnReadWrite.",
+        "nodes[2].state[0].update 'OnDelete' is not one of OnCreate, OnRead, OnWrite, OnReadWrite.",
     ),
     "time": (
         lambda body: body["nodes"][2]["state"][0].update(time="Noon"),
-        "nodes[2].state[0].time 'Noon' is none of EventTime, ProcessingTime.",
+        "nodes[2].state[0].time 'Noon' is not one of EventTime, ProcessingTime.",
     ),
     "policy as number": (
         lambda body: body["nodes"][2]["state"][0].update(update=7),
-        "nodes[2].state[0].update 7 is not a text.",
+        "nodes[2].state[0].update 7 is not a string.",
     ),
     "edge": (lambda body: body["edges"][0].update(source=1), "edges[0] node 3 has no input 1."),
     "edge missing": (
         lambda body: body["edges"].pop(),
-        "edges there is none from node 3 to node 4, which has it as an input.",
+        "edges lack one from node 3 to node 4, whose inputs include it.",
     ),
 }
 

@@ -52,11 +52,11 @@ def test_a_tree_has_the_changes_and_the_states_of_each_operator() -> None:
 
 
 def test_each_state_is_listed_with_how_long_it_is_kept() -> None:
-    after = "an entry is forgotten {} after it was written last"
+    after = "an entry expires {} after it was written last"
 
     assert list(state_lines(JOIN)) == [
         f"State groupAggregateState of GroupAggregate: {after.format('1 h')}",
-        "State groupAggregateState of GroupAggregate: kept for ever",
+        "State groupAggregateState of GroupAggregate: retained for ever",
         f"State leftState of Join: {after.format('7 d')}",
         f"State rightState of Join: {after.format('1500 ms')}",
     ]
@@ -83,9 +83,7 @@ def test_a_policy_stands_behind_the_ttl(
     operator = Operator(type="stream-exec-rank_1", description="rank", states=(state,))
 
     assert list(tree_lines(operator)) == [f"Rank(rank, changelogMode=[I], state=[rankState: {text}])"]
-    assert list(state_lines(operator)) == [
-        f"State rankState of Rank: an entry is forgotten 1 h after {words}"
-    ]
+    assert list(state_lines(operator)) == [f"State rankState of Rank: an entry expires 1 h after {words}"]
 
 
 def test_changes_stand_in_the_order_of_flink() -> None:

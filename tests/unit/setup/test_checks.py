@@ -154,10 +154,10 @@ def test_a_jar_that_settings_name_is_there_broken_missing_or_elsewhere(tmp_path:
     found = list(jars.named_jars({"spark.jars": named}))
 
     assert summary(found) == [
-        ("ok", f"{good} is there"),
-        ("problem", f"{broken} of spark.jars is no jar"),
+        ("ok", f"{good} exists"),
+        ("problem", f"{broken} of spark.jars is not a jar"),
         ("problem", f"{missing} of spark.jars does not exist"),
-        ("note", "hdfs://host/far.jar is fetched by Spark and was not looked at"),
+        ("note", "hdfs://host/far.jar is fetched by Spark and was not checked"),
     ]
 
 
@@ -233,11 +233,9 @@ def test_a_port_is_free_held_by_a_gateway_or_held_by_another_program(tmp_path: P
         [by_other] = port.check(machine(tmp_path, **{key: taken}))
 
     assert summary(free) == [("ok", f"127.0.0.1:{number} is free")]
-    assert summary(by_gateway) == [
-        ("ok", f"127.0.0.1:{held} is held by a gateway of Freshtable, version 9.9")
-    ]
+    assert summary(by_gateway) == [("ok", f"127.0.0.1:{held} is used by a Freshtable gateway, version 9.9")]
     assert by_other.level is Level.PROBLEM
-    assert by_other.text.startswith(f"127.0.0.1:{taken} is held by another program (What answers at")
+    assert by_other.text.startswith(f"127.0.0.1:{taken} is used by another program (http://127.0.0.1:")
     assert by_other.way_out.endswith(f"-D sql-gateway.endpoint.rest.port={taken + 1}")
 
 
@@ -282,7 +280,7 @@ def test_a_gateway_that_never_ran_is_no_problem_and_one_that_the_home_names_is(t
 
     assert (never.level, never.text) == (Level.NOTE, "no gateway runs")
     assert silent.level is Level.PROBLEM
-    assert silent.text.endswith("; the home says that it runs there")
+    assert silent.text.endswith("; its home folder says that it is running")
     assert never.way_out == silent.way_out == f"freshtable gateway --home {tmp_path}"
 
 
@@ -360,7 +358,7 @@ def test_a_port_is_held_by_a_gateway_that_asks_for_a_token(tmp_path: Path) -> No
         [finding] = port.check(machine(tmp_path, sql_gateway__endpoint__rest__port=held))
 
     assert finding == Finding.ok(
-        "port", f"127.0.0.1:{held} is held by a gateway of Freshtable, which asks for a token"
+        "port", f"127.0.0.1:{held} is used by a Freshtable gateway, which requires a token"
     )
 
 
@@ -390,12 +388,12 @@ def state(**facts: object) -> home.HomeState:
 @pytest.mark.parametrize(
     ("facts", "level", "text"),
     [
-        ({}, "ok", "/data/h can be written, and by this user alone"),
-        ({"exists": False}, "note", "/data/h does not exist; the gateway makes it"),
+        ({}, "ok", "/data/h can be written, only by this user"),
+        ({"exists": False}, "note", "/data/h does not exist; the gateway creates it"),
         (
             {"exists": False, "writable": False},
             "problem",
-            "/data/h does not exist, and cannot be made by this user",
+            "/data/h does not exist and cannot be created by this user",
         ),
         ({"writable": False}, "problem", "/data/h cannot be written by this user"),
         ({"is_mine": False, "writable": False}, "problem", "/data/h belongs to another user"),
@@ -404,7 +402,7 @@ def state(**facts: object) -> home.HomeState:
             "note",
             "/data/h is open to other users (mode 0755); the gateway closes it when it starts",
         ),
-        ({"is_folder": False}, "problem", "/data/h is no folder, or is in none"),
+        ({"is_folder": False}, "problem", "/data/h is not a folder, or its parent is not one"),
     ],
 )
 def test_a_home_is_judged_by_who_can_use_it(facts: dict[str, object], level: str, text: str) -> None:
@@ -418,7 +416,7 @@ def test_a_home_that_was_opened_while_a_gateway_runs_is_a_problem() -> None:
 
     assert summary(found) == [
         ("problem", "/data/h is open to other users (mode 0755)"),
-        ("ok", "held by the gateway at http://127.0.0.1:8083 (process 4711)"),
+        ("ok", "owned by the gateway at http://127.0.0.1:8083 (process 4711)"),
     ]
 
 
@@ -433,7 +431,9 @@ def test_the_gateway_that_holds_a_home_is_named_and_one_that_was_killed_too() ->
     held = state(holder=7, holder_runs=True, url="http://127.0.0.1:8083")
     killed = state(holder=7, url="http://127.0.0.1:8083")
 
-    assert list(home.judge(held, START))[1].text == "held by the gateway at http://127.0.0.1:8083 (process 7)"
+    assert (
+        list(home.judge(held, START))[1].text == "owned by the gateway at http://127.0.0.1:8083 (process 7)"
+    )
     assert list(home.judge(killed, START))[1].level is Level.NOTE
 
 
@@ -445,9 +445,9 @@ def test_a_real_home_is_looked_at_and_nothing_is_made(tmp_path: Path) -> None:
     (folder / "gateway.json").write_text(json.dumps({"pid": os.getpid(), "url": "http://127.0.0.1:1"}))
     after = summary(home.check(machine(folder)))
 
-    assert before[0] == ("note", f"{folder} does not exist; the gateway makes it")
-    assert after[0] == ("ok", f"{folder} can be written, and by this user alone")
-    assert after[-1] == ("ok", f"held by the gateway at http://127.0.0.1:1 (process {os.getpid()})")
+    assert before[0] == ("note", f"{folder} does not exist; the gateway creates it")
+    assert after[0] == ("ok", f"{folder} can be written, only by this user")
+    assert after[-1] == ("ok", f"owned by the gateway at http://127.0.0.1:1 (process {os.getpid()})")
     assert [each.name for each in folder.iterdir()] == ["gateway.json"]
 
 
@@ -486,7 +486,7 @@ def test_a_registry_that_is_not_there_is_not_made_and_one_that_is_has_the_newest
     after = databases.check_registry(here)
 
     name = f"sqlite:///{file}"
-    assert summary(before) == [("note", f"{name} has no registry yet; the gateway makes it when it starts")]
+    assert summary(before) == [("note", f"{name} has no registry yet; the gateway creates it when it starts")]
     assert not made
     assert summary(after) == [("ok", f"{name} answers, with schema {NEWEST}")]
 
@@ -529,7 +529,7 @@ def test_a_catalog_of_another_database_is_not_looked_at(tmp_path: Path) -> None:
     [finding] = databases.check_catalog(machine(tmp_path, catalog__url="jdbc:mysql://me:s3cret@db/lake"))
 
     assert summary([finding]) == [
-        ("note", "catalog.url (jdbc:mysql:…) is read by Spark and was not looked at")
+        ("note", "catalog.url (jdbc:mysql:…) is read only by Spark and was not checked")
     ]
 
 
@@ -577,8 +577,7 @@ def test_a_store_answers_or_cannot_be_reached(tmp_path: Path) -> None:
     [gone] = warehouse.check(machine(tmp_path, catalog__warehouse="s3://b/w", **{endpoint: address}))
 
     assert (
-        there.text
-        == f"127.0.0.1:{number}, the store of s3://b/w, answers; only a gateway tries its credentials"
+        there.text == f"127.0.0.1:{number}, the store of s3://b/w, answers; its credentials were not checked"
     )
     assert (there.level, gone.level) == (Level.OK, Level.PROBLEM)
 
@@ -626,16 +625,16 @@ def test_ports_of_spark_that_ask_for_no_secret_are_said(tmp_path: Path) -> None:
     assert refused.level is Level.PROBLEM
     assert "spark.authenticate.secret" in refused.text
     assert said == [
-        [("ok", "ask for a secret")],
+        [("ok", "require a secret")],
         [],
-        [("note", "ask for a secret; what spark://h:7077 sends over the network is not encrypted")],
-        [("ok", "ask for a secret")],
+        [("note", "require a secret; the network traffic of spark://h:7077 is not encrypted")],
+        [("ok", "require a secret")],
         [
             (
                 "note",
                 (
-                    "those of Spark on spark://h:7077 ask for no secret: "
-                    "whoever reaches them can run code as the gateway's user"
+                    "those of Spark on spark://h:7077 do not require a secret: "
+                    "anyone who reaches them can run code as the gateway's user"
                 ),
             )
         ],

@@ -65,7 +65,7 @@ def test_the_settings_of_the_file_are_those_that_are_checked(environ: dict[str, 
     result = doctor(environ, "-c", str(file))
 
     assert result.exit_code == 1
-    assert f"{tmp_path}/elsewhere does not exist; the gateway makes it" in result.stdout
+    assert f"{tmp_path}/elsewhere does not exist; the gateway creates it" in result.stdout
     assert "problem scheduler    workflow-scheduler.type 'sundial' is not installed" in result.stdout
 
 

@@ -17,7 +17,7 @@ from mt_core.setup.outcomes import outcomes
 NOON = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 FINE = Finding.ok("java", "Java 17")
 WORTH = Finding.note("home", "does not exist", "freshtable gateway")
-WRONG = Finding.problem("port", "127.0.0.1:8083 is held by another program", "stop that program")
+WRONG = Finding.problem("port", "127.0.0.1:8083 is used by another program", "stop that program")
 
 
 def header(instant: datetime) -> str:
@@ -69,7 +69,7 @@ def test_each_finding_is_a_line_with_its_way_out_below() -> None:
         "ok      java         Java 17",
         "note    home         does not exist",
         "                     -> freshtable gateway",
-        "problem port         127.0.0.1:8083 is held by another program",
+        "problem port         127.0.0.1:8083 is used by another program",
         "                     -> stop that program",
     ]
 
@@ -122,5 +122,5 @@ def test_a_check_that_hangs_or_fails_is_a_problem_and_the_others_are_told() -> N
         ("java", Level.OK),
         ("fails", Level.PROBLEM),
     ]
-    assert found[0].text == "the check did not end: no answer within 0.2 s"
+    assert found[0].text == "the check did not finish: no answer within 0.2 s"
     assert found[2].text == "the check failed: KeyError: 'port'"

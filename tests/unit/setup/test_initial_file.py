@@ -86,7 +86,7 @@ def test_a_file_that_exists_is_replaced_only_if_the_person_agrees(tmp_path: Path
     file.write_text("table.local-time-zone: UTC\n")
 
     for terminal, defaults in ((person({}, agrees=False), False), (None, True)):
-        with pytest.raises(ConfigError, match="exists, and is left as it is; delete it, or name another"):
+        with pytest.raises(ConfigError, match="exists and was not changed; delete it, or name another"):
             write_initial_file(file, ASKED, terminal, defaults=defaults)
     kept = file.read_text()
     write_initial_file(file, ASKED, person({}))
@@ -109,11 +109,11 @@ def test_nobody_is_asked_without_a_terminal(tmp_path: Path) -> None:
 
     assert (refused.exit_code, left) == (2, False)
     assert refused.stderr.startswith(
-        "Error: freshtable init asks questions, and standard input is no terminal; --yes"
+        "Error: freshtable init asks questions, and standard input is not a terminal; --yes"
     )
     assert (written.exit_code, written.stdout) == (
         0,
-        f"{file} is written. Check it: freshtable doctor -c {file}; start: freshtable gateway -c {file}\n",
+        f"Wrote {file}. Check it: freshtable doctor -c {file}; start: freshtable gateway -c {file}\n",
     )
 
 
@@ -127,7 +127,7 @@ def test_a_person_at_a_terminal_is_asked(tmp_path: Path) -> None:
         for following in (r"registry.*: $", r"catalog.*: $", r"Warehouse.*: $", r"Time zone.*: $"):
             terminal.enter("", following)
         terminal.enter("UTC", r"Scheduler.*\[memory\]: $")
-        terminal.enter("", "is written")
+        terminal.enter("", "Wrote")
         exit_code = terminal.wait_end()
 
     assert exit_code == 0

@@ -53,7 +53,7 @@ def table(**facts: str | None) -> dict[str, str | None]:
         ({}, None),
         ({"health": None}, None),
         ({"late_by": "2 h (queue)"}, ("LATE", "by 2 h (queue)")),
-        ({"health": "LATE"}, ("LATE", "no refresh since the last schedule time but one")),
+        ({"health": "LATE"}, ("LATE", "no refresh since the second-to-last schedule time")),
         ({"health": "FAILING", "last_error": "no space", "late_by": "2 h (query)"}, ("FAILING", "no space")),
         ({"health": "FAILING"}, ("FAILING", "see SHOW REFRESHES")),
         ({"health": "DOUBTED", "last_error": "it has expired"}, ("DOUBTED", "it has expired")),
@@ -282,7 +282,7 @@ def test_a_fault_that_there_is_not_is_refused() -> None:
     assert (result.exit_code, result.stderr) == (
         2,
         (
-            "Error: --ignore weather: a table is late by the fault of one of source, writer, "
+            "Error: --ignore: 'weather' is not a cause of lateness; use one of source, writer, "
             "queue, query, schedule.\n"
         ),
     )
@@ -306,5 +306,5 @@ def test_a_length_of_time_that_cannot_be_read_is_refused(option: str) -> None:
 
     assert (result.exit_code, result.stderr) == (
         2,
-        f"Error: {option} soon is no length of time; it looks like {option} '30 min'.\n",
+        f"Error: {option}: 'soon' is not a duration; use for example '30 min'.\n",
     )

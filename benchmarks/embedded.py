@@ -19,7 +19,7 @@ from mt_core.app.home import Home
 from mt_core.app.logs import log_to
 from mt_core.client.http import GatewayClient, Refresh, ResultPage
 from mt_core.config import load_config
-from mt_core.tables.runs.ledger import Claimed
+from mt_core.tables.runs.ledger import ClaimedRun
 
 SETTINGS = ("sql-gateway.endpoint.rest.port=0", "table.local-time-zone=UTC")
 
@@ -31,7 +31,7 @@ class Steps:
         self._lock = threading.Lock()
         self._begun: dict[str, list[tuple[str, float]]] = {}
 
-    def watch(self, claimed: Claimed, step: str) -> None:
+    def watch(self, claimed: ClaimedRun, step: str) -> None:
         with self._lock:
             self._begun.setdefault(claimed.run.run_id, []).append((step, time.perf_counter()))
 

@@ -44,7 +44,9 @@ WAYS_OUT: Mapping[str, str] = {
     "PLUGIN_INVALID": (
         "Install the plug-in that `workflow-scheduler.type` names, or uninstall one of the two that claim it."
     ),
-    "SQL_SYNTAX": "Correct the text at the line and column of the message; [SQL](sql/README.md) has the grammar.",
+    "SQL_SYNTAX": (
+        "Correct the text at the line and column of the message; [SQL](sql/README.md) has the grammar."
+    ),
     "DEFINITION_INVALID": "Correct the column, option, interval or partition that the message names.",
     "CATALOG_UNSUPPORTED": (
         "Create the table in a catalog that can hold it, such as `lake`; its sources can be in any catalog."

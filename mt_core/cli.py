@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mt_core.base.command_options import taking
+from mt_core.base.command_options import with_options
 from mt_core.client.home import TRY_AGAIN
 from mt_core.setup.status_options import StatusOptions
 from mt_core.terminal.options import SqlOptions, read_text
@@ -71,7 +71,7 @@ def main(
 
 
 @app.command()
-@taking(SqlOptions)
+@with_options(SqlOptions)
 def sql(options: SqlOptions) -> None:
     """Run SQL statements on a gateway: from -e, a file or standard input, up to the first error; on a
     terminal, at a prompt.
@@ -229,7 +229,7 @@ def _ask(text: str, default: str) -> str:
 
 
 @app.command()
-@taking(StatusOptions)
+@with_options(StatusOptions)
 def status(options: StatusOptions) -> None:
     """Show whether gateways answer, which tables are late or failing, and which jobs failed; exit 1 if
     anything is wrong.

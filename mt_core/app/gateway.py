@@ -100,7 +100,7 @@ class Gateway:
             "reconciler", RECONCILE_EVERY, partial(self._upkeep, reconcile, "reconciled")
         )
         self._check = self._loop("check", CHECK_EVERY, partial(self._upkeep, check_tables, "checked"))
-        self._scheduler_loop = self._loop("scheduler", RECONCILE_EVERY, self._work.scheduler_watch.look)
+        self._scheduler_loop = self._loop("scheduler", RECONCILE_EVERY, self._work.scheduler_watch.poll)
         self._maintenance = self._loop("maintenance", MAINTAIN_EVERY, self._maintain)
         # No period: the owner of detached jobs waits for its next pass itself.
         self._stream_loop = BackgroundLoop("streams", self._owner.watch, clock=self._clock)

@@ -20,7 +20,7 @@ class LastClient:
     def __init__(self, presence: Presence, *, work: Callable[[], str], end: Callable[[], object]) -> None:
         self._presence, self._work, self._end = presence, work, end
 
-    def look(self) -> None:
+    def check(self) -> None:
         """Check once whether the gateway must end; clients may connect and leave between checks."""
         if not self._presence.has_home:
             log.warning("the home folder was removed", extra={"action": "home_removed"})

@@ -158,7 +158,7 @@ def end_in_time(
 def _until_the_last_client(config: Config, gateway: Gateway, end: End) -> Iterator[None]:
     """End an embedded gateway after its last client has left and no work remains."""
     last = LastClient(Presence(config.home), work=gateway.remaining_work, end=end.event.set)
-    loop = BackgroundLoop("last client", last.look, clock=SystemClock(), every=LOOK_EVERY)
+    loop = BackgroundLoop("last client", last.check, clock=SystemClock(), every=LOOK_EVERY)
     if config.boolean(EMBEDDED_KEY):
         loop.start()
     try:

@@ -23,7 +23,7 @@ from mt_core.tables.runs.ledger import Ledger
 from mt_core.tables.services import TableServices
 from mt_core.tables.settings import ManagerSettings
 from mt_core.tables.signal import Signal
-from mt_core.tables.workflows.published import PublishedWorkflows
+from mt_core.tables.workflows.served import ServedWorkflows
 from mt_core.workflow.scheduler import WorkflowScheduler
 
 
@@ -53,7 +53,7 @@ class TableWork:
     workers: Workers
     continuous: ContinuousWorkers
     scheduler_watch: SchedulerWatch
-    published: PublishedWorkflows
+    published: ServedWorkflows
 
 
 def wire_table_work(ports: TablePorts, *, watch: Watch | None = None) -> TableWork:
@@ -67,7 +67,7 @@ def wire_table_work(ports: TablePorts, *, watch: Watch | None = None) -> TableWo
         workers=Workers(tables, count=ports.refresh_threads, watch=watch),
         continuous=ContinuousWorkers(tables, count=ports.continuous_threads, watch=watch),
         scheduler_watch=SchedulerWatch(ports.scheduler, ports.clock),
-        published=PublishedWorkflows(ports.registry, ports.scheduler.identifier),
+        published=ServedWorkflows(ports.registry, ports.scheduler.identifier),
     )
 
 

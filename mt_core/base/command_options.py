@@ -8,7 +8,7 @@ from dataclasses import fields
 from typing import Any, get_type_hints
 
 
-def taking(options: type[Any]) -> Callable[[Callable[[Any], None]], Callable[..., None]]:
+def with_options(options: type[Any]) -> Callable[[Callable[[Any], None]], Callable[..., None]]:
     """Return a decorator that passes a command its options as one object of the dataclass *options*.
 
     typer sees the fields of the dataclass as the command's parameters.

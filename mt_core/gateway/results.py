@@ -24,7 +24,7 @@ from mt_core.base.rowset import PageForm, RowKind
 from mt_core.errors import Canceled, IllegalStatus, MtError, RequestInvalid
 from mt_core.gateway.arrow_answers import PAGE_ROWS, ArrowAnswer, accepts_arrow, stream_of
 from mt_core.gateway.http.answers import JsonAnswer
-from mt_core.gateway.http.blocking import at_hand, long_wait, short
+from mt_core.gateway.http.blocking import is_small, long_wait, short
 from mt_core.gateway.http.endpoints import direct_router
 from mt_core.gateway.http.errors import error_answer
 from mt_core.gateway.http.requests import OperationHandle, PageToken, SessionHandle
@@ -131,7 +131,7 @@ class _Pages:
         fetch = Fetch(operation=operation, token=token, form=form, base=base, version=self.version)
         if statement is None or not statement.wait_page(token, 0):
             await long_wait(lambda: operation.wait_page(token, HOLD_S))
-        if at_hand(operation):
+        if is_small(operation):
             return _answer(fetch)
         return await short(lambda: _answer(fetch))
 

@@ -14,7 +14,7 @@ from mt_core.sessions.ports import PlanFiles, Runs
 from mt_core.sessions.refreshes import OperationFinder
 from mt_core.sessions.session import Session
 from mt_core.sessions.sessions import SessionManager
-from mt_core.tables.workflows.published import PublishedWorkflows
+from mt_core.tables.workflows.served import ServedWorkflows
 
 DEFAULT_VERSIONS = ("V1", "V2", "V3", "V4")
 
@@ -51,7 +51,7 @@ class GatewayServices:
     engine_note: Callable[[], str] = lambda: ""
     scheduler_trouble: Callable[[], str | None] = lambda: None
     remaining_work: Callable[[], str] | None = None
-    published: PublishedWorkflows | None = None
+    published: ServedWorkflows | None = None
     plans: PlanFiles | None = None
     tokens: tuple[Token, ...] = ()
     hosts: tuple[str, ...] = ()

@@ -12,7 +12,7 @@ from mt_core.gateway.http.errors import error_answer
 from mt_core.gateway.http.requests import ShardNumber
 from mt_core.gateway.http.schemas import PUBLISHED_SHARD, PUBLISHED_WORKFLOW, described
 from mt_core.gateway.services import GatewayServices
-from mt_core.tables.workflows.published import PublishedWorkflows
+from mt_core.tables.workflows.served import ServedWorkflows
 
 _NOT_MODIFIED = 304
 
@@ -56,7 +56,7 @@ def shards_router(services: GatewayServices) -> APIRouter:
     return router
 
 
-def _unknown(published: PublishedWorkflows | None, scheduler: str) -> JsonAnswer:
+def _unknown(published: ServedWorkflows | None, scheduler: str) -> JsonAnswer:
     ours = published.scheduler if published is not None else "none"
     error = SchedulerNotUsed(
         f"This gateway publishes no workflows for the scheduler '{scheduler}': "

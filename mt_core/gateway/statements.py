@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Header
 
 from mt_core.gateway.http.answers import JsonAnswer
-from mt_core.gateway.http.blocking import at_hand, long_wait, short
+from mt_core.gateway.http.blocking import is_small, long_wait, short
 from mt_core.gateway.http.endpoints import direct_router
 from mt_core.gateway.http.requests import JsonBody, OperationHandle, SessionHandle
 from mt_core.gateway.http.schemas import (
@@ -107,7 +107,7 @@ def operations_router(services: GatewayServices, version: ApiVersion) -> APIRout
 
     @router.delete(f"{OPERATION_PATH}/close", **described("Close an operation", OPERATION_CLOSED))
     async def close_operation(session: SessionHandle, operation: OperationHandle) -> JsonAnswer:
-        if at_hand(services.sessions.get(session).operation(operation)):
+        if is_small(services.sessions.get(session).operation(operation)):
             services.sessions.get(session).close_operation(operation)
         else:
             await short(lambda: services.sessions.get(session).close_operation(operation))

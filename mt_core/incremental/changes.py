@@ -21,7 +21,7 @@ def can_be_looked_up(type_: str) -> bool:
     return _INCOMPARABLE.search(type_.lower()) is None
 
 
-def can_be_told_apart(type_: str) -> bool:
+def can_be_compared(type_: str) -> bool:
     """Return whether two values of the SQL type *type_* can be compared; maps by their entries, in order."""
     return can_be_looked_up(type_.lower().removeprefix(_MAP))
 
@@ -128,7 +128,7 @@ def change_between(log: Mapping[str, Commit], old: str, new: str) -> SourceChang
     )
 
 
-def change_from_nothing(log: Mapping[str, Commit], new: str) -> SourceChange:
+def first_change(log: Mapping[str, Commit], new: str) -> SourceChange:
     """Return the change of a source that had no snapshot before *new*: all its rows were appended."""
     if new not in log:
         return _unknown(new)

@@ -68,7 +68,7 @@ class Sizes:
         return max(FEW_KEYS, int(MOST_KEYS * self.table_rows))
 
 
-def dearer_than_recomputing(strategy: Strategy, sizes: Sizes) -> str | None:
+def reason_to_recompute(strategy: Strategy, sizes: Sizes) -> str | None:
     """Return why a recomputation is cheaper than *strategy*, or None if it is not.
 
     The limits lie between measured points. The number of changed keys matters more than that of changed
@@ -103,7 +103,7 @@ class Measured:
     bytes_read: int | None
 
 
-def in_vain_again(strategy: Strategy, sizes: Sizes, last: InVain | None) -> str | None:
+def recently_failed(strategy: Strategy, sizes: Sizes, last: InVain | None) -> str | None:
     """Return why *strategy* is not tried again after the *last* one failed, or None to try it."""
     if last is None or last.recomputed >= RETRIED_AFTER or sizes.changed_bytes <= CLEARLY_SMALLER * last.size:
         return None

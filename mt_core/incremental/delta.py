@@ -292,14 +292,14 @@ def repeated(relation: str, columns: Sequence[str], copies: str, sign: int, *, f
     without an exchange.
     """
     fields, more = ", ".join(map(quote, columns)), f"{sign} * {quote(copies)}"
-    hint, each = "/*+ COALESCE(1) */ " if few else "", quote(apart_from("_each", columns))
+    hint, each = "/*+ COALESCE(1) */ " if few else "", quote(unused_name("_each", columns))
     return (
         f"(SELECT {hint}{fields} FROM {relation} "
         f"LATERAL VIEW explode(array_repeat(0, {more})) AS {each} WHERE {more} > 0)"
     )
 
 
-def apart_from(name: str, columns: Iterable[str]) -> str:
+def unused_name(name: str, columns: Iterable[str]) -> str:
     """Return *name*, with underscores appended until it differs from all *columns*."""
     taken = {column.lower() for column in columns}
     while name in taken:
@@ -331,7 +331,7 @@ def touched(
     )
 
 
-def kept_apart(table: str, columns: Sequence[str], keys: Sequence[str], gone: str) -> str:
+def rows_without(table: str, columns: Sequence[str], keys: Sequence[str], gone: str) -> str:
     """Return the rows of *table*, with *columns*, whose *keys* are not in *gone*."""
     return (
         f"SELECT {', '.join(map(quote, columns))} FROM {table} AS q LEFT ANTI "
@@ -339,7 +339,7 @@ def kept_apart(table: str, columns: Sequence[str], keys: Sequence[str], gone: st
     )
 
 
-def counted_again(table: str, columns: Sequence[str], images: Images, bounds: str = "true") -> str:
+def rows_after_images(table: str, columns: Sequence[str], images: Images, bounds: str = "true") -> str:
     """Return the rows of *table* that equal a row of `images.removed`, after applying both images to them."""
     fields = ", ".join(map(quote, columns))
     return (

@@ -15,7 +15,7 @@ log = logging.getLogger(__name__)
 
 
 class SchedulerWatch:
-    """Caches the scheduler's health. One thread calls `look`; `trouble` is safe from any thread and does not
+    """Caches the scheduler's health. One thread calls `poll`; `trouble` is safe from any thread and does not
     block.
     """
 
@@ -25,7 +25,7 @@ class SchedulerWatch:
         # Wall-clock time and elapsed time of the open poll.
         self._asked_at: tuple[datetime, timedelta] | None = None
 
-    def look(self) -> None:
+    def poll(self) -> None:
         """Poll the scheduler's health and log a change."""
         asked_at = self._clock.now()
         # An error other than MtError leaves the poll open.

@@ -113,22 +113,21 @@ class Writer(ABC, Generic[Published]):
         published: Published,
         snapshot_id: str | None,
         *,
-        held: Any | None = None,
+        pending: Any | None = None,
         goes_on: bool = False,
     ) -> MetadataChange:
         """Return the change that makes *snapshot_id* main (None: main stays) and records what was
         *published*.
 
-        *held* is the engine's form of a pending snapshot, which the table does not contain yet. The branch is
-        dropped, or moved to main if the writer *goes_on*. Raises Fenced if another writer has opened the
-        table.
+        *pending* is the engine's form of a snapshot that the table does not contain yet. The branch is dropped,
+        or moved to main if the writer *goes_on*. Raises Fenced if another writer has opened the table.
         """
         self.check_open(metadata)
         continues_branch = goes_on and (snapshot_id or metadata.main) is not None
         return MetadataChange(
             properties=self.properties_of(Mark(number=self.number, published=published)),
             publish=snapshot_id,
-            held=held,
+            pending=pending,
             branch=self.branch if continues_branch else None,
             drop=() if goes_on else (self.branch,),
         )

@@ -126,7 +126,7 @@ class Snapshot:
     in_vain: InVain | None = None
 
     @property
-    def tells(self) -> bool:
+    def describes_rows(self) -> bool:
         """Whether the snapshot states where the rows of the table come from."""
         return not self.replace or self.run_id is not None
 
@@ -193,7 +193,7 @@ class MetadataChange:
     """One strict compare-and-set of a table's metadata.
 
     It sets `properties` and deletes the `removed` ones, makes the snapshot `publish` main, then creates
-    `branch` at main or moves it there, and drops the branches `drop`. `held` is the engine's form of a
+    `branch` at main or moves it there, and drops the branches `drop`. `pending` is the engine's form of a
     pending snapshot: one to publish that the metadata does not contain yet.
     """
 
@@ -202,7 +202,7 @@ class MetadataChange:
     publish: str | None = None
     branch: str | None = None
     drop: tuple[str, ...] = ()
-    held: Any | None = field(default=None, repr=False)
+    pending: Any | None = field(default=None, repr=False)
 
 
 def run_summary(

@@ -275,7 +275,7 @@ class MaterializedTable:
         return self.intent.token if self.intent is not None else self.revision
 
     @property
-    def is_looked_out_for(self) -> bool:
+    def is_watched(self) -> bool:
         """Whether the source watcher refreshes the table when its sources change.
 
         A streaming job maintains any other CONTINUOUS table.

@@ -90,7 +90,7 @@ def row_of(fact: Any) -> dict[str, Any]:
         case MaterializedTable():
             row |= values.pop("identifier")
             row["exclusive"] = fact.intent is not None and fact.intent.exclusive
-            row["continuous"] = fact.is_looked_out_for
+            row["continuous"] = fact.is_watched
         case RefreshRun():
             row["last_point"] = _stored(max(fact.points, default=None))
         case Job():

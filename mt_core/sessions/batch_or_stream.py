@@ -46,7 +46,7 @@ class BatchOrStream:
     def run_batch(self, task: Task, statements: Sequence[ReadStatement], *, changing: bool = True) -> None:
         """Run statements as batch, even if they could be streams; see `run`."""
         changes = ConnectorTableChanges(statements=self.connector_tables)
-        recorders = [changes.keeping(each, task.context()) for each in statements]
+        recorders = [changes.recorder(each, task.context()) for each in statements]
         _check_targets(task.temporary(), statements)
         self.spark.run(task, statements, changing=changing, keep=lambda: [record() for record in recorders])
 

@@ -95,7 +95,7 @@ def texts(objects: Iterable[TemporaryObject], state: SessionState) -> tuple[str,
     return tuple(statements if current == home else [*statements, use_statement(*home)])
 
 
-def stranger(statements: Sequence[str]) -> int | None:
+def first_unexpected(statements: Sequence[str]) -> int | None:
     """Return the index of the first statement that `texts` cannot have returned, or None."""
     created = set[tuple[str, bool]]()
     for place, text in enumerate(statements):

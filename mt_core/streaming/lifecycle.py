@@ -15,7 +15,7 @@ FIRST_PAUSE, LONGEST_PAUSE = timedelta(seconds=1), timedelta(minutes=1)
 # A failure after such a long run starts a new series, even if the sources had nothing new.
 STEADY = timedelta(hours=1)
 RECORD_EVERY = timedelta(seconds=5)
-LOOK_AGAIN = timedelta(seconds=30)
+RECHECK_AFTER = timedelta(seconds=30)
 LOST = "Spark ended while the stream ran"
 _MOST_DOUBLINGS = 16
 
@@ -34,7 +34,7 @@ class Step(Enum):
     REDEFINE = auto()
     # Suspend the job until a missing file is back.
     SUSPEND = auto()
-    LOOK = auto()
+    RECHECK = auto()
 
 
 def next_step(
@@ -56,7 +56,7 @@ def next_step(
         return Step.STOP
     if job.status is JobStatus.SUSPENDED:
         return (
-            Step.LOOK
+            Step.RECHECK
             if state.start_at is not None and not is_ahead(state.start_at, now, LONGEST_PAUSE)
             else Step.WAIT
         )

@@ -210,7 +210,7 @@ class StreamOwner:
                 work = partial(self._stop, progress)
             case Step.SUSPEND:
                 work = partial(self._await_missing, progress)
-            case Step.LOOK:
+            case Step.RECHECK:
                 work = self._recheck
             case _:
                 raise MtError(f"Job {job.job_id}: unknown step {step}.")
@@ -300,7 +300,7 @@ class StreamOwner:
                 extra={"action": "stream_suspension_waits"},
             )
             return
-        look_at = None if definition.keeps is not None else self._clock.now() + lifecycle.LOOK_AGAIN
+        look_at = None if definition.keeps is not None else self._clock.now() + lifecycle.RECHECK_AFTER
         self._interrupt(job, progress, without_passwords(progress.error or lifecycle.LOST), look_at=look_at)
 
     def _recheck(self, job: Job, definition: StreamDefinition) -> None:
@@ -314,7 +314,7 @@ class StreamOwner:
             self._store.update(job.job_id, lifecycle.resumed)
             self._woken.set()
             return
-        look_at = self._clock.now() + lifecycle.LOOK_AGAIN
+        look_at = self._clock.now() + lifecycle.RECHECK_AFTER
         self._store.update(
             job.job_id, partial(lifecycle.still_missing, error=without_passwords(missing), look_at=look_at)
         )

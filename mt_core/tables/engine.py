@@ -183,7 +183,7 @@ class Write:
 
     With `maintenance` only the changes are computed, with the same result.
 
-    If `may_hold`, the snapshot may stay pending until the publish adds it.
+    If `may_stay_pending`, the snapshot may stay pending until the publish adds it.
 
     `summary` becomes part of the snapshot; `options` are the dynamic options of the write; `query_types` are
     the types that the query's columns had when it was defined (empty: an earlier release did not record
@@ -201,20 +201,20 @@ class Write:
     options: Mapping[str, str] = field(default_factory=dict)
     query_types: Mapping[str, str] = field(default_factory=dict)
     maintenance: Maintenance | None = None
-    may_hold: bool = False
+    may_stay_pending: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Staged:
     """The snapshot that a write has staged, and the table's metadata as read after it.
 
-    `held` is set for a pending snapshot: the branch does not have it yet, and a publish adds it to exactly
+    `pending` is set for a pending snapshot: the branch does not have it yet, and a publish adds it to exactly
     this metadata.
     """
 
     snapshot: Snapshot
     metadata: StorageMetadata
-    held: Any | None = field(default=None, repr=False)
+    pending: Any | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -241,7 +241,7 @@ class Comparison:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Compared:
+class ComparisonResult:
     """The differences between the rows of a table and those of its query.
 
     `differences` has the columns `difference` (missing or unexpected), `copies`, and the table's, with the
@@ -330,7 +330,7 @@ class SourceReader(Protocol):
     def read_vector(self, query: Query) -> SourceVector:
         """Return the versions that the query would read now; starts no Spark job if only versions changed."""
 
-    def look(self, queries: Sequence[Query]) -> Sequence[str | UnreadSources | None]:
+    def source_fingerprints(self, queries: Sequence[Query]) -> Sequence[str | UnreadSources | None]:
         """Return for each query a fingerprint that changes when its sources or views do.
 
         None if a source changes without a version. Each source is read once, and no Spark job starts. A
@@ -423,7 +423,7 @@ class TableHousekeeping(Protocol):
         Blocks.
         """
 
-    def stage_again(self, rewrite: Rewrite, staged: Staged) -> Staged:
+    def restage(self, rewrite: Rewrite, staged: Staged) -> Staged:
         """Stage the files of *staged* on the current main, without a Spark job.
 
         Raises EngineError if a file that the rewrite replaces has changed.
@@ -453,7 +453,7 @@ class RowWriter(Protocol):
 class RowComparison(Protocol):
     """The Spark jobs that compare storage tables with their queries."""
 
-    def compare(self, comparison: Comparison) -> Compared:
+    def compare(self, comparison: Comparison) -> ComparisonResult:
         """Compare a table with its query. Blocks; raises QueryFailed, Incomparable, and Canceled after
         `cancel(job_id)`.
         """

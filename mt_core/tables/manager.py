@@ -31,7 +31,7 @@ from mt_core.tables.commands.lifecycle import resume, suspend
 from mt_core.tables.definition.show_create import show_create
 from mt_core.tables.refresh.explain import plan_refresh
 from mt_core.tables.refresh.requests import RefreshRequests, refuse_initializing
-from mt_core.tables.refresh.unrepeatable import refuse_refresh
+from mt_core.tables.refresh.streaming_only import refuse_refresh
 from mt_core.tables.registry import in_transaction
 from mt_core.tables.services import TableServices
 from mt_core.tables.table_commands import CommandContext, CommandOutcome

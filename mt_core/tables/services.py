@@ -37,7 +37,7 @@ class NameLocks:
         default_factory=lambda: tuple(threading.Lock() for _ in range(_STRIPES))
     )
 
-    def alone(self, identifier: TableIdentifier) -> AbstractContextManager[object]:
+    def lock(self, identifier: TableIdentifier) -> AbstractContextManager[object]:
         """Return the lock of *identifier*, which some other names share."""
         return self.stripes[hash(identifier) % _STRIPES]
 
@@ -50,7 +50,7 @@ class TableServices:
     its instant, by table id; `fresh_at` has the instant as of which each CONTINUOUS table is known to be
     fresh. Any thread may read or write one item of these at a time.
 
-    The queue `published` has the names of tables with new rows.
+    The queue `changed_tables` has the names of tables with new rows.
 
     `names` serializes CREATE and DROP of one name, `at_work` tracks refreshes that must be alone, and
     `errors` has the last errors in the log.
@@ -67,7 +67,7 @@ class TableServices:
     signal: Signal
     reports: dict[str, tuple[datetime, KeeperReport]] = field(default_factory=dict)
     fresh_at: dict[str, datetime] = field(default_factory=dict)
-    published: SimpleQueue[str] = field(default_factory=SimpleQueue)
+    changed_tables: SimpleQueue[str] = field(default_factory=SimpleQueue)
     names: NameLocks = field(default_factory=NameLocks)
     errors: RepeatedErrors = field(default_factory=RepeatedErrors)
     at_work: AtWork = field(default_factory=AtWork)

@@ -27,7 +27,7 @@ class Signal:
             for event in self._events:
                 event.set()
 
-    def sets_also(self, event: threading.Event) -> None:
+    def also_set(self, event: threading.Event) -> None:
         """Also set *event* at each change, for a thread that waits for other events too."""
         with self._changed:
             self._events = (*self._events, event)

@@ -22,7 +22,7 @@ from mt_core.terminal.output.columnar_file import ColumnarFile
 from mt_core.terminal.output.form import Form
 from mt_core.terminal.output.replaced_file import TextFile
 from mt_core.terminal.prompt.prompt import PlainReader, Prompt
-from mt_core.terminal.prompt.sitting import Keys, Sitting
+from mt_core.terminal.prompt.state import Keys, PromptState
 from mt_core.terminal.script import Runner, Screen
 from mt_core.terminal.start import connect, prepare, run_init_files
 
@@ -75,7 +75,9 @@ def _run(options: SqlOptions, environ: Mapping[str, str], screen: Screen) -> Exi
             error = runner.run_script(script, go_on=options.go_on)
         else:
             history = None if configuration.history is None else Path(configuration.history)
-            _prompt(Sitting(runner=runner, environ=environ, keys=keys, history=history), meet, stack).run()
+            _prompt(
+                PromptState(runner=runner, environ=environ, keys=keys, history=history), meet, stack
+            ).run()
         if text is not None:
             text.wanted = error is None or options.go_on
     if error is None and screen.file is not None and not screen.file.written:
@@ -104,18 +106,18 @@ def _connected(
         return Runner(stack.enter_context(connect(configuration, environ)), screen), None
     # Imported here because most clients do not start a gateway.
     from mt_core.terminal.embedded import EmbeddedGateway
-    from mt_core.terminal.meeting import Meeting
+    from mt_core.terminal.gateway_connection import GatewayConnection
 
     embedded = stack.enter_context(EmbeddedGateway(home, configuration.token))
     client = stack.enter_context(prepare(configuration, embedded.url, embedded.transport()))
-    meeting = Meeting(client, embedded, screen.messages)
+    meeting = GatewayConnection(client, embedded, screen.messages)
     # The farewell asks the gateway, so it must run before the session is closed.
     stack.callback(meeting.leave)
     initial = Display.of(configuration.properties)
     return Runner(client, screen, await_session=meeting.wait, initial=initial), meeting.begin
 
 
-def _prompt(sitting: Sitting, meet: Callable[[], str] | None, stack: ExitStack) -> Prompt:
+def _prompt(sitting: PromptState, meet: Callable[[], str] | None, stack: ExitStack) -> Prompt:
     """Return a prompt with the line editor, or with plain lines if the terminal cannot move its cursor."""
     if sitting.environ.get("TERM", "dumb") in _PLAIN or not sys.stderr.isatty():
         return Prompt(sitting, PlainReader(), meet)

@@ -118,7 +118,7 @@ def test_airflow_away_at_create_and_at_drop(breakable_airflow: AirflowStack, gat
     gateway.sql(CREATE.format("daily", DAILY))
     airflow.stop("api-server")
     try:
-        gateway.work.scheduler_watch.look()
+        gateway.work.scheduler_watch.poll()
         trouble = gateway.work.scheduler_watch.trouble()
         with pytest.raises(TableNotCreated, match="nothing was left behind"):
             gateway.sql(CREATE.format("other", DAILY))
@@ -144,7 +144,7 @@ def test_a_scheduler_that_died_is_named_with_its_last_heartbeat_until_it_runs_ag
     watch = gateway.work.scheduler_watch
 
     def trouble() -> str:
-        watch.look()
+        watch.poll()
         return str(watch.trouble())
 
     airflow.rest.wait(lambda: not trouble(), SOON_S)

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from mt_core.model.run import RunKind, RunStatus
-from mt_core.tables.continuous.lookout import LookOut
+from mt_core.tables.continuous.source_watcher import SourceWatcher
 from mt_core.tables.registry import in_transaction
 from tests.integration.refresh_world import RefreshWorld
 
@@ -17,7 +17,7 @@ class Follower:
 
     def __init__(self, world: RefreshWorld) -> None:
         self.world = world
-        self.lookout = LookOut(world.services, submit=lambda work: work())
+        self.lookout = SourceWatcher(world.services, submit=lambda work: work())
         world.spark("CREATE TABLE orders (city STRING, amount INT) USING iceberg")
         world.spark("INSERT INTO orders VALUES ('Rome', 1), ('Rome', 2), ('Oslo', 3), (NULL, 4)")
 
@@ -32,7 +32,7 @@ class Follower:
         self.world.spark(*statements)
         for _ in range(4):
             self.world.clock.advance(timedelta(seconds=5))
-            self.lookout.look()
+            self.lookout.poll()
 
     def strategies(self, name: str) -> list[str]:
         """Return how the batches of a table were published, oldest first."""

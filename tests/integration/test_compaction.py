@@ -10,8 +10,8 @@ import pytest
 
 from mt_core.model.run import RefreshRun, RunKind, RunStatus
 from mt_core.spark.driver.spark_driver import SparkDriver
-from mt_core.tables.continuous import stretch
-from mt_core.tables.continuous.lookout import LookOut
+from mt_core.tables.continuous import continuous_run
+from mt_core.tables.continuous.source_watcher import SourceWatcher
 from mt_core.tables.engine import Fragments, Rewrite, Staged
 from mt_core.tables.registry import in_transaction
 from mt_core.tables.upkeep.compaction import compact
@@ -109,11 +109,11 @@ class Compacted:
     """A follower whose tables are compacted after each fourth batch, when the test says so."""
 
     def __init__(self, follower: Follower, monkeypatch: pytest.MonkeyPatch, **limits: int) -> None:
-        monkeypatch.setattr(stretch, "COMPACT_BATCHES", 4)
+        monkeypatch.setattr(continuous_run, "COMPACT_BATCHES", 4)
         self._follower, self._world, self._monkeypatch = follower, follower.world, monkeypatch
         self._waiting: list[Callable[[], None]] = []
         services = replace(self._world.services, settings=replace(self._world.services.settings, **limits))
-        follower.lookout = LookOut(services, submit=lambda work: work(), beside=self._waiting.append)
+        follower.lookout = SourceWatcher(services, submit=lambda work: work(), beside=self._waiting.append)
 
     def carry_out_beside(self, statement: str) -> None:
         """Carry out the compaction that was asked for; a batch with the rows of *statement* comes before

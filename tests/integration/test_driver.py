@@ -251,8 +251,8 @@ def test_a_stopped_spark_context_is_replaced_like_a_dead_jvm(spark_driver: Spark
 def test_a_jvm_that_does_not_answer_is_said_to_be_silent_then_ended_and_replaced(
     spark_driver: SparkDriver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(jvm_watch, "SAID_AFTER_S", jvm_watch.LOOK_EVERY_S)
-    monkeypatch.setattr(jvm_watch, "STALLED_AFTER_S", 2 * jvm_watch.LOOK_EVERY_S)
+    monkeypatch.setattr(jvm_watch, "REPORTED_AFTER_S", jvm_watch.POLL_EVERY_S)
+    monkeypatch.setattr(jvm_watch, "STALLED_AFTER_S", 2 * jvm_watch.POLL_EVERY_S)
     monkeypatch.setenv("FRESHTABLE_SQL_GATEWAY_SECURITY_TOKENS", "hunter2")
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "needed")
     generation, pid, temporary = spark_driver.generation, spark_driver.pid, spark_driver.settings.temporary

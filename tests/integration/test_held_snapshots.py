@@ -22,10 +22,10 @@ QUERY = "SELECT id, id * 2 AS twice FROM o"
 
 @dataclass
 class Kept:
-    """`mt` shows the rows of `o`; `held` has for each write since whether its snapshot was held."""
+    """`mt` shows the rows of `o`; `pending` has for each write since whether its snapshot was pending."""
 
     world: RefreshWorld
-    held: list[bool] = field(default_factory=list)
+    pending: list[bool] = field(default_factory=list)
 
     def refresh(self, *, before: str = "", do: Callable[[], object] | None = None) -> RefreshRun:
         """Append a row to the source and refresh; *do* happens once, before the step *before*."""
@@ -55,7 +55,7 @@ def kept(world: RefreshWorld, monkeypatch: pytest.MonkeyPatch) -> Kept:
 
     def noted(asked: Write) -> Staged:
         staged = write(asked)
-        kept.held.append(staged.held is not None)
+        kept.pending.append(staged.pending is not None)
         return staged
 
     monkeypatch.setattr(world.engine.writes, "write", noted)
@@ -70,7 +70,7 @@ def test_few_rows_are_published_by_the_commit_that_adds_their_snapshot(kept: Kep
     # Open and publish.
     assert len(kept.table("metadata_log_entries", "file")) - len(before) == 2 * len(runs)
     assert [(run.strategy, run.rows_inserted) for run in runs] == [("append", 1), ("append", 1)]
-    assert kept.held == [True, True]
+    assert kept.pending == [True, True]
     assert kept.table("refs", "name") == [("main",)]
     assert [snapshot for (snapshot,) in kept.table("history", "snapshot_id")][-2:] == [
         int(run.snapshot_id or 0) for run in runs
@@ -82,7 +82,7 @@ def test_a_table_whose_properties_change_before_the_publish_has_the_rows_once(ke
 
     run = kept.refresh(before="publish: commit", do=lambda: kept.world.spark(alter))
 
-    assert (run.strategy, kept.held) == ("append", [True, False])
+    assert (run.strategy, kept.pending) == ("append", [True, False])
     assert kept.refresh().strategy == "append"
 
 
@@ -91,7 +91,7 @@ def test_rows_of_another_writer_that_come_before_the_publish_are_replaced(kept: 
 
     run = kept.refresh(before="publish: commit", do=lambda: kept.world.spark(foreign))
 
-    assert (run.strategy, kept.held) == ("recompute", [True, False])
+    assert (run.strategy, kept.pending) == ("recompute", [True, False])
 
 
 def test_a_branch_that_another_has_dropped_is_not_needed(kept: Kept) -> None:
@@ -101,5 +101,5 @@ def test_a_branch_that_another_has_dropped_is_not_needed(kept: Kept) -> None:
 
     run = kept.refresh(before="publish: commit", do=drop)
 
-    assert (run.strategy, kept.held) == ("append", [True, False])
+    assert (run.strategy, kept.pending) == ("append", [True, False])
     assert kept.table("refs", "name") == [("main",)]

@@ -21,8 +21,8 @@ from mt_core.spark.driver.jvm_objects import java_strings, own_class, state_of, 
 from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.functions.java_functions import users_functions
 from mt_core.spark.iceberg import inline_plans
-from mt_core.spark.iceberg.computed_rows import Computed, at_hand
-from mt_core.spark.iceberg.inline_plans import InlinePlan, InlinePlans, planned
+from mt_core.spark.iceberg.computed_rows import ComputedRows, local_rows
+from mt_core.spark.iceberg.inline_plans import InlinePlan, InlinePlans, plan_inline
 from mt_core.spark.iceberg.jvm_rows import columns_of
 from mt_core.spark.iceberg.scan_tasks import SourceRows, planned_tasks, source_rows
 from mt_core.spark.iceberg.temporary_views import temporary_view
@@ -142,7 +142,7 @@ class Relations:
     def __init__(self, session: SparkSession, first: int, last: int, cities: int) -> None:
         self.session = session
         self.frames = {"o": session.sql(ORDERS.format(first, last)), "c": session.sql(CITIES.format(cities))}
-        self.rows = {name: at_hand(frame, frame.toArrow()) for name, frame in self.frames.items()}
+        self.rows = {name: local_rows(frame, frame.toArrow()) for name, frame in self.frames.items()}
 
     def by_job(self, text: str) -> Table:
         with temporary_view(self.frames["o"]) as o, temporary_view(self.frames["c"]) as c:
@@ -151,7 +151,7 @@ class Relations:
 
 def plan_of(session: SparkSession, relations: Relations, text: str) -> InlinePlan | None:
     schemas = {name: rows.schema for name, rows in relations.rows.items()}
-    return planned(session, schemas, lambda views: session.sql(text.format(**views)))
+    return plan_inline(session, schemas, lambda views: session.sql(text.format(**views)))
 
 
 def rows_of(session: SparkSession, name: str) -> SourceRows:
@@ -429,7 +429,7 @@ def test_a_run_that_gives_more_than_is_held_goes_to_a_job_from_then_on(
 ) -> None:
     plans, lineage, rows = InlinePlans(), Kept(), Relations(session, 0, 100, 5).rows
 
-    def run(text: str) -> Computed | None:
+    def run(text: str) -> ComputedRows | None:
         return plans.sql(session, lineage, lambda names: text.format(**names), rows)  # type: ignore[arg-type]
 
     few = run("SELECT id FROM {o} WHERE id < 10")
@@ -452,7 +452,7 @@ def test_the_plans_used_last_are_kept_as_far_as_the_bytes_go(
     plans, lineage, rows, made = InlinePlans(), Kept(), Relations(session, 0, 10, 5).rows, list[int]()
 
     def noted(*given: Any) -> InlinePlan | None:
-        plan = planned(*given)
+        plan = plan_inline(*given)
         made.append(plan.size if plan is not None else 0)
         return plan
 
@@ -465,7 +465,7 @@ def test_the_plans_used_last_are_kept_as_far_as_the_bytes_go(
         )
         return len(made)
 
-    monkeypatch.setattr(inline_plans, "planned", noted)
+    monkeypatch.setattr(inline_plans, "plan_inline", noted)
     first = [run(1), run(2), run(1)]
     monkeypatch.setattr(inline_plans, "MOST_KEPT", made[0] + made[1])
 
@@ -507,7 +507,7 @@ def test_one_plan_runs_in_the_threads_of_all_batches_of_a_stream(
 
     def noted(*given: Any) -> InlinePlan | None:
         made.append(len(found))
-        return planned(*given)
+        return plan_inline(*given)
 
     def batch(rows: DataFrame, number: int) -> None:
         result = plans.sql(
@@ -516,7 +516,7 @@ def test_one_plan_runs_in_the_threads_of_all_batches_of_a_stream(
         assert result is not None
         found.append(listed(result.rows))
 
-    monkeypatch.setattr(inline_plans, "planned", noted)
+    monkeypatch.setattr(inline_plans, "plan_inline", noted)
     source = session.readStream.format("rate").option("rowsPerSecond", 10).load()
     stream = source.writeStream.option("checkpointLocation", str(tmp_path)).foreachBatch(batch).start()
     try:

@@ -21,7 +21,7 @@ from mt_core.plans.operators import OperatorState
 from mt_core.spark.driver.jvm_objects import active_session, java_dataset, static_member
 from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.streams.operators.java_operators import java_operator
-from mt_core.spark.streams.operators.kept_states import java_policy
+from mt_core.spark.streams.operators.java_states import java_policy
 from tests.depth import DEPTH
 from tests.integration.change_scripts import (
     FEW_SCRIPTS,

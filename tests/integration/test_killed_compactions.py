@@ -17,8 +17,8 @@ import pytest
 from mt_core.model.run import RunKind
 from mt_core.model.storage import run_branches
 from mt_core.spark.driver.spark_driver import SparkDriver
-from mt_core.tables.continuous import stretch
-from mt_core.tables.continuous.lookout import LookOut
+from mt_core.tables.continuous import continuous_run
+from mt_core.tables.continuous.source_watcher import SourceWatcher
 from mt_core.tables.registry import in_transaction
 from tests.integration.follower import Follower
 from tests.integration.refresh_world import RefreshWorld
@@ -38,16 +38,18 @@ class Compacted:
     """
 
     def __init__(self, driver: SparkDriver, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(stretch, "COMPACT_BATCHES", 1)
+        monkeypatch.setattr(continuous_run, "COMPACT_BATCHES", 1)
         self.driver, self.follower = driver, Follower(RefreshWorld(driver, folder))
         self.world, self.number, self._waiting = self.follower.world, 0, list[Callable[[], None]]()
         settings = replace(self.world.services.settings, compact_delete_files=2)
         services = replace(self.world.services, settings=settings)
-        self.follower.lookout = LookOut(services, submit=lambda work: work(), beside=self._waiting.append)
+        self.follower.lookout = SourceWatcher(
+            services, submit=lambda work: work(), beside=self._waiting.append
+        )
         self.world.spark("INSERT INTO orders SELECT uuid(), CAST(id AS INT) FROM range(20000)")
         self.follower.follow("totals", QUERY, options="'write.upsert' = 'equality-delete'")
         housekeeping = self.world.engine.housekeeping
-        for name in ("rewrite_files", "stage_again"):
+        for name in ("rewrite_files", "restage"):
             monkeypatch.setattr(housekeeping, name, self._watched(getattr(housekeeping, name)))
         self.when, self._lost, self._killing = "", 0, Lock()
 
@@ -114,7 +116,7 @@ class Compacted:
 
 
 # While it writes files, and after it has staged them again over a batch that came meanwhile.
-@pytest.mark.parametrize("step", [pytest.param("rewrite_files", marks=pytest.mark.kills), "stage_again"])
+@pytest.mark.parametrize("step", [pytest.param("rewrite_files", marks=pytest.mark.kills), "restage"])
 def test_batches_go_on_after_spark_was_killed_in_any_step_of_a_compaction(
     spark_driver: SparkDriver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:

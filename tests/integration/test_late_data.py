@@ -12,7 +12,7 @@ import pytest
 from mt_core.model.run import RefreshRun
 from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.tables.engine import Maintenance, Query
-from mt_core.tables.refresh.outlook import touched_by
+from mt_core.tables.refresh.forecast import touched_by
 from tests.integration.refresh_world import RefreshWorld
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]

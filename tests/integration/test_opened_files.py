@@ -17,12 +17,12 @@ from pyarrow.parquet import ParquetFile
 from mt_core.base.identifiers import quote
 from mt_core.spark.driver.jvm_objects import static_member, texts
 from mt_core.spark.iceberg import opened_files, scan_tasks
-from mt_core.spark.iceberg.computed_rows import Computed, at_hand, kept
+from mt_core.spark.iceberg.computed_rows import ComputedRows, collect_or_checkpoint, local_rows
+from mt_core.spark.iceberg.find_rows import LookupKeys, find_rows_locally
 from mt_core.spark.iceberg.opened_files import OpenedFiles
 from mt_core.spark.iceberg.scan_tasks import planned_tasks
-from mt_core.spark.iceberg.touched_rows import Wanted, found_here
 from mt_core.spark.incremental.file_difference import files_between
-from mt_core.spark.incremental.row_images import netted
+from mt_core.spark.incremental.row_images import net_rows
 from tests.integration.refresh_world import RefreshWorld
 from tests.integration.refresh_world import world as world
 from tests.support.gateway.own_process import wait_until
@@ -102,9 +102,11 @@ def multiset(rows: Sequence[Any]) -> Counter[str]:
 
 def found(
     world: RefreshWorld, table: Any, keys: tuple[str, ...], values: str, columns: Sequence[str]
-) -> Computed | None:
-    wanted = Wanted(rows=kept(world.session.sql(values)), keys=keys)
-    return found_here(world.session, table, planned_tasks(world.session, table.newScan()), columns, wanted)
+) -> ComputedRows | None:
+    wanted = LookupKeys(rows=collect_or_checkpoint(world.session.sql(values)), keys=keys)
+    return find_rows_locally(
+        world.session, table, planned_tasks(world.session, table.newScan()), columns, wanted
+    )
 
 
 @pytest.mark.slow
@@ -118,7 +120,7 @@ def test_rows_are_looked_up_by_columns_of_every_type_with_their_places(world: Re
     )
     table, names = table_of(world), ["id", *("text" if name == "s" else name for name in COLUMNS)]
     frame = world.session.sql(f"SELECT {', '.join(map(quote, names))}, _file, _pos, _spec_id FROM t")
-    stored = at_hand(frame, frame.toArrow())
+    stored = local_rows(frame, frame.toArrow())
     rows, tasks = stored.frame.collect(), planned_tasks(world.session, table.newScan())
 
     for keys in [
@@ -127,8 +129,10 @@ def test_rows_are_looked_up_by_columns_of_every_type_with_their_places(world: Re
         ("id", *LOOKED_UP[3:]),
     ]:
         given = stored.rows.filter(compute.is_in(stored.rows["id"], value_set=IDS)).select(list(keys))
-        wanted = Wanted(rows=stored.select(keys).others(given.group_by(list(keys)).aggregate([])), keys=keys)
-        found = found_here(world.session, table, tasks, names, wanted)
+        wanted = LookupKeys(
+            rows=stored.select(keys).with_table(given.group_by(list(keys)).aggregate([])), keys=keys
+        )
+        found = find_rows_locally(world.session, table, tasks, names, wanted)
 
         assert found is not None, keys
         assert found.columns == [*names, "_file", "_pos", "_spec_id"]
@@ -198,7 +202,7 @@ def test_a_damaged_file_is_an_error_and_is_not_kept_open(world: RefreshWorld) ->
     with pytest.raises(Py4JJavaError, match="could not decompress page"):
         found(world, table, ("id",), "SELECT CAST(5 AS BIGINT) AS id", ["id", "i"])
 
-    assert whole.changed_to(whole, "_sign", 10) is None
+    assert whole.difference_to(whole, "_sign", 10) is None
     jvm = static_member(world.session, "java.lang.ProcessHandle.current")().pid()
     # Another thread may be reading the file while this one has its answer.
     wait_until(
@@ -278,11 +282,11 @@ def test_rows_that_files_differ_by_are_those_that_a_job_finds(
     assert before is not None
     assert after is not None
 
-    changed = before.changed_to(after, "_sign", 6000)
+    changed = before.difference_to(after, "_sign", 6000)
 
     assert (changed is not None) == here
     if changed is not None:
-        net = netted(changed.frame, "_sign")
+        net = net_rows(changed.frame, "_sign")
         sides = (f"SELECT * FROM t VERSION AS OF {old}", "SELECT * FROM t")
         for sign, (some, others) in ((-1, sides), (1, sides[::-1])):
             expected = world.session.sql(f"{some} EXCEPT ALL {others}").collect()

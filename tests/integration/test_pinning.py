@@ -18,7 +18,7 @@ from mt_core.spark.contexts import SparkContexts
 from mt_core.spark.driver.jvm_objects import own_class, static_member
 from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.queries import source_versions
-from mt_core.spark.queries.glances import LIMIT_MS, NO_ANSWER, READS, outcomes, refreshed
+from mt_core.spark.queries.snapshot_cache import LIMIT_MS, NO_ANSWER, READS, outcomes, refreshed
 from mt_core.spark.refresh.engine import spark_engine
 from mt_core.tables.engine import (
     Query,
@@ -353,13 +353,13 @@ def test_a_look_at_many_queries_tells_which_of_their_sources_changed(pins: Pins)
             "SELECT id FROM `odd.table x`",
         )
     ]
-    pins.engine.sources.look(queries)
-    looks = [pins.engine.sources.look(queries)]
+    pins.engine.sources.source_fingerprints(queries)
+    looks = [pins.engine.sources.source_fingerprints(queries)]
 
     def look_after(*statements: str) -> list[bool]:
         for statement in statements:
             pins.sql(statement)
-        looks.append(pins.engine.sources.look(queries))
+        looks.append(pins.engine.sources.source_fingerprints(queries))
         return [before != after for before, after in zip(*looks[-2:], strict=True)]
 
     assert look_after() == [False, False, False, False]
@@ -387,13 +387,13 @@ def test_sources_at_tags_are_waited_for_together(pins: Pins, monkeypatch: pytest
         asked.append(len(tables))
         return refreshed(session, tables, wait_ms)
 
-    pins.engine.sources.look(queries)
+    pins.engine.sources.source_fingerprints(queries)
     monkeypatch.setattr(source_versions, "refreshed", counted)
-    first = pins.engine.sources.look(queries)
+    first = pins.engine.sources.source_fingerprints(queries)
     pins.sql("INSERT INTO lake.pins.orders VALUES (11, 'y')")
     pins.sql("INSERT INTO lake.pins.items VALUES (12, 'x')")
     pins.sql("ALTER TABLE lake.pins.items CREATE OR REPLACE TAG two")
-    second = pins.engine.sources.look(queries)
+    second = pins.engine.sources.source_fingerprints(queries)
 
     assert asked == [2, 2]
     assert [before != after for before, after in zip(first, second, strict=True)] == [False, True, True]

@@ -21,7 +21,7 @@ from mt_core.spark.driver.jvm_objects import active_session
 from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.streams.materialization import materialized
 from mt_core.spark.streams.operators.java_operators import java_operator
-from mt_core.spark.streams.operators.kept_states import java_state
+from mt_core.spark.streams.operators.java_states import java_state
 from mt_core.spark.streams.operators.rankings import as_java_list, java_keys
 from tests.depth import DEPTH
 from tests.integration.change_scripts import (

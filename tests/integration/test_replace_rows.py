@@ -19,7 +19,7 @@ from mt_core.spark.contexts import SparkContexts
 from mt_core.spark.driver.jvm_objects import active_session, text_map
 from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.iceberg.branch_commit import BranchCommit
-from mt_core.spark.iceberg.computed_rows import Computed, kept
+from mt_core.spark.iceberg.computed_rows import ComputedRows, collect_or_checkpoint
 from mt_core.spark.iceberg.replace_rows import AddedRows, AllRows, DeleteModes, replace_rows
 from mt_core.spark.iceberg.replacement import Replacement
 from mt_core.spark.iceberg.temporary_views import temporary_view
@@ -70,11 +70,11 @@ class Place:
             **options,
         )
 
-    def relation(self, rows: list[tuple[Any, ...]], columns: str, *, many: bool = False) -> Computed:
+    def relation(self, rows: list[tuple[Any, ...]], columns: str, *, many: bool = False) -> ComputedRows:
         frame = self.session.createDataFrame(rows, columns)
         if many:
-            return Computed.many(frame)
-        return kept(frame)
+            return ComputedRows.of_frame(frame)
+        return collect_or_checkpoint(frame)
 
     def replace(self, *, many: bool = False, again: bool = False) -> tuple[Mapping[str, str], int]:
         """Replace rows by key; return the summary of the snapshot, and how many jobs that took."""

@@ -15,10 +15,10 @@ from pyspark.sql import DataFrame, SparkSession
 
 from mt_core.incremental.delta import images_of
 from mt_core.spark.driver.spark_driver import SparkDriver
-from mt_core.spark.iceberg.computed_rows import Computed, kept
+from mt_core.spark.iceberg.computed_rows import ComputedRows, collect_or_checkpoint
+from mt_core.spark.iceberg.find_rows import LookupKeys, rows_with_keys
 from mt_core.spark.iceberg.inline_plans import InlinePlans
-from mt_core.spark.iceberg.touched_rows import Wanted, chosen
-from mt_core.spark.incremental.row_images import netted, signed
+from mt_core.spark.incremental.row_images import net_rows, signed
 from tests.support.started_jobs import started_jobs
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
@@ -44,10 +44,10 @@ class Inline:
 
     session: SparkSession
 
-    def rows(self, rows: Sequence[Row], columns: str) -> Computed:
-        return kept(self.session.createDataFrame(rows, columns))
+    def rows(self, rows: Sequence[Row], columns: str) -> ComputedRows:
+        return collect_or_checkpoint(self.session.createDataFrame(rows, columns))
 
-    def run(self, make: Any, **given: Computed) -> Sequence[Row]:
+    def run(self, make: Any, **given: ComputedRows) -> Sequence[Row]:
         """Return the rows of a query over frames of the rows that are *given*."""
         assert all(rows.java is not None for rows in given.values())
         before = started_jobs(self.session)
@@ -90,7 +90,7 @@ def test_the_net_of_rows_is_what_one_side_has_more_copies_of(
     expected.subtract(Counter(old))
 
     net = inline.run(
-        lambda old, new: netted(signed(old, new, "copies"), "copies"),
+        lambda old, new: net_rows(signed(old, new, "copies"), "copies"),
         old=inline.rows(old, COLUMNS),
         new=inline.rows(new, COLUMNS),
     )
@@ -100,11 +100,11 @@ def test_the_net_of_rows_is_what_one_side_has_more_copies_of(
 
 
 def test_maps_are_told_apart_by_their_entries_in_order(inline: Inline) -> None:
-    maps = kept(inline.session.sql("SELECT 1 AS k, map('a', 1, 'b', 2) AS m"))
-    others = kept(inline.session.sql("SELECT 1 AS k, map('b', 2, 'a', 1) AS m"))
+    maps = collect_or_checkpoint(inline.session.sql("SELECT 1 AS k, map('a', 1, 'b', 2) AS m"))
+    others = collect_or_checkpoint(inline.session.sql("SELECT 1 AS k, map('b', 2, 'a', 1) AS m"))
 
     def net(old: DataFrame, new: DataFrame) -> DataFrame:
-        return netted(signed(old, new, "copies"), "copies").selectExpr("k", "map_keys(m)", "copies")
+        return net_rows(signed(old, new, "copies"), "copies").selectExpr("k", "map_keys(m)", "copies")
 
     assert inline.run(net, old=maps, new=maps) == []
     assert sorted(inline.run(net, old=maps, new=others), key=str) == [(1, ["a", "b"], -1), (1, ["b", "a"], 1)]
@@ -135,9 +135,11 @@ def found(
     rows = inline.rows(
         [(*row, "f", place) for place, row in enumerate(ROWS)], "k INT, v STRING, _file STRING, _pos BIGINT"
     )
-    wanted = Wanted(rows=inline.rows(values, columns), keys=keys, copies=copies)
+    wanted = LookupKeys(rows=inline.rows(values, columns), keys=keys, copies=copies)
     given = inline.run(
-        lambda rows, wanted_rows: chosen(rows, wanted_rows, wanted), rows=rows, wanted_rows=wanted.rows
+        lambda rows, wanted_rows: rows_with_keys(rows, wanted_rows, wanted),
+        rows=rows,
+        wanted_rows=wanted.rows,
     )
     return sorted(row[-1] for row in given)
 

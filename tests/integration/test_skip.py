@@ -123,7 +123,11 @@ def test_a_query_at_a_version_of_a_source_is_refreshed_when_it_would_give_other_
         orders.create(name, query)
 
     def look() -> list[str | None]:
-        return [*orders.engine.sources.look([query_of(orders.table(name).definition) for name in queries])]
+        return [
+            *orders.engine.sources.source_fingerprints(
+                [query_of(orders.table(name).definition) for name in queries]
+            )
+        ]
 
     def outcome(name: str, run: RefreshRun) -> str:
         said = "skipped" if verdict(run) == SKIPPED else refreshed(orders, name, queries[name], run)

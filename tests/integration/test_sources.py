@@ -119,8 +119,8 @@ def test_analysis_gives_columns_and_a_text_that_means_the_same_anywhere(engine: 
         Column(name="when", type="timestamp"),
         Column(name="s", type="struct<`a b`:int>"),
     )
-    written_out = "SELECT `facts`.`id`, `facts`.`ts` FROM `lake`.`facts`.`facts`)"
-    assert found.expanded_query == text.replace("SELECT * FROM facts)", written_out).replace(
+    expanded_text = "SELECT `facts`.`id`, `facts`.`ts` FROM `lake`.`facts`.`facts`)"
+    assert found.expanded_query == text.replace("SELECT * FROM facts)", expanded_text).replace(
         "recent_facts r", "`lake`.`facts`.`recent_facts` r"
     )
     assert (found.sources, found.relations) == (("lake.facts.facts",), frozenset({"facts", "recent_facts"}))

@@ -57,7 +57,7 @@ def test_five_tables_over_each_other_follow_within_the_sum_of_their_freshnesses(
         for name, query in CHAIN.items():
             for _ in range(2):
                 world.clock.advance(timedelta(seconds=5))
-                follower.lookout.look()
+                follower.lookout.poll()
             check(follower, {name: query})
     assert follower.differences(*CHAIN) == {}
 
@@ -72,7 +72,7 @@ def test_a_batch_of_which_a_table_takes_no_row_is_none_for_the_table_above(follo
     world.spark("INSERT INTO orders VALUES ('Rome', 1)")
     for _ in range(4):
         world.clock.advance(timedelta(seconds=5))
-        follower.lookout.look()
+        follower.lookout.poll()
 
     [[(dear,)], [(above,)]] = [world.plain(versions.format(name)) for name in ("dear", "above")]
     assert (dear - before[0][0][0], above - before[1][0][0]) == (1, 0)

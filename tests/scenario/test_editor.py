@@ -27,7 +27,7 @@ from mt_core.terminal.editor.editor import Editor
 from mt_core.terminal.output.form import Form
 from mt_core.terminal.prompt.commands import run_command
 from mt_core.terminal.prompt.prompt import Prompt
-from mt_core.terminal.prompt.sitting import Keys, Sitting
+from mt_core.terminal.prompt.state import Keys, PromptState
 from mt_core.terminal.script import Runner, Screen
 from tests.support.gateway.statements import Gateway
 from tests.support.gateway.whole import DAILY, EVERY_10_S, WholeGateway
@@ -49,7 +49,7 @@ def press(gateway: Gateway, tmp_path: Path) -> Iterator[Press]:
         with ExitStack() as stack:
             client = stack.enter_context(GatewayClient(str(gateway.http.base_url), exact=True))
             input_ = stack.enter_context(create_pipe_input())
-            sitting = Sitting(
+            sitting = PromptState(
                 runner=Runner(client, screen),
                 environ={"XDG_STATE_HOME": str(tmp_path), **(environ or {})},
                 keys=mode,
@@ -301,7 +301,7 @@ def test_a_statement_too_long_to_send_with_each_key_offers_no_columns_to_the_nex
 ) -> None:
     screen = Screen(out=io.StringIO(), messages=Console(file=io.StringIO()), form=Form.CSV)
     with GatewayClient(str(gateway.http.base_url)) as client, create_pipe_input() as input_:
-        sitting = Sitting(runner=Runner(client, screen), environ={"XDG_STATE_HOME": str(tmp_path)})
+        sitting = PromptState(runner=Runner(client, screen), environ={"XDG_STATE_HOME": str(tmp_path)})
         sitting.last = f"SELECT a FROM t WHERE{' ' * blanks}a > 1"
         with Editor(sitting, input=input_, output=DummyOutput()) as editor:
             input_.send_text("SELECT 1;\r")
@@ -315,7 +315,7 @@ def test_why_and_lineage_read_what_a_gateway_writes(whole: WholeGateway) -> None
     whole.sql(EVERY_10_S.format("`a b`", "daily"))
     out = io.StringIO()
     screen = Screen(out=out, messages=Console(file=io.StringIO(), width=100))
-    sitting = Sitting(runner=Runner(whole.client, screen), environ={})
+    sitting = PromptState(runner=Runner(whole.client, screen), environ={})
 
     run_command(sitting, r"\why daily")
     run_command(sitting, r"\lineage `a b`;")

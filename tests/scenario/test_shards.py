@@ -13,7 +13,7 @@ import pytest
 from mt_core.base.access import parse_tokens
 from mt_core.model.freshness import Freshness
 from mt_core.sql.parser import parse
-from mt_core.tables.workflows.published import PublishedWorkflows
+from mt_core.tables.workflows.served import ServedWorkflows
 from mt_core.workflow.definitions import WorkflowDefinition, shard_of
 from mt_core.workflow.operations import Schedule
 from tests.support.gateway.shared_app import app_of
@@ -34,7 +34,7 @@ def world() -> ManagerWorld:
 @pytest.fixture
 def airflow(gateway: Gateway, world: ManagerWorld, switch: Any) -> Iterator[httpx.Client]:
     """The gateway's HTTP client; the gateway serves the workflow definitions of *world* to Airflow."""
-    published = PublishedWorkflows(world.registry, "airflow")
+    published = ServedWorkflows(world.registry, "airflow")
     switch.app = app_of(replace(gateway.services, published=published))
     return gateway.http
 
@@ -179,7 +179,7 @@ def test_a_scheduler_that_is_not_in_use_has_no_workflows(airflow: httpx.Client, 
 
 
 def test_shards_need_the_token(gateway: Gateway, world: ManagerWorld, switch: Any) -> None:
-    published = PublishedWorkflows(world.registry, "airflow")
+    published = ServedWorkflows(world.registry, "airflow")
     switch.app = app_of(
         replace(
             gateway.services,

@@ -19,7 +19,7 @@ from mt_core.tables.table_commands import CommandOutcome
 from mt_core.terminal.background import Work
 from mt_core.terminal.output.form import Form
 from mt_core.terminal.prompt.prompt import PlainReader, Prompt
-from mt_core.terminal.prompt.sitting import CONTINUATION, PROMPT, Sitting
+from mt_core.terminal.prompt.state import CONTINUATION, PROMPT, PromptState
 from mt_core.terminal.script import Runner, Screen
 from tests.support.gateway.statements import Gateway
 
@@ -261,7 +261,7 @@ def typed(gateway: Gateway, *lines: str | type[BaseException]) -> tuple[list[str
 
     screen = Screen(out=out, messages=Console(file=messages, width=200), form=Form.CSV)
     with GatewayClient(str(gateway.http.base_url), exact=True) as client:
-        Prompt(Sitting(runner=Runner(client, screen), environ={}), PlainReader(read)).run()
+        Prompt(PromptState(runner=Runner(client, screen), environ={}), PlainReader(read)).run()
     return asked, out.getvalue(), messages.getvalue()
 
 

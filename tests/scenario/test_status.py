@@ -118,7 +118,7 @@ def test_a_scheduler_whose_timer_has_ended_is_trouble_before_any_table_is_late(w
     # As if it had been closed behind the gateway's back.
     scheduler.close()
     whole.clock.advance(timedelta(seconds=30))
-    whole.process.work.scheduler_watch.look()
+    whole.process.work.scheduler_watch.poll()
     code, ill = monitored(whole)
     lines = freshtable(whole, "status").stdout.splitlines()
 

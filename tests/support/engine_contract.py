@@ -105,9 +105,9 @@ class EngineContract(ChangesContract, UpkeepContract):
 
     def test_a_look_at_a_source_that_is_not_there_holds_up_no_other(self, steps: EngineSteps) -> None:
         missing = replace(steps.query, text=f"SELECT * FROM {steps.source_name}_missing")
-        (before,) = steps.engine.sources.look([steps.query])
+        (before,) = steps.engine.sources.source_fingerprints([steps.query])
 
-        failed, found = steps.engine.sources.look([missing, steps.query])
+        failed, found = steps.engine.sources.source_fingerprints([missing, steps.query])
 
         assert isinstance(failed, UnreadSources)
         assert "_missing" in failed.reason

@@ -64,7 +64,7 @@ class UpkeepContract:
         before, rows = steps.snapshots()[0], steps.rows()
 
         steps.swap(MetadataChange(branch="run_c1"))
-        again = steps.engine.housekeeping.stage_again(rewrite, staged)
+        again = steps.engine.housekeeping.restage(rewrite, staged)
 
         facts = again.snapshot
         assert (facts.replace, facts.data_files < before.data_files) == (True, True)
@@ -76,7 +76,7 @@ class UpkeepContract:
         steps.refresh("r4")
         steps.swap(MetadataChange(branch="run_c1"))
         with pytest.raises(EngineError):
-            steps.engine.housekeeping.stage_again(rewrite, again)
+            steps.engine.housekeeping.restage(rewrite, again)
         assert steps.rows() == rows
 
     def test_files_that_are_not_to_be_written_anew_leave_the_branch_at_main(self, steps: EngineSteps) -> None:

@@ -14,8 +14,8 @@ from mt_core.model.partition import WHOLE, PartitionSpec, Scope
 from mt_core.model.storage import MetadataChange, Snapshot, StorageMetadata, run_summary
 from mt_core.model.table import Column, TableIdentifier
 from mt_core.tables.engine import (
-    Compared,
     Comparison,
+    ComparisonResult,
     Maintenance,
     Query,
     RefreshEngine,
@@ -168,7 +168,7 @@ class EngineSteps:
             strategy = choose(changes.shape, by_number, columns=columns, relations=changes.readings)
         return Maintenance(strategy=strategy, changes=changes, since=since, base=main)
 
-    def compare(self, vector: SourceVector, **changes: Any) -> Compared:
+    def compare(self, vector: SourceVector, **changes: Any) -> ComparisonResult:
         """Compare main with the query at a vector."""
         main = self.load().main
         assert main is not None

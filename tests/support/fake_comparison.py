@@ -8,11 +8,11 @@ from collections.abc import Iterable
 from mt_core.base.rowset import BIGINT, RowSet
 from mt_core.base.rowset import Column as ResultColumn
 from mt_core.errors import Incomparable
-from mt_core.tables.engine import Compared, Comparison
+from mt_core.tables.engine import Comparison, ComparisonResult
 from tests.support.fake_tables import FakeSource, FakeStorage, Row, inside, version_at
 
 
-def compare_rows(comparison: Comparison, storage: FakeStorage, source: FakeSource) -> Compared:
+def compare_rows(comparison: Comparison, storage: FakeStorage, source: FakeSource) -> ComparisonResult:
     """Return the differences between a table and its source; each row is a bucket of its own."""
     seen = comparison.vector.sources[0].version or {}
     is_there = seen.get("uuid") == source.uuid and version_at(seen) not in source.expired
@@ -36,7 +36,7 @@ def compare_rows(comparison: Comparison, storage: FakeStorage, source: FakeSourc
         ResultColumn(name="copies", type=BIGINT),
         *map(_column, names),
     )
-    return Compared(
+    return ComparisonResult(
         differences=RowSet(columns=columns, rows=shown[: comparison.most]),
         different=sum(more.total() for more in sides.values()),
         rows=table.total(),

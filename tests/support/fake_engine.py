@@ -32,8 +32,8 @@ from mt_core.model.table import Column, TableIdentifier
 from mt_core.tables.definition.shape import stored_order
 from mt_core.tables.engine import (
     AnalysedQuery,
-    Compared,
     Comparison,
+    ComparisonResult,
     Maintenance,
     Query,
     RefreshEngine,
@@ -200,7 +200,7 @@ class FakeEngine(FakeSources):
             shape if isinstance(shape, str) else ShapedQuery(shape=shape, columns=columns, readings=(name,))
         )
 
-    def look(self, queries: Sequence[Query]) -> Sequence[str | UnreadSources | None]:
+    def source_fingerprints(self, queries: Sequence[Query]) -> Sequence[str | UnreadSources | None]:
         self._check("look")
         self.looks += 1
         return [self._looked_at(query) for query in queries]
@@ -356,11 +356,11 @@ class FakeEngine(FakeSources):
             facts = Snapshot.of(self._next_id(), {**write.summary, **counts})
             storage.snapshots[facts.snapshot_id] = StoredSnapshot(facts, head, (*kept, *rows))
             self.writes += 1
-            held = self.holds and write.may_hold
-            if not held:
+            pending = self.holds and write.may_stay_pending
+            if not pending:
                 storage.branches[write.branch] = facts.snapshot_id
                 storage.generation += 1
-            return Staged(snapshot=facts, metadata=storage.metadata(), held=facts if held else None)
+            return Staged(snapshot=facts, metadata=storage.metadata(), pending=facts if pending else None)
 
     def _written(self, write: Write, before: tuple[Row, ...]) -> tuple[tuple[Row, ...], tuple[Row, ...]]:
         """Return the table's rows after a write over *before*, and the rows that it preserved."""
@@ -408,7 +408,7 @@ class FakeEngine(FakeSources):
                     f"division by zero in {spec}", error_class="DIVIDE_BY_ZERO", line=1, position=8
                 )
 
-    def compare(self, comparison: Comparison) -> Compared:
+    def compare(self, comparison: Comparison) -> ComparisonResult:
         self._check("compare")
         self._refuse_canceled(comparison.job_id)
         source = self._source(comparison.query)[1]

@@ -91,8 +91,8 @@ class FakeHousekeeping:
             found = storage.snapshots[storage.branches[rewrite.branch]].facts
             return Staged(snapshot=found, metadata=storage.metadata())
 
-    def stage_again(self, rewrite: Rewrite, staged: Staged) -> Staged:
-        self._check("stage_again")
+    def restage(self, rewrite: Rewrite, staged: Staged) -> Staged:
+        self._check("restage")
         with self._lock:
             storage = self._storage(rewrite.table)
             head, written = storage.snapshots[storage.main], storage.snapshots[staged.snapshot.snapshot_id]

@@ -21,7 +21,7 @@ from mt_core.tables.manager import TableManager
 from mt_core.tables.refresh.attempt import Attempt
 from mt_core.tables.refresh.publication import Steps
 from mt_core.tables.registry import Registry, Transaction, in_transaction
-from mt_core.tables.runs.ledger import Claimed
+from mt_core.tables.runs.ledger import ClaimedRun
 from mt_core.tables.settings import InitialRefresh, ManagerSettings
 from mt_core.tables.table_commands import CommandContext, CommandOutcome, RefreshRequest
 from mt_core.tables.upkeep.reconcile import reconcile
@@ -152,11 +152,11 @@ class ManagerWorld:
         """Advance the clock."""
         self.clock.advance(timedelta(days=days))
 
-    def claim(self) -> Claimed | None:
+    def claim(self) -> ClaimedRun | None:
         """Claim the next run, as a worker does."""
         return self.ledger.claim()
 
-    def attempt(self, claimed: Claimed) -> Steps:
+    def attempt(self, claimed: ClaimedRun) -> Steps:
         """Return the steps of an attempt, to drive one by one."""
         return Attempt(claimed, ledger=self.ledger, engine=self.engine.roles, on_end=self.signal.set).steps()
 

@@ -156,7 +156,7 @@ class MemoryTables:
         return [table for table in tables if after is None or table.identifier > after][:limit]
 
     def continuous(self) -> Sequence[MaterializedTable]:
-        return [table for table in self.page() if table.is_looked_out_for]
+        return [table for table in self.page() if table.is_watched]
 
     def insert(self, table: MaterializedTable) -> None:
         if table.table_id in self._tx.state.tables or self.named(table.identifier) is not None:

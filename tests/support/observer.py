@@ -22,7 +22,7 @@ from mt_core.tables.engine import Write
 from mt_core.tables.refresh.publication import Steps
 from mt_core.tables.registry import Registry, in_transaction
 from mt_core.tables.runs.due import covered_by, due_share, scope_of
-from mt_core.tables.runs.ledger import Claimed
+from mt_core.tables.runs.ledger import ClaimedRun
 from tests.support.observed_engine import Cell, Cells, ObservedEngine
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -45,7 +45,7 @@ class _Request:
 class _Decision:
     """The contents of main and the source positions when an attempt decided."""
 
-    claimed: Claimed
+    claimed: ClaimedRun
     cells: Cells
     position: int
 
@@ -70,7 +70,7 @@ class Observer:
 
     # ------------------------------------------------------------------------------------------------- events
 
-    def step(self, claimed: Claimed, name: str, steps: Steps) -> str | None:
+    def step(self, claimed: ClaimedRun, name: str, steps: Steps) -> str | None:
         """Make a worker take the step *name*; return the name of the next one, or None at the end."""
         fenced, held, before = self._highest > claimed.run.claim, self.holds(claimed), self._facts()
         if name == "decide":
@@ -109,7 +109,7 @@ class Observer:
         self._highest = max(self._highest, self._engine.storage.epoch)
         self._check_ledger(runs)
 
-    def holds(self, claimed: Claimed) -> bool:
+    def holds(self, claimed: ClaimedRun) -> bool:
         """Return whether the ledger has *claimed* as the current claim."""
         run = in_transaction(self._registry, lambda tx: tx.runs.get(claimed.run.run_id))
         ours = (RunStatus.RUNNING, claimed.run.attempt, claimed.run.claim)

@@ -14,7 +14,7 @@ from mt_core.model.table import MaterializedTable, RefreshStatus
 from mt_core.tables.refresh.exclusive_claim import fence
 from mt_core.tables.refresh.publication import Steps
 from mt_core.tables.registry import Transaction, in_transaction
-from mt_core.tables.runs.ledger import Claimed
+from mt_core.tables.runs.ledger import ClaimedRun
 from mt_core.tables.settings import InitialRefresh
 from tests.support.manager_world import DAILY, WHOLE_TABLE, ManagerWorld
 from tests.support.observed_engine import ObservedEngine
@@ -29,7 +29,7 @@ _LAPSE = timedelta(seconds=61)
 class Worker:
     """A worker before the step `at`. A zombie's lease is not renewed."""
 
-    claimed: Claimed
+    claimed: ClaimedRun
     steps: Steps
     at: str
     zombie: bool = False

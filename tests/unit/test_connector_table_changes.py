@@ -58,7 +58,7 @@ class World:
 
     def run(self, sql: str, *, t: Sequence[Column] | QueryFailed | None = None) -> None:
         """Run *sql*, after which table t of spark_catalog has the columns *t*, if they are given."""
-        keep = self.changes.keeping(ReadStatement(sql), CONTEXT)
+        keep = self.changes.recorder(ReadStatement(sql), CONTEXT)
         if t is not None:
             self.engine.columns[NAME] = t
         keep()

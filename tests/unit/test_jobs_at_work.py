@@ -4,15 +4,15 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from mt_core.spark.driver.jobs import ENDS_AFTER_S, JobsAtWork
+from mt_core.spark.driver.jobs import ENDS_AFTER_S, RunningJobs
 
 
 @pytest.fixture
-def jobs() -> JobsAtWork:
-    return JobsAtWork()
+def jobs() -> RunningJobs:
+    return RunningJobs()
 
 
-def test_a_job_that_no_other_ran_beside_was_alone(jobs: JobsAtWork) -> None:
+def test_a_job_that_no_other_ran_beside_was_alone(jobs: RunningJobs) -> None:
     with jobs.at_work("earlier"):
         pass
     with jobs.at_work("only"), jobs.at_work("only"):
@@ -22,7 +22,7 @@ def test_a_job_that_no_other_ran_beside_was_alone(jobs: JobsAtWork) -> None:
     assert (jobs.had("only"), jobs.had("earlier")) == (True, False)
 
 
-def test_each_of_several_jobs_shared_the_jvm_also_when_it_notices_the_loss_last(jobs: JobsAtWork) -> None:
+def test_each_of_several_jobs_shared_the_jvm_also_when_it_notices_the_loss_last(jobs: RunningJobs) -> None:
     with ThreadPoolExecutor(1) as other:
         block = jobs.at_work("other")
         other.submit(block.__enter__).result()
@@ -36,7 +36,7 @@ def test_each_of_several_jobs_shared_the_jvm_also_when_it_notices_the_loss_last(
     assert (jobs.had("first"), jobs.had("other")) == (True, True)
 
 
-def test_what_is_in_no_job_is_alone_where_no_job_is(jobs: JobsAtWork) -> None:
+def test_what_is_in_no_job_is_alone_where_no_job_is(jobs: RunningJobs) -> None:
     idle, block = jobs.alone(), jobs.at_work("other")
     with ThreadPoolExecutor(1) as other:
         other.submit(block.__enter__).result()
@@ -46,12 +46,12 @@ def test_what_is_in_no_job_is_alone_where_no_job_is(jobs: JobsAtWork) -> None:
     assert (idle, beside) == (True, False)
 
 
-def test_a_job_that_took_the_memory_counts_after_its_end(jobs: JobsAtWork) -> None:
+def test_a_job_that_took_the_memory_counts_after_its_end(jobs: RunningJobs) -> None:
     with ThreadPoolExecutor(1) as other, jobs.at_work("bystander"):
 
         def take_memory() -> None:
             with jobs.at_work("hungry"):
-                jobs.remember_ours()
+                jobs.note_out_of_memory()
 
         other.submit(take_memory).result()
         jobs.note_loss()
@@ -62,12 +62,12 @@ def test_a_job_that_took_the_memory_counts_after_its_end(jobs: JobsAtWork) -> No
 
 def test_a_job_whose_executor_had_no_memory_does_not_count_for_a_jvm_that_lives_on() -> None:
     now_s = 0.0
-    jobs = JobsAtWork(lambda: now_s)
+    jobs = RunningJobs(lambda: now_s)
     with ThreadPoolExecutor(1) as other:
 
         def take_memory() -> None:
             with jobs.at_work("hungry"):
-                jobs.remember_ours()
+                jobs.note_out_of_memory()
 
         for _ in range(3):
             other.submit(take_memory).result()

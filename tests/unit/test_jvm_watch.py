@@ -3,7 +3,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Sequence
 
-from mt_core.spark.driver.jvm_watch import COLLECTING, SAID_AFTER_S, STALLED_AFTER_S, Answers, JvmWatch, Pulse
+from mt_core.spark.driver.jvm_watch import (
+    COLLECTING,
+    REPORTED_AFTER_S,
+    STALLED_AFTER_S,
+    Answers,
+    JvmWatch,
+    Pulse,
+)
 
 EVERY_S = 5.0
 
@@ -29,7 +36,7 @@ def looks(watch: JvmWatch, count: int) -> list[bool]:
     """Return whether the JVM is useless, at each of *count* looks."""
     found = []
     for _ in range(count):
-        watch.look(EVERY_S)
+        watch.poll(EVERY_S)
         found.append(watch.stalled)
     return found
 
@@ -106,7 +113,7 @@ def test_a_machine_that_sleeps_for_a_night_has_seen_one_look_without_an_answer()
 
 
 def test_what_is_said_comes_within_the_minute() -> None:
-    assert 2 * EVERY_S < SAID_AFTER_S < STALLED_AFTER_S
+    assert 2 * EVERY_S < REPORTED_AFTER_S < STALLED_AFTER_S
 
 
 def test_a_question_without_an_answer_blocks_nobody() -> None:

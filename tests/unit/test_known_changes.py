@@ -7,7 +7,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from mt_core.spark.incremental.known_changes import Known
+from mt_core.spark.incremental.version_cache import VersionCache
 
 ORDERS, CUSTOMERS = ("orders-uuid", 0), ("customers-uuid", 0)
 
@@ -18,8 +18,8 @@ def spark() -> Any:
 
 
 def test_what_was_kept_is_found_by_table_columns_and_snapshots() -> None:
-    session, known = spark(), Known[str](4)
-    known.keep("rows", session, ORDERS, "1", "2")
+    session, known = spark(), VersionCache[str](4)
+    known.store("rows", session, ORDERS, "1", "2")
 
     assert known.of(session, ORDERS, "1", "2") == "rows"
     others = [
@@ -33,18 +33,18 @@ def test_what_was_kept_is_found_by_table_columns_and_snapshots() -> None:
 
 
 def test_what_was_kept_in_a_jvm_that_has_ended_is_not_found_in_the_next() -> None:
-    known = Known[str](4)
-    known.keep("rows", spark(), ORDERS, "1", "2")
+    known = VersionCache[str](4)
+    known.store("rows", spark(), ORDERS, "1", "2")
 
     assert known.of(spark(), ORDERS, "1", "2") is None
 
 
 def test_what_nobody_asked_for_the_longest_goes_first() -> None:
-    session, known = spark(), Known[str](2)
-    known.keep("first", session, ORDERS, "1")
-    known.keep("second", session, ORDERS, "2")
+    session, known = spark(), VersionCache[str](2)
+    known.store("first", session, ORDERS, "1")
+    known.store("second", session, ORDERS, "2")
     known.of(session, ORDERS, "1")
 
-    known.keep("third", session, ORDERS, "3")
+    known.store("third", session, ORDERS, "3")
 
     assert [known.of(session, ORDERS, snapshot) for snapshot in "123"] == ["first", None, "third"]

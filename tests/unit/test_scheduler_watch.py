@@ -39,7 +39,7 @@ class World:
         """Return what is said after another look."""
         self.clock.advance(after)
         self.scheduler.answer = answer
-        self.watch.look()
+        self.watch.poll()
         return self.watch.trouble()
 
 

@@ -6,8 +6,11 @@ import pytest
 
 from mt_core.spark.driver.cluster import ClusterState, ClusterWatch, is_cluster
 
-IDLE, BUSY = ClusterState(executors=0, wanted=True), ClusterState(executors=2, wanted=True)
-ASLEEP = ClusterState(executors=0, wanted=False)
+IDLE, BUSY = (
+    ClusterState(executors=0, expects_executors=True),
+    ClusterState(executors=2, expects_executors=True),
+)
+ASLEEP = ClusterState(executors=0, expects_executors=False)
 
 
 def watch_of(states: list[ClusterState | None], lost_after_s: float = 3.0) -> ClusterWatch:
@@ -17,7 +20,7 @@ def watch_of(states: list[ClusterState | None], lost_after_s: float = 3.0) -> Cl
 
 def looks(watch: ClusterWatch, count: int) -> list[tuple[bool, bool]]:
     """Return whether the cluster took work, and whether it is lost, at each of *count* looks."""
-    return [(watch.look(), watch.lost) for _ in range(count)]
+    return [(watch.poll(), watch.lost) for _ in range(count)]
 
 
 def test_a_cluster_without_an_executor_is_lost_after_a_while() -> None:

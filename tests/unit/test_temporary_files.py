@@ -48,10 +48,14 @@ def test_a_stream_writes_into_the_folder_that_the_statement_names() -> None:
             format="csv",
             options={"sep": ";"},
             partition_keys=("land",),
-            keeps_partitions=False,
+            has_catalog_partitions=False,
         ),
         "rows": FileFolder(
-            folder="s3a://b/rows", format="parquet", options={}, partition_keys=(), keeps_partitions=False
+            folder="s3a://b/rows",
+            format="parquet",
+            options={},
+            partition_keys=(),
+            has_catalog_partitions=False,
         ),
     }
 

@@ -10,7 +10,7 @@ from mt_core.sessions.temporary_objects import (
     after,
     check_writable,
     concerns_temporary,
-    stranger,
+    first_unexpected,
     texts,
 )
 from mt_core.sql.parser import ReadStatement
@@ -154,4 +154,4 @@ def test_other_statements_concern_no_temporary_object(sql: str) -> None:
 def test_statements_that_create_no_temporary_object_are_strangers(
     statements: tuple[str, ...], place: int | None
 ) -> None:
-    assert stranger(statements) == place
+    assert first_unexpected(statements) == place

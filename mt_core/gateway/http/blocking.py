@@ -47,7 +47,7 @@ async def wait_while_connected(wait: Callable[[float], bool], request: Request) 
     return True
 
 
-def at_hand(operation: AnyOperation | None) -> bool:
+def is_small(operation: AnyOperation | None) -> bool:
     """Return whether an operation has ended with at most `FEW_ROWS` rows, which need no other thread."""
     if not isinstance(operation, Operation) or operation.status not in TERMINAL:
         return False

@@ -16,26 +16,26 @@ MAX_BODY_BYTES = 104_857_600
 ALL_BODIES_BYTES = 268_435_456
 PAUSE_S = 30.0
 SHORT_BYTES = 65_536
-# The key of a request's KeptBody in its scope, until the response.
-KEPT = "freshtable.body"
+# The key of a request's BufferedBody in its scope, until the response.
+BUFFERED = "freshtable.body"
 
 
 @dataclass(slots=True, kw_only=True)
 class BodyLimits:
     """The limits and the count that all requests share; used only from the event loop.
 
-    `one` and `together` are limits in bytes, `kept` is the current count, and `pause_s` is how long a client
+    `one` and `together` are limits in bytes, `buffered` is the current count; `pause_s` is how long a client
     may send nothing.
     """
 
     one: int = MAX_BODY_BYTES
     together: int = ALL_BODIES_BYTES
     pause_s: float = PAUSE_S
-    kept: int = 0
+    buffered: int = 0
 
 
 @dataclass(slots=True, kw_only=True)
-class KeptBody:
+class BufferedBody:
     """The bytes of one request: `length` received, of which `charge` count towards the limits until
     `release`.
     """
@@ -46,7 +46,7 @@ class KeptBody:
 
     def release(self) -> None:
         """Stop counting the bytes. Idempotent."""
-        self.limits.kept -= self.charge
+        self.limits.buffered -= self.charge
         self.length = self.charge = 0
 
     async def read(self, request: Request) -> bytes:
@@ -89,10 +89,10 @@ class KeptBody:
         self._check(length)
         # Short bodies are not counted, so that long ones cannot cause ordinary requests to be rejected.
         charge = max(0, length - SHORT_BYTES)
-        if limits.kept + charge - self.charge > limits.together:
+        if limits.buffered + charge - self.charge > limits.together:
             raise GatewayBusy(
                 f"The requests of all clients together are longer than {limits.together} bytes at present; "
                 "send this one again in a while, or in smaller parts."
             )
-        limits.kept += charge - self.charge
+        limits.buffered += charge - self.charge
         self.length, self.charge = length, charge

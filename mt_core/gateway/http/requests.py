@@ -16,7 +16,7 @@ import orjson
 from fastapi import Depends, Path, Request
 
 from mt_core.errors import RequestInvalid
-from mt_core.gateway.http.bodies import KEPT, KeptBody
+from mt_core.gateway.http.bodies import BUFFERED, BufferedBody
 
 MAX_INTEGER = 2**63 - 1
 # Long texts cost many times their length: a statement is tokenized, and a session stores its properties.
@@ -116,7 +116,7 @@ async def read_body(request: Request) -> Body:
     """Return the body, which counts towards the limits until the response; raises RequestInvalid,
     GatewayBusy.
     """
-    buffered = request.scope[KEPT] = KeptBody(limits=request.app.state.bodies)
+    buffered = request.scope[BUFFERED] = BufferedBody(limits=request.app.state.bodies)
     text = await buffered.read(request)
     if not text.strip():
         return Body()

@@ -8,7 +8,7 @@ from starlette.exceptions import HTTPException
 from starlette.routing import BaseRoute, Match, Route
 from starlette.types import Receive, Scope, Send
 
-from mt_core.gateway.http.bodies import KEPT
+from mt_core.gateway.http.bodies import BUFFERED
 from mt_core.gateway.http.security import Guard
 
 _FOUND = "freshtable.route"
@@ -71,8 +71,8 @@ class VersionRoutes(BaseRoute):
         try:
             await route.handle(scope, receive, send)
         finally:
-            if KEPT in scope:
-                scope[KEPT].release()
+            if BUFFERED in scope:
+                scope[BUFFERED].release()
 
 
 _ANY = -1

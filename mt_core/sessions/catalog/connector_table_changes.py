@@ -9,7 +9,11 @@ from dataclasses import dataclass, replace
 from mt_core.base.identifiers import display_name, sql_name
 from mt_core.errors import EngineUnavailable, QueryFailed, RegistryError, SqlSyntaxError
 from mt_core.model.connector_table import SPARK_CATALOG, ConnectorTable
-from mt_core.sessions.catalog.connector_table_statements import NOT_THERE, ConnectorTableStatements, is_kept
+from mt_core.sessions.catalog.connector_table_statements import (
+    NOT_THERE,
+    ConnectorTableStatements,
+    is_registered,
+)
 from mt_core.sessions.ports import SessionContext
 from mt_core.sql.catalog import CreateConnectorTable
 from mt_core.sql.cursor import TokenCursor
@@ -24,13 +28,13 @@ class ConnectorTableChanges:
 
     statements: ConnectorTableStatements
 
-    def keeping(self, read: ReadStatement, context: SessionContext) -> Callable[[], None]:
+    def recorder(self, read: ReadStatement, context: SessionContext) -> Callable[[], None]:
         """Return a callback that records the changes of *read*, to be called after it has succeeded.
 
         The callback raises RegistryError.
         """
         fact = read.fact
-        if isinstance(fact, CreateConnectorTable) and is_kept(fact):
+        if isinstance(fact, CreateConnectorTable) and is_registered(fact):
             was_there = fact.if_not_exists and self._is_there(fact, context)
             return _nothing if was_there else lambda: self._store(fact, context)
         if read.type not in _CHANGES:

@@ -262,7 +262,7 @@ class ConnectorTableStatements:
         self.engine.execute(request.context, sql, job_id=request.job_id)
 
 
-def is_kept(fact: CreateConnectorTable) -> bool:
+def is_registered(fact: CreateConnectorTable) -> bool:
     """Whether the table that *fact* creates is stored in the registry."""
     return fact.connector not in (None, "iceberg") and not fact.is_temporary
 
@@ -270,7 +270,7 @@ def is_kept(fact: CreateConnectorTable) -> bool:
 def _creation(read: ReadStatement) -> CreateConnectorTable | None:
     """Return the connector table that *read* creates; None if Spark creates it from a query."""
     fact = read.fact if read.type in {"CREATE_TABLE", "REPLACE_TABLE"} else None
-    return fact if isinstance(fact, CreateConnectorTable) and is_kept(fact) and not fact.query else None
+    return fact if isinstance(fact, CreateConnectorTable) and is_registered(fact) and not fact.query else None
 
 
 def _creating(table: ConnectorTable) -> str:

@@ -35,7 +35,7 @@ from mt_core.sessions.statements.translation import in_spark
 from mt_core.sessions.streaming.mode import may_stream, stream_members
 from mt_core.sessions.streaming.plan_places import PlanPlaces, restored
 from mt_core.sessions.streaming.streaming_statements import StreamingStatements
-from mt_core.sessions.temporary_objects import stranger, texts
+from mt_core.sessions.temporary_objects import first_unexpected, texts
 from mt_core.sql.parser import ReadStatement
 from mt_core.sql.plans import CompilePlan, ExecutePlan, ExplainPlan
 from mt_core.sql.statement_types import INSERT
@@ -226,7 +226,7 @@ def _check_statements(plan: CompiledPlan) -> None:
     for place, text in enumerate(plan.statements):
         if ReadStatement(text).type != INSERT:
             raise PlanInvalid(f"statements[{place}]", f"is not an INSERT INTO: {shown_statement(text)}")
-    unexpected = stranger(plan.temporary)
+    unexpected = first_unexpected(plan.temporary)
     if unexpected is not None:
         text = shown_statement(plan.temporary[unexpected])
         raise PlanInvalid(

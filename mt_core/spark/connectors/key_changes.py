@@ -15,7 +15,7 @@ from pyspark.sql.functions import sum as total
 from mt_core.base.identifiers import quote
 from mt_core.plans.operators import RowKind
 from mt_core.spark.connectors.changelog import ROW_KIND
-from mt_core.spark.iceberg.computed_rows import MOST_LOCAL, Computed, kept
+from mt_core.spark.iceberg.computed_rows import MOST_LOCAL, ComputedRows, collect_or_checkpoint
 
 _ARRIVAL, _COPIES, _LAST, _ROW = "__arrival", "__copies", "__last", "__row"
 
@@ -25,30 +25,30 @@ class KeyChanges:
     """The current rows of changed keys after a batch, and the deleted keys; ROW_KIND is +I or -D."""
 
     keys: tuple[str, ...]
-    changes: Computed
+    changes: ComputedRows
 
     @property
     def count(self) -> int:
         return self.changes.count()
 
-    def rows(self) -> Computed:
+    def rows(self) -> ComputedRows:
         """Return the rows to upsert."""
         return self._of(RowKind.INSERT, [name for name in self.changes.columns if name != ROW_KIND])
 
-    def deleted(self) -> Computed:
+    def deleted(self) -> ComputedRows:
         """Return the deleted keys."""
         return self._of(RowKind.DELETE, self.keys)
 
-    def all_keys(self) -> Computed:
+    def all_keys(self) -> ComputedRows:
         """Return all changed keys."""
         return self.changes.select(self.keys)
 
-    def _of(self, kind: RowKind, columns: Sequence[str]) -> Computed:
+    def _of(self, kind: RowKind, columns: Sequence[str]) -> ComputedRows:
         rows = self.changes.rows
         if rows is None:
-            of_kind = Computed.many(self.changes.frame.where(col(ROW_KIND) == kind.code))
+            of_kind = ComputedRows.of_frame(self.changes.frame.where(col(ROW_KIND) == kind.code))
         else:
-            of_kind = self.changes.others(rows.filter(compute.equal(rows[ROW_KIND], kind.code)))
+            of_kind = self.changes.with_table(rows.filter(compute.equal(rows[ROW_KIND], kind.code)))
         return of_kind.select(columns)
 
 
@@ -62,7 +62,9 @@ def computed_changes(rows: DataFrame, keys: Sequence[str], table: str) -> Iterat
             yield None
             return
         # A single partition can be grouped without an exchange.
-        changes = kept(key_changes(rows.coalesce(1) if count <= MOST_LOCAL else rows, keys, table))
+        changes = collect_or_checkpoint(
+            key_changes(rows.coalesce(1) if count <= MOST_LOCAL else rows, keys, table)
+        )
         yield KeyChanges(keys=tuple(keys), changes=changes)
     finally:
         rows.unpersist()

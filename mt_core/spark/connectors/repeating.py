@@ -13,7 +13,7 @@ from mt_core.spark.connectors.sink import PUBLISHED, Check, Sink, SinkAttempt
 class RepeatingSink(Sink):
     """The sink of one attempt of a job whose table does not record batches."""
 
-    keeps_batch = False
+    records_batch = False
 
     def __init__(self, target: SinkTarget, attempt: SinkAttempt) -> None:
         self._target, self._attempt = target, attempt

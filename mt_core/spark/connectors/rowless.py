@@ -22,7 +22,7 @@ class PrintSink(RepeatingSink):
 
     guarantee = "at least once: a batch that fails in the middle is printed again"
     in_spark = False
-    takes_changes = True
+    accepts_changelog = True
 
     def write(self, rows: DataFrame, batch: int) -> int:
         """Log the first rows of a batch, and return its row count."""
@@ -46,7 +46,7 @@ class BlackholeSink(RepeatingSink):
 
     guarantee = "nowhere: rows are counted, and dropped"
     in_spark = False
-    takes_changes = True
+    accepts_changelog = True
 
     def write(self, rows: DataFrame, batch: int) -> int:
         return shaped(rows, sql_name(self._target.table)).count()

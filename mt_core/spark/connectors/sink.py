@@ -38,9 +38,9 @@ class Sink(ABC):
 
     guarantee: ClassVar[str]
     """The delivery guarantee, as shown by EXPLAIN."""
-    keeps_batch: ClassVar[bool] = True
+    records_batch: ClassVar[bool] = True
     """Whether the table records the last batch of a job."""
-    takes_changes: ClassVar[bool] = False
+    accepts_changelog: ClassVar[bool] = False
     """Whether the sink accepts changelog rows. Iceberg tables do if they have a key."""
     in_spark: ClassVar[bool] = True
     """Whether Spark itself can INSERT INTO the table and checks the columns."""

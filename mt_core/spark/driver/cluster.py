@@ -8,7 +8,7 @@ from typing import Any
 
 from mt_core.spark.driver.failures import SPARK_ERRORS
 
-LOOK_EVERY_S = 1.0
+POLL_EVERY_S = 1.0
 _DYNAMIC = "spark.dynamicAllocation.enabled"
 
 
@@ -17,11 +17,11 @@ class ClusterState:
     """The number of executors of a cluster, and whether it should have any now."""
 
     executors: int
-    wanted: bool
+    expects_executors: bool
 
     @property
-    def takes_work(self) -> bool:
-        return self.executors > 0 or not self.wanted
+    def accepts_work(self) -> bool:
+        return self.executors > 0 or not self.expects_executors
 
 
 @dataclass(slots=True)
@@ -35,14 +35,14 @@ class ClusterWatch:
     lost_after_s: float
     idle_s: float = 0.0
 
-    def look(self) -> bool:
-        """Poll the cluster, `LOOK_EVERY_S` after the last poll; return whether it accepts work."""
+    def poll(self) -> bool:
+        """Poll the cluster, `POLL_EVERY_S` after the last poll; return whether it accepts work."""
         state = self.state()
         if state is None:
             # Spark does not answer or is about to exit; the thread that waits for its process handles that.
             return False
-        self.idle_s = 0.0 if state.takes_work else self.idle_s + LOOK_EVERY_S
-        return state.takes_work
+        self.idle_s = 0.0 if state.accepts_work else self.idle_s + POLL_EVERY_S
+        return state.accepts_work
 
     @property
     def lost(self) -> bool:
@@ -60,11 +60,11 @@ def state_of(context: Any) -> ClusterState | None:
     try:
         scala = context._jsc.sc()
         if scala.isStopped():
-            return ClusterState(executors=0, wanted=True)
+            return ClusterState(executors=0, expects_executors=True)
         # The map includes the driver.
         executors = scala.getExecutorMemoryStatus().size() - 1
         dynamic = scala.conf().get(_DYNAMIC, "false") == "true"
-        wanted = not dynamic or bool(list(scala.statusTracker().getActiveJobIds()))
-        return ClusterState(executors=executors, wanted=wanted)
+        expects_executors = not dynamic or bool(list(scala.statusTracker().getActiveJobIds()))
+        return ClusterState(executors=executors, expects_executors=expects_executors)
     except (*SPARK_ERRORS, AttributeError, TypeError):
         return None

@@ -45,7 +45,7 @@ _JVM_WITHOUT_MEMORY = "java.lang.OutOfMemoryError"
 _OUT_OF_MEMORY = re.compile(
     rf"{re.escape(_JVM_WITHOUT_MEMORY)}|org\.apache\.arrow\.memory\.OutOfMemoryException"
 )
-DEEPEST = 20
+MOST_CAUSES = 20
 _CANCELED = frozenset({"SPARK_JOB_CANCELLED", "OPERATION_CANCELED"})
 _STOPPED = re.compile(
     r"stopped SparkContext|SparkContext was shut down|SparkContext has been shutdown", re.IGNORECASE
@@ -203,7 +203,7 @@ def thrown_by(error: BaseException) -> list[Thrown]:
     """
     java = error.java_exception if isinstance(error, Py4JJavaError) else getattr(error, "_origin", None)
     chain: list[Thrown] = []
-    while java is not None and len(chain) < DEEPEST:
+    while java is not None and len(chain) < MOST_CAUSES:
         is_sparks = is_instance_of(SparkContext._gateway, java, "org.apache.spark.SparkThrowable")
         chain.append(
             Thrown(

@@ -8,7 +8,7 @@ local properties of the thread. A cancel may arrive before the first Spark job; 
 Row counts come from Spark's status store, which evicts old jobs and stages at any time, even between two
 calls. A count is therefore reported only if every stage is still there, or if Spark skipped it.
 
-`JobsAtWork` answers a different question: if a JVM is lost, was this job the only one running, and hence
+`RunningJobs` answers a different question: if a JVM is lost, was this job the only one running, and hence
 probably the cause? That decides how often a run may be attempted.
 """
 
@@ -85,7 +85,7 @@ class JobCancels:
         return all(end.wait(timeout_s) for end in ends)
 
 
-class JobsAtWork:
+class RunningJobs:
     """The running jobs of one JVM, frozen when the JVM is lost. Thread-safe."""
 
     def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
@@ -108,7 +108,7 @@ class JobsAtWork:
             with self._lock:
                 self._jobs.remove(entry)
 
-    def remember_ours(self) -> None:
+    def note_out_of_memory(self) -> None:
         """Count the jobs of this thread as running for another `ENDS_AFTER_S`.
 
         They ran out of memory, so the JVM may exit only after they have ended. If it is still there then, the

@@ -16,7 +16,7 @@ from mt_core.spark.driver import conf, jars
 from mt_core.spark.driver.callbacks import serve_callbacks
 from mt_core.spark.driver.failures import SPARK_ERRORS, translate
 from mt_core.spark.driver.file_systems import check_warehouse
-from mt_core.spark.driver.jobs import JobsAtWork
+from mt_core.spark.driver.jobs import RunningJobs
 from mt_core.spark.driver.jvm_objects import own_class
 from mt_core.spark.driver.operator_jar import operator_jar
 from mt_core.spark.driver.process import end_process, launch_process
@@ -35,7 +35,7 @@ class Incarnation:
     session: SparkSession
     gateway: Any = field(repr=False)
     process: subprocess.Popen[bytes] = field(repr=False)
-    jobs: JobsAtWork = field(repr=False, default_factory=JobsAtWork)
+    jobs: RunningJobs = field(repr=False, default_factory=RunningJobs)
 
     def usable(self) -> bool:
         """Return whether the JVM answers and its SparkContext is running."""

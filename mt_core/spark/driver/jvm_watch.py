@@ -20,12 +20,12 @@ from pyspark.sql import SparkSession
 from mt_core.spark.driver.failures import SPARK_ERRORS
 
 T = TypeVar("T")
-LOOK_EVERY_S = 5.0
+POLL_EVERY_S = 5.0
 STALLED_AFTER_S = 60.0
 """Must exceed a full garbage collection, which stops a JVM with a large heap for some ten seconds."""
 COLLECTING = 0.9
 """The share of time in garbage collection above which a JVM is out of memory; a healthy one is far below."""
-SAID_AFTER_S = 15.0
+REPORTED_AFTER_S = 15.0
 """Shorter pauses are normal and are not reported."""
 # Concurrent collectors: the JVM works while they run.
 _CONCURRENT = ("Cycles", "Concurrent GC")
@@ -52,7 +52,7 @@ class JvmWatch:
         self._pulses: deque[Pulse] = deque()
         self._silent_s = self._collecting_s = 0.0
 
-    def look(self, after_s: float) -> None:
+    def poll(self, after_s: float) -> None:
         """Poll the JVM, *after_s* seconds after the last poll."""
         pulse = self._newest()
         if pulse is None:
@@ -68,7 +68,7 @@ class JvmWatch:
     @property
     def out_of_memory(self) -> bool:
         """Whether the JVM only collects garbage."""
-        return self._collecting_s >= SAID_AFTER_S
+        return self._collecting_s >= REPORTED_AFTER_S
 
     @property
     def idle_s(self) -> float:
@@ -83,7 +83,7 @@ class JvmWatch:
     @property
     def trouble(self) -> str:
         """Why the JVM does no work, as a message; empty if it works."""
-        if self.idle_s < SAID_AFTER_S:
+        if self.idle_s < REPORTED_AFTER_S:
             return ""
         what = "is out of memory and has only collected garbage" if self.out_of_memory else "has not answered"
         return (

@@ -42,7 +42,7 @@ from mt_core.errors import (
 from mt_core.model.progress import Progress
 from mt_core.spark.driver import jobs, jvm_objects
 from mt_core.spark.driver.added_jars import AddedJars
-from mt_core.spark.driver.cluster import LOOK_EVERY_S, ClusterWatch, is_cluster, state_of
+from mt_core.spark.driver.cluster import POLL_EVERY_S, ClusterWatch, is_cluster, state_of
 from mt_core.spark.driver.conf import DriverSettings
 from mt_core.spark.driver.failures import (
     LOST,
@@ -55,7 +55,7 @@ from mt_core.spark.driver.failures import (
 )
 from mt_core.spark.driver.java import check_java
 from mt_core.spark.driver.jvm import Incarnation, discard, launch
-from mt_core.spark.driver.jvm_watch import LOOK_EVERY_S as JVM_LOOK_EVERY_S
+from mt_core.spark.driver.jvm_watch import POLL_EVERY_S as JVM_POLL_EVERY_S
 from mt_core.spark.driver.jvm_watch import Answers, JvmPulse, JvmWatch
 from mt_core.spark.driver.local_files import use_local_files
 from mt_core.spark.driver.session_functions import NoFunctions, SessionFunctions
@@ -256,7 +256,7 @@ class SparkDriver:
         with self.jobs_at_work().at_work(job_id):
             yield
 
-    def jobs_at_work(self) -> jobs.JobsAtWork:
+    def jobs_at_work(self) -> jobs.RunningJobs:
         """Return the running jobs of the current JVM; raises EngineUnavailable without a JVM."""
         return self._current().jobs
 
@@ -344,7 +344,7 @@ class SparkDriver:
             error = EngineUnavailable(LOST)
         if ends_process(error):
             # This job ends before the JVM exits, and must count as running when others lose the JVM.
-            incarnation.jobs.remember_ours()
+            incarnation.jobs.note_out_of_memory()
         if isinstance(error, QueryFailed):
             return self.functions.explained(error)
         if isinstance(error, Canceled):
@@ -431,11 +431,11 @@ class SparkDriver:
 
     def _takes_work(self, watch: ClusterWatch, incarnation: Incarnation) -> bool:
         """Wait until the cluster accepts work; if it is lost, discard the JVM and return False."""
-        while not watch.look():
+        while not watch.poll():
             if watch.lost:
                 self._lost_cluster = _cluster_lost(self.settings)
                 self._note_failure(self._lost_cluster)
-            if watch.lost or self._stopping.wait(LOOK_EVERY_S) or incarnation.process.poll() is not None:
+            if watch.lost or self._stopping.wait(POLL_EVERY_S) or incarnation.process.poll() is not None:
                 # An orderly stop would wait for the cluster.
                 incarnation.process.kill()
                 discard(incarnation.gateway)
@@ -452,7 +452,7 @@ class SparkDriver:
         waiter = threading.Thread(target=process.wait, name="spark-process", daemon=True)
         waiter.start()
         self._jvm_watch = JvmWatch(pulses.newest)
-        every_s = JVM_LOOK_EVERY_S if self._watch is None else LOOK_EVERY_S
+        every_s = JVM_POLL_EVERY_S if self._watch is None else POLL_EVERY_S
         while waiter.is_alive():
             waiter.join(every_s)
             if waiter.is_alive() and self._is_useless(self._jvm_watch, every_s):
@@ -475,14 +475,14 @@ class SparkDriver:
 
     def _is_useless(self, jvm: JvmWatch, after_s: float) -> bool:
         """Poll a running JVM and its cluster, *after_s* after the last poll; return whether to give it up."""
-        jvm.look(after_s)
+        jvm.poll(after_s)
         if jvm.stalled:
             self._loss = NO_MEMORY if jvm.out_of_memory else SILENT
             log.error("%s", jvm.trouble, extra={"action": "spark_stalled"})
             return True
         if self._watch is None:
             return False
-        self._watch.look()
+        self._watch.poll()
         if self._watch.lost:
             self._lost_cluster = _cluster_lost(self.settings)
             log.error(

@@ -32,7 +32,7 @@ class FunctionFiles:
         self._folder, self._lock = folder, threading.Lock()
         self._used: set[str] = set()
 
-    def kept(self, function: CreatedFunction, fetch: Fetch) -> CreatedFunction:
+    def copied(self, function: CreatedFunction, fetch: Fetch) -> CreatedFunction:
         """Copy the files of *function*, and return it with their hashes.
 
         Raises DefinitionInvalid for a file that is missing or has another content than expected.
@@ -43,12 +43,12 @@ class FunctionFiles:
 
     def path(self, file: FunctionFile) -> str:
         """Return the path of the copy of a file."""
-        return str(self._folder / kept_name(file))
+        return str(self._folder / copy_name(file))
 
     def remove_unused(self, functions: Iterable[CreatedFunction]) -> None:
         """Remove copies that neither *functions* nor any function used by this process needs."""
         with self._lock:
-            needed = {kept_name(file) for function in functions for file in function.files} | self._used
+            needed = {copy_name(file) for function in functions for file in function.files} | self._used
             for copy in self._folder.iterdir() if self._folder.is_dir() else ():
                 if copy.name not in needed:
                     copy.unlink(missing_ok=True)
@@ -58,8 +58,8 @@ class FunctionFiles:
         with self._lock:
             # A statement can contain any text as the hash; only a valid hash may become part of a path.
             if _HASH.fullmatch(file.content):
-                self._used.add(kept_name(file))
-                if (self._folder / kept_name(file)).is_file():
+                self._used.add(copy_name(file))
+                if (self._folder / copy_name(file)).is_file():
                     return file
             self._folder.mkdir(parents=True, exist_ok=True)
             self._used.add(part)
@@ -74,8 +74,8 @@ class FunctionFiles:
                     f"function without {PIN}…."
                 )
             with self._lock:
-                self._used.add(kept_name(stored))
-                (self._folder / part).replace(self._folder / kept_name(stored))
+                self._used.add(copy_name(stored))
+                (self._folder / part).replace(self._folder / copy_name(stored))
             return stored
         finally:
             with self._lock:
@@ -83,7 +83,7 @@ class FunctionFiles:
                 (self._folder / part).unlink(missing_ok=True)
 
 
-def kept_name(file: FunctionFile) -> str:
+def copy_name(file: FunctionFile) -> str:
     """Return the name of the copy of a file, also on executors."""
     return f"{file.content}{_SUFFIXES[file.kind]}"
 

@@ -33,10 +33,10 @@ from mt_core.spark.driver.jvm_objects import active_session, scala_items, state_
 from mt_core.spark.driver.session_functions import FunctionLoading, FunctionUncallable, SessionFunctions
 from mt_core.spark.files.remote_files import fetch_file
 from mt_core.spark.functions.function_files import FunctionFiles
-from mt_core.spark.functions.java_functions import described, register_java
+from mt_core.spark.functions.java_functions import describe_java, register_java
 from mt_core.spark.functions.late_declarations import LateDeclarations
 from mt_core.spark.functions.python_code import Check, ModuleReader, is_current, no_check
-from mt_core.spark.functions.python_functions import decorator_settings, described_python, register_python
+from mt_core.spark.functions.python_functions import decorator_settings, describe_python, register_python
 from mt_core.spark.functions.sql_functions import identifier_of, register_sql, returned_type, spark_parser
 
 log = logging.getLogger(__name__)
@@ -165,7 +165,7 @@ class FunctionSync(SessionFunctions):
                 raise DefinitionInvalid(
                     f"Function {function.name} is one of Spark's own; choose another name."
                 )
-        stored = self._typed(session, self._files.kept(function, partial(fetch_file, session)), check)
+        stored = self._typed(session, self._files.copied(function, partial(fetch_file, session)), check)
         self.register(session, stored)
         if stored.language is FunctionLanguage.SQL:
             _try_call(session, stored)
@@ -191,9 +191,9 @@ class FunctionSync(SessionFunctions):
                     else replace(function, returns=returned_type(session, function))
                 )
             case FunctionLanguage.PYTHON:
-                return described_python(session, self._with_declaration(session, function, check))
+                return describe_python(session, self._with_declaration(session, function, check))
             case _:
-                return described(session, function, self._files)
+                return describe_java(session, function, self._files)
 
     def _with_declaration(
         self, session: SparkSession, function: CreatedFunction, check: Check = no_check
@@ -202,7 +202,7 @@ class FunctionSync(SessionFunctions):
         return replace(function, declared=self._modules.declared(function, self._files, settings, check))
 
     def _late_declaration(self, session: SparkSession, function: CreatedFunction) -> CreatedFunction:
-        return self._with_declaration(session, self._files.kept(function, partial(fetch_file, session)))
+        return self._with_declaration(session, self._files.copied(function, partial(fetch_file, session)))
 
     def _remove_dropped(self, session: SparkSession, target: Mapping[str, CreatedFunction]) -> None:
         """Remove dropped functions from Spark's built-in registries, even if no session has them any more."""
@@ -232,7 +232,7 @@ class FunctionSync(SessionFunctions):
             if _is_undeclared(target):
                 raise self._late.reason(target)
             # Restores a missing copy from the original file, if that is unchanged.
-            self.register(session, self._files.kept(target, partial(fetch_file, session)))
+            self.register(session, self._files.copied(target, partial(fetch_file, session)))
             _show_as_builtin(session, target)
             self._builtin_names.add(name)
         except (*SPARK_ERRORS, MtError, OSError) as error:

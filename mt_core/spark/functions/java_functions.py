@@ -18,7 +18,7 @@ _BUILDERS = "freshtable.functions.UserFunctions"
 _KINDS = {"scalar": FunctionKind.SCALAR, "aggregate": FunctionKind.AGGREGATE}
 
 
-def described(session: SparkSession, function: CreatedFunction, files: FunctionFiles) -> CreatedFunction:
+def describe_java(session: SparkSession, function: CreatedFunction, files: FunctionFiles) -> CreatedFunction:
     """Return *function* with its kind and return type, determined from its class.
 
     Raises DefinitionInvalid if the class is missing or cannot be instantiated, and Unsupported for another

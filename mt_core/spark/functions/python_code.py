@@ -33,7 +33,7 @@ from mt_core.errors import DefinitionInvalid, Unsupported
 from mt_core.model.function import CreatedFunction, FileKind, FunctionFile, PythonDeclaration
 from mt_core.spark.driver.process import OURS
 from mt_core.spark.functions import module_reader, user_modules
-from mt_core.spark.functions.function_files import FunctionFiles, kept_name
+from mt_core.spark.functions.function_files import FunctionFiles, copy_name
 from mt_core.spark.functions.module_reader import python_version
 from mt_core.spark.functions.user_modules import Part, load_on_worker
 
@@ -60,7 +60,7 @@ class SentFunction:
     """
 
     def __init__(self, function: CreatedFunction, declared: PythonDeclaration) -> None:
-        parts = [_part(each, kept_name(each)) for each in function.files]
+        parts = [_part(each, copy_name(each)) for each in function.files]
         self._there = (_root(function), parts, function.body)
         self.__name__ = declared.name
 

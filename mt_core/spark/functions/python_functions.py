@@ -64,7 +64,7 @@ def decorator_settings(session: SparkSession) -> Mapping[str, str]:
     return {key: str(session.conf.get(key)) for key in _OF_DECORATORS}
 
 
-def described_python(session: SparkSession, function: CreatedFunction) -> CreatedFunction:
+def describe_python(session: SparkSession, function: CreatedFunction) -> CreatedFunction:
     """Return *function* with its kind and return type, determined from its declaration.
 
     Raises DefinitionInvalid if the type is not declared, and Unsupported for another kind of object.

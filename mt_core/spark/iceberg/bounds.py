@@ -11,7 +11,7 @@ from pyspark.sql.functions import max as greatest
 from pyspark.sql.functions import min as least
 
 from mt_core.base.identifiers import quote, string_literal
-from mt_core.spark.iceberg.computed_rows import Computed
+from mt_core.spark.iceberg.computed_rows import ComputedRows
 
 EVERYWHERE = "true"
 """The condition that is true for every row."""
@@ -62,7 +62,7 @@ class Bound:
         return {"column": self.column, "type": _NAMES.get(self.type, self.type), "low": low, "high": high}
 
 
-def named_values(values: Computed, columns: Sequence[str]) -> str:
+def values_condition(values: ComputedRows, columns: Sequence[str]) -> str:
     """Return an SQL condition that is true for rows `q` with values of *values* in *columns*.
 
     It lists up to `MOST_NAMED` values of a column, because Iceberg can prune hidden partitions such as
@@ -75,7 +75,7 @@ def named_values(values: Computed, columns: Sequence[str]) -> str:
     return " AND ".join(conditions) or EVERYWHERE
 
 
-def bounds_of(values: Computed, columns: Sequence[str]) -> list[Bound]:
+def bounds_of(values: ComputedRows, columns: Sequence[str]) -> list[Bound]:
     """Return the bounds of *values* in *columns*; columns of other types, or with only NULL, have none."""
     all_types = {field.name: field.dataType.simpleString() for field in values.schema.fields}
     types = {name: type_ for name, type_ in all_types.items() if name in columns and type_.startswith(_TYPES)}
@@ -91,7 +91,7 @@ def condition_of(bounds: Sequence[Bound]) -> str:
     return " AND ".join(bound.condition() for bound in bounds) or EVERYWHERE
 
 
-def _ends_of(values: Computed, names: Mapping[str, str]) -> Mapping[str, tuple[Any, Any]]:
+def _ends_of(values: ComputedRows, names: Mapping[str, str]) -> Mapping[str, tuple[Any, Any]]:
     """Return the minimum and maximum of columns; None for a column with only NULL."""
     if values.rows is not None:
         ends = {name: compute.min_max(values.rows[name]).as_py() for name in names}

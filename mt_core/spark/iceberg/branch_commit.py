@@ -38,8 +38,8 @@ class BranchCommit:
     base: str | None
     summary: Mapping[str, str]
     options: Mapping[str, str] = field(default_factory=dict)
-    holds: bool = False
-    held: Any | None = None
+    leaves_pending: bool = False
+    pending: Any | None = None
 
     @cached_property
     def files(self) -> FileWriter:
@@ -66,6 +66,6 @@ class BranchCommit:
 
     def make(self, update: Any, *, removes: bool = False) -> None:
         """Commit *update*, an Iceberg update with all its files; *removes*: it also removes files."""
-        self.held = own_class(self.session, _MANIFESTS).update(
-            self.table, update, self.branch, json.dumps(dict(self.summary)), removes, self.holds
+        self.pending = own_class(self.session, _MANIFESTS).update(
+            self.table, update, self.branch, json.dumps(dict(self.summary)), removes, self.leaves_pending
         )

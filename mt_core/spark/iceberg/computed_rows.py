@@ -25,7 +25,7 @@ MOST_LOCAL = 200_000
 
 
 @dataclass(frozen=True, kw_only=True)
-class Computed:
+class ComputedRows:
     """Computed rows: *local* in Python (`table`) or in the JVM (`jvm_rows`), or `distributed` as a frame.
 
     Local rows are converted between Python and the JVM at most once, when they are first used there.
@@ -43,7 +43,7 @@ class Computed:
         return cls(session=session, schema=schema, jvm_rows=rows)
 
     @classmethod
-    def many(cls, frame: DataFrame) -> Self:
+    def of_frame(cls, frame: DataFrame) -> Self:
         """Return the distributed rows of *frame*."""
         return cls(session=frame.sparkSession, schema=frame.schema, distributed=frame)
 
@@ -97,24 +97,24 @@ class Computed:
             else self.table.nbytes
         )
 
-    def within(self, session: SparkSession) -> Computed:
+    def within(self, session: SparkSession) -> ComputedRows:
         """Return the local rows for another session of the JVM."""
-        return Computed(session=session, schema=self.schema, table=self.table, jvm_rows=self.jvm_rows)
+        return ComputedRows(session=session, schema=self.schema, table=self.table, jvm_rows=self.jvm_rows)
 
-    def others(self, table: Table) -> Computed:
+    def with_table(self, table: Table) -> ComputedRows:
         """Return the rows of *table*, with the same schema."""
-        return Computed(session=self.session, schema=self.schema, table=table)
+        return ComputedRows(session=self.session, schema=self.schema, table=table)
 
-    def select(self, names: Sequence[str]) -> Computed:
+    def select(self, names: Sequence[str]) -> ComputedRows:
         """Return the rows with only the columns *names*."""
         schema = StructType([self.schema[name] for name in names])
         if self.jvm_rows is not None:
-            return Computed.of_java(
+            return ComputedRows.of_java(
                 self.session, schema, self.jvm_rows.select(java_strings(self.session, names))
             )
         if self.table is None:
-            return Computed.many(self.frame.select(*map(quote, names)))
-        return Computed(session=self.session, schema=schema, table=self.table.select(list(names)))
+            return ComputedRows.of_frame(self.frame.select(*map(quote, names)))
+        return ComputedRows(session=self.session, schema=schema, table=self.table.select(list(names)))
 
     def count(self) -> int:
         """Return the number of rows. Counting a checkpoint reads no source."""
@@ -128,21 +128,25 @@ def computed(frame: DataFrame) -> DataFrame:
 
     If they fit on the driver, it becomes a local relation, whose size Spark knows when it plans a join.
     """
-    return kept(frame).frame
+    return collect_or_checkpoint(frame).frame
 
 
-def kept(frame: DataFrame) -> Computed:
+def collect_or_checkpoint(frame: DataFrame) -> ComputedRows:
     """Compute the rows of *frame*: collect up to `MOST_LOCAL`, checkpoint more on the executors."""
     rows = frame.limit(MOST_LOCAL + 1).toArrow()
-    return Computed.many(frame.localCheckpoint()) if rows.num_rows > MOST_LOCAL else at_hand(frame, rows)
+    return (
+        ComputedRows.of_frame(frame.localCheckpoint())
+        if rows.num_rows > MOST_LOCAL
+        else local_rows(frame, rows)
+    )
 
 
-def at_hand(like: DataFrame, rows: Table) -> Computed:
+def local_rows(like: DataFrame, rows: Table) -> ComputedRows:
     """Return *rows* as local rows, with the schema and session of *like*."""
-    return Computed(session=like.sparkSession, schema=like.schema, table=rows)
+    return ComputedRows(session=like.sparkSession, schema=like.schema, table=rows)
 
 
-def nothing(session: SparkSession, columns: StructType) -> Computed:
+def no_rows(session: SparkSession, columns: StructType) -> ComputedRows:
     """Return an empty set of rows with *columns*."""
     rows = own_class(session, "freshtable.inline.Rows")(java_type(session, columns))
-    return Computed.of_java(session, columns, rows)
+    return ComputedRows.of_java(session, columns, rows)

@@ -28,7 +28,7 @@ from pyspark.sql.types import StructType
 
 from mt_core.spark.driver.failures import Thrown, thrown_by
 from mt_core.spark.driver.jvm_objects import own_class, static_member
-from mt_core.spark.iceberg.computed_rows import MOST_LOCAL, Computed
+from mt_core.spark.iceberg.computed_rows import MOST_LOCAL, ComputedRows
 from mt_core.spark.iceberg.jvm_rows import columns_of, java_type
 from mt_core.spark.iceberg.temporary_views import temporary_view
 
@@ -67,13 +67,13 @@ class InlinePlan:
     leaves: Mapping[str, Any]
     columns: StructType
 
-    def run(self, session: SparkSession, inputs: Mapping[str, Given]) -> Computed:
+    def run(self, session: SparkSession, inputs: Mapping[str, Given]) -> ComputedRows:
         """Execute the plan over the rows of its leaves."""
         rows = static_member(session, "java.util.HashMap")()
         for name, leaf in self.leaves.items():
             rows.put(leaf, inputs[name].java)
         result = self.plan.run(rows, MOST_LOCAL, MOST_BYTES)
-        return Computed.of_java(session, self.columns, result)
+        return ComputedRows.of_java(session, self.columns, result)
 
 
 class InlinePlans:
@@ -94,7 +94,7 @@ class InlinePlans:
         purpose: str,
         make: Make,
         inputs: Mapping[str, Given],
-    ) -> Computed | None:
+    ) -> ComputedRows | None:
         """Return the result of a query over the relations *inputs*; None if a job must compute it.
 
         The query that *make* returns must depend only on *purpose* and, if there is one, on *owner*.
@@ -112,7 +112,7 @@ class InlinePlans:
         is_cached, plan = self._get(key)
         if not is_cached:
             plan = self._put(
-                key, planned(session, {name: rows.schema for name, rows in inputs.items()}, make)
+                key, plan_inline(session, {name: rows.schema for name, rows in inputs.items()}, make)
             )
         if plan is None:
             return None
@@ -135,7 +135,7 @@ class InlinePlans:
 
     def sql(
         self, session: SparkSession, owner: object | None, text: Text, inputs: Mapping[str, Given]
-    ) -> Computed | None:
+    ) -> ComputedRows | None:
         """Like `run`, for the query whose text *text* returns."""
         purpose = text({name: name for name in inputs})
         return self.run(session, owner, purpose, lambda names: session.sql(text(names)), inputs)
@@ -175,7 +175,7 @@ PLANS = InlinePlans()
 """The plan cache of this process."""
 
 
-def planned(session: SparkSession, relations: Mapping[str, StructType], make: Make) -> InlinePlan | None:
+def plan_inline(session: SparkSession, relations: Mapping[str, StructType], make: Make) -> InlinePlan | None:
     """Return the plan of a query over *relations*, given by their columns; None if it needs a job."""
     leaf = own_class(session, f"{PACKAGE}.InlineLeaf")
     leaf_relations = {

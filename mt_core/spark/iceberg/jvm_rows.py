@@ -68,7 +68,7 @@ def rows_of(session: SparkSession, columns: StructType, stream: str) -> Table:
     return ipc.open_stream(b64decode(stream)).read_all().cast(arrow_schema(session, columns))
 
 
-def are_sent(columns: StructType, rows: Table) -> bool:
+def can_be_sent(columns: StructType, rows: Table) -> bool:
     """Return whether *rows* can be sent to the JVM in one call."""
     return rows.nbytes <= MOST_SENT and _is_sent(columns)
 
@@ -87,7 +87,7 @@ def _is_sent(type_: DataType) -> bool:
 
 def java_rows(session: SparkSession, columns: StructType, rows: Table) -> Any | None:
     """Return *rows* as a `freshtable.inline.Rows`; None if they cannot be sent to the JVM in one call."""
-    if not are_sent(columns, rows):
+    if not can_be_sent(columns, rows):
         return None
     sink, converted = BufferOutputStream(), rows.cast(arrow_schema(session, columns)).combine_chunks()
     with ipc.new_stream(sink, converted.schema) as writer:

@@ -84,7 +84,7 @@ def commit(session: SparkSession, name: str, metadata: StorageMetadata, change: 
         "branch": change.branch,
         "drop": change.drop,
     }
-    changed = own_class(session, _METADATA).changed(base.metadata, change.held, json.dumps(body))
+    changed = own_class(session, _METADATA).changed(base.metadata, change.pending, json.dumps(body))
     try:
         base.operations.commit(base.metadata, changed)
     except SPARK_ERRORS as cause:

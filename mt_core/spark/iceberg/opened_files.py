@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
 from mt_core.spark.driver.jvm_objects import own_class
-from mt_core.spark.iceberg.computed_rows import MOST_LOCAL, Computed
+from mt_core.spark.iceberg.computed_rows import MOST_LOCAL, ComputedRows
 from mt_core.spark.iceberg.jvm_rows import columns_of, java_type
 
 MOST_FILES = 64
@@ -36,7 +36,7 @@ class OpenedFiles:
         files = own_class(session, f"{_PACKAGE}.OpenedFiles").of(table, tasks, MOST_DELETE_FILES)
         return None if files is None else cls(session=session, table=table, files=files)
 
-    def found(self, columns: StructType, values: Computed, most_read: int) -> Computed | None:
+    def find(self, columns: StructType, values: ComputedRows, most_read: int) -> ComputedRows | None:
         """Return *columns* of the rows that match *values*, with their FILE path and POSITION.
 
         Rows are matched column by column, so the result may contain more rows than those with a combination
@@ -50,7 +50,7 @@ class OpenedFiles:
         )
         return self._rows(rows)
 
-    def changed_to(self, later: OpenedFiles, sign: str, most: int) -> Computed | None:
+    def difference_to(self, later: OpenedFiles, sign: str, most: int) -> ComputedRows | None:
         """Return the difference between these files and *later*, which may have files in common.
 
         Column *sign* is -1 for a deleted row and 1 for an inserted one. None if there are more than *most*
@@ -61,8 +61,8 @@ class OpenedFiles:
         )
         return self._rows(changed)
 
-    def _rows(self, rows: Any | None) -> Computed | None:
-        return None if rows is None else Computed.of_java(self.session, columns_of(rows.columns()), rows)
+    def _rows(self, rows: Any | None) -> ComputedRows | None:
+        return None if rows is None else ComputedRows.of_java(self.session, columns_of(rows.columns()), rows)
 
 
 def is_partitioned(table: Any) -> bool:

@@ -21,7 +21,7 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 from mt_core.model.storage import COPIED
 from mt_core.model.table import TableIdentifier
 from mt_core.spark.driver.jvm_objects import own_class, static_member
-from mt_core.spark.iceberg.computed_rows import Computed
+from mt_core.spark.iceberg.computed_rows import ComputedRows
 from mt_core.spark.iceberg.written_files import WRITTEN_FILES, FileWriter
 
 MOST_RECENT = 5_000
@@ -60,9 +60,9 @@ class RecentFiles:
         return 0 if self.data is None else int(self.data.fileSizeInBytes())
 
     @property
-    def held(self) -> int:
+    def buffered_bytes(self) -> int:
         """The total size of the data files whose rows are buffered, in bytes."""
-        return self.size + (0 if self.larger is None else self.larger.held)
+        return self.size + (0 if self.larger is None else self.larger.buffered_bytes)
 
     def replaced(self, rows: int, places: int) -> tuple[RecentFiles, ...]:
         """Return the files that a commit of *rows* and *places* more rewrites, newest first.
@@ -72,13 +72,13 @@ class RecentFiles:
         rows, places = rows + int(self.rows.size()), places + self.places.num_rows
         if self.size <= MOST_BYTES and max(rows, places) <= MOST_RECENT:
             return (self,)
-        if self.larger is None or self.held > MOST_GATHERED_BYTES:
+        if self.larger is None or self.buffered_bytes > MOST_GATHERED_BYTES:
             return ()
         rows, places = rows + int(self.larger.rows.size()), places + self.larger.places.num_rows
         return (self, self.larger) if max(rows, places) <= MOST_GATHERED else ()
 
 
-class RecentFilesOfTables:
+class RecentFilesCache:
     """An in-memory LRU cache of the recent files of tables. Thread-safe.
 
     If a table is not in the cache, its next commit starts with new files.
@@ -94,15 +94,15 @@ class RecentFilesOfTables:
             jvm, at, files = self._files.get(table, (None, None, None))
         return files if jvm is session._jvm and at == snapshot else None
 
-    def keep(self, session: SparkSession, table: TableIdentifier, snapshot: str, files: RecentFiles) -> None:
+    def store(self, session: SparkSession, table: TableIdentifier, snapshot: str, files: RecentFiles) -> None:
         """Store the files that *snapshot* of *table* added."""
         with self._lock:
             self._files[table] = (session._jvm, snapshot, files)
             self._files.move_to_end(table)
-            total = sum(each.held for _, _, each in self._files.values())
+            total = sum(each.buffered_bytes for _, _, each in self._files.values())
             while len(self._files) > MOST_TABLES or total > MOST_BUFFERED_BYTES:
                 _, (_, _, evicted) = self._files.popitem(last=False)
-                total -= evicted.held
+                total -= evicted.buffered_bytes
 
 
 def add_to(
@@ -124,7 +124,7 @@ def add_to(
         update.addRows(data)
     if places.num_rows:
         places = places.sort_by([(FILE, "ascending"), (POSITION, "ascending")])
-        deletes = writer.position_deletes(Computed(session=session, schema=_PLACE, table=places).frame)
+        deletes = writer.position_deletes(ComputedRows(session=session, schema=_PLACE, table=places).frame)
         update.addDeletes(deletes)
     return RecentFiles(
         data=data,

@@ -30,13 +30,13 @@ from pyspark.sql.functions import lit
 from mt_core.model.storage import EQUALITY_DELETE, UPSERT
 from mt_core.spark.driver.jvm_objects import static_member, text_map
 from mt_core.spark.iceberg.branch_commit import BranchCommit
-from mt_core.spark.iceberg.computed_rows import Computed
+from mt_core.spark.iceberg.computed_rows import ComputedRows
 from mt_core.spark.iceberg.equality_deletes import upserted
+from mt_core.spark.iceberg.find_rows import LookupKeys, TableVersion, find_rows
 from mt_core.spark.iceberg.opened_files import is_partitioned
 from mt_core.spark.iceberg.recent_files import RecentFiles
 from mt_core.spark.iceberg.replacement import Replacement
-from mt_core.spark.iceberg.row_delta import RowDelta, written_here
-from mt_core.spark.iceberg.touched_rows import TableAt, Wanted, touched_rows
+from mt_core.spark.iceberg.row_delta import RowDelta, local_rows_to_write
 
 _ALL_ROWS = "total-records"
 _MERGE_MODE, _MERGE_ON_READ, _COPY_ON_WRITE = "write.merge.mode", "merge-on-read", "copy-on-write"
@@ -48,14 +48,14 @@ _POSITION_DELETE_FORMAT = 2
 class AddedRows:
     """Rows to add to the table."""
 
-    rows: DataFrame | Computed
+    rows: DataFrame | ComputedRows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AllRows:
     """Rows that replace the rows that meet the condition `where`, or all rows."""
 
-    rows: DataFrame | Computed
+    rows: DataFrame | ComputedRows
     where: SparkColumn | None = None
 
 
@@ -93,7 +93,7 @@ class DeleteModes:
         )
 
     @property
-    def looks_up(self) -> bool:
+    def looks_up_all(self) -> bool:
         """Whether rows are looked up regardless of their number, and not deleted by equality deletes."""
         return self.positions and not (self.equality and self.partitioned)
 
@@ -119,7 +119,7 @@ def replace_rows(
             return _delete_places(commit, change, modes, recent)
         case Replacement() if modes is None:
             commit.writer(change.whole(commit.before)).overwrite(lit(True))
-        case Replacement(rows=Computed()) if _is_empty(commit):
+        case Replacement(rows=ComputedRows()) if _is_empty(commit):
             _add(commit, AddedRows(rows=change.rows))
         case Replacement() if modes.equality and upserted(change, commit):
             pass
@@ -133,22 +133,24 @@ def replace_rows(
 
 def _looked_up(commit: BranchCommit, change: Replacement, modes: DeleteModes) -> RowDelta | None:
     """Return *change* with the positions of the rows to delete; None if it must be written by a MERGE."""
-    is_local = modes.local_positions and change.values.few and written_here(commit, change.rows) is not None
-    if not modes.looks_up and not is_local:
+    is_local = (
+        modes.local_positions and change.values.few and local_rows_to_write(commit, change.rows) is not None
+    )
+    if not modes.looks_up_all and not is_local:
         return None
-    at = TableAt(table=commit.table, snapshot=str(commit.base))
-    deletes = touched_rows(commit.session, at, change.keys, Wanted(rows=change.values, keys=change.keys))
+    at = TableVersion(table=commit.table, snapshot=str(commit.base))
+    deletes = find_rows(commit.session, at, change.keys, LookupKeys(rows=change.values, keys=change.keys))
     return RowDelta(gone=deletes, come=change.rows) if modes.positions or deletes.few else None
 
 
 def _add(commit: BranchCommit, change: AddedRows) -> None:
     rows, update = change.rows, commit.table.newAppend
-    if not commit.options and isinstance(rows, Computed) and rows.few and not rows.count():
+    if not commit.options and isinstance(rows, ComputedRows) and rows.few and not rows.count():
         commit.make(update())
         return
     files = _files(commit, rows)
     if files is None:
-        commit.writer(rows.frame if isinstance(rows, Computed) else rows).append()
+        commit.writer(rows.frame if isinstance(rows, ComputedRows) else rows).append()
         return
     append = update()
     for file in files:
@@ -160,7 +162,7 @@ def _overwrite(commit: BranchCommit, change: AllRows) -> None:
     rows = change.rows
     files = _files(commit, rows) if change.where is None else None
     if files is None:
-        frame = rows.frame if isinstance(rows, Computed) else rows
+        frame = rows.frame if isinstance(rows, ComputedRows) else rows
         commit.writer(frame).overwrite(lit(True) if change.where is None else change.where)
         return
     every = static_member(commit.session, "org.apache.iceberg.expressions.Expressions.alwaysTrue")()
@@ -175,17 +177,17 @@ def _delete_places(
 ) -> RecentFiles | None:
     # Rewriting recent files makes each change larger for incremental readers of this table.
     recent = recent if modes.equality else None
-    files = delta.written_by_driver(commit, recent)
+    files = delta.write_on_driver(commit, recent)
     if files is None:
         delta.write_into(commit)
     return files if modes.equality else None
 
 
-def _files(commit: BranchCommit, rows: DataFrame | Computed) -> list[Any] | None:
+def _files(commit: BranchCommit, rows: DataFrame | ComputedRows) -> list[Any] | None:
     """Write *rows* on the driver and return their files; None if a job must write them."""
-    if commit.options or not isinstance(rows, Computed) or not commit.table.sortOrder().isUnsorted():
+    if commit.options or not isinstance(rows, ComputedRows) or not commit.table.sortOrder().isUnsorted():
         return None
-    java_rows = written_here(commit, rows)
+    java_rows = local_rows_to_write(commit, rows)
     if java_rows is None:
         return None
     return [commit.files.data_file(java_rows.list())] if rows.count() else []

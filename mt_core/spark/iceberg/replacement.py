@@ -10,11 +10,11 @@ from pyspark.sql import DataFrame
 from pyspark.sql.functions import col, lit
 
 from mt_core.base.identifiers import quote
-from mt_core.incremental.delta import kept_apart, same
+from mt_core.incremental.delta import rows_without, same
 from mt_core.spark.driver.jvm_objects import own_class
 from mt_core.spark.iceberg.bounds import bounds_of, condition_of
 from mt_core.spark.iceberg.branch_commit import BranchCommit
-from mt_core.spark.iceberg.computed_rows import Computed, computed
+from mt_core.spark.iceberg.computed_rows import ComputedRows, computed
 from mt_core.spark.iceberg.temporary_views import temporary_view
 
 _COMMANDS = "freshtable.iceberg.Commands"
@@ -30,19 +30,19 @@ class Replacement:
     """
 
     keys: tuple[str, ...]
-    values: Computed
+    values: ComputedRows
     gone: str
-    rows: DataFrame | Computed
+    rows: DataFrame | ComputedRows
     bounds: str | None = None
 
     @property
     def frame(self) -> DataFrame:
         """The rows to insert, as a DataFrame."""
-        return self.rows.frame if isinstance(self.rows, Computed) else self.rows
+        return self.rows.frame if isinstance(self.rows, ComputedRows) else self.rows
 
     def whole(self, table: str) -> DataFrame:
         """Return the full contents of *table* after the replacement."""
-        unchanged = kept_apart(table, self.rows.columns, self.keys, self.gone)
+        unchanged = rows_without(table, self.rows.columns, self.keys, self.gone)
         return self.frame.sparkSession.sql(unchanged).unionAll(self.frame)
 
     def write_into(self, commit: BranchCommit) -> None:

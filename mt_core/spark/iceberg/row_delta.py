@@ -14,11 +14,11 @@ from mt_core.model.table import Column
 from mt_core.spark.catalogs.columns import columns_of
 from mt_core.spark.driver.jvm_objects import own_class
 from mt_core.spark.iceberg.branch_commit import BranchCommit
-from mt_core.spark.iceberg.computed_rows import Computed
+from mt_core.spark.iceberg.computed_rows import ComputedRows
+from mt_core.spark.iceberg.find_rows import PLACE
 from mt_core.spark.iceberg.opened_files import is_partitioned
 from mt_core.spark.iceberg.recent_files import RecentFiles, add_to
 from mt_core.spark.iceberg.temporary_views import temporary_view
-from mt_core.spark.iceberg.touched_rows import PLACE
 
 _COMMAND = "freshtable.iceberg.DeltaCommand"
 
@@ -30,17 +30,17 @@ class RowDelta:
     `come` is a DataFrame if a job computes the rows.
     """
 
-    gone: Computed
-    come: Computed | DataFrame
+    gone: ComputedRows
+    come: ComputedRows | DataFrame
 
-    def written_by_driver(self, commit: BranchCommit, previous: RecentFiles | None) -> RecentFiles | None:
+    def write_on_driver(self, commit: BranchCommit, previous: RecentFiles | None) -> RecentFiles | None:
         """Commit the change without a job, and return its files.
 
         They replace the files *previous* if those have room. Return None, without a commit, if the rows are
         not local or if the driver cannot write files of the table.
         """
         deletes = self.gone.rows
-        inserts = written_here(commit, self.come)
+        inserts = local_rows_to_write(commit, self.come)
         if inserts is None or deletes is None:
             return None
         update = commit.table.newRowDelta()
@@ -53,8 +53,8 @@ class RowDelta:
 
         The table must have merge-on-read enabled.
         """
-        inserts = self.come.frame if isinstance(self.come, Computed) else self.come
-        is_local = isinstance(self.come, Computed) and self.come.few and self.gone.few
+        inserts = self.come.frame if isinstance(self.come, ComputedRows) else self.come
+        is_local = isinstance(self.come, ComputedRows) and self.come.few and self.gone.few
         session = inserts.sparkSession
         command = own_class(session, _COMMAND).of(
             session._jsparkSession,
@@ -75,12 +75,12 @@ class RowDelta:
             command.run(frame._jdf, json.dumps(dict(commit.summary)))
 
 
-def written_here(commit: BranchCommit, rows: DataFrame | Computed) -> Any | None:
+def local_rows_to_write(commit: BranchCommit, rows: DataFrame | ComputedRows) -> Any | None:
     """Return *rows* in the JVM if the driver can write them to a file.
 
     None if a job must write them, for example to partitions.
     """
-    if not isinstance(rows, Computed) or is_partitioned(commit.table) or rows.java is None:
+    if not isinstance(rows, ComputedRows) or is_partitioned(commit.table) or rows.java is None:
         return None
     return rows.java if commit.files.stores(rows.schema) else None
 

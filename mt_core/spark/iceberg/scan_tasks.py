@@ -45,7 +45,7 @@ class Extent:
     rows: int
 
     @property
-    def is_read_here(self) -> bool:
+    def is_read_locally(self) -> bool:
         """Whether one thread reads them faster than a Spark job."""
         return self.files <= MOST_FILES and self.size <= MOST_BYTES and self.rows <= MOST_ROWS
 

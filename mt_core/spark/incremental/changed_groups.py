@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pyspark.sql import SparkSession
 
 from mt_core.base.identifiers import quote
-from mt_core.incremental.delta import DeltaTexts, apart_from, over
+from mt_core.incremental.delta import DeltaTexts, over, unused_name
 from mt_core.incremental.strategy import check_keys
-from mt_core.spark.iceberg.computed_rows import Computed, kept
+from mt_core.spark.iceberg.computed_rows import ComputedRows, collect_or_checkpoint
 from mt_core.spark.incremental.small_change import SmallChange
 from mt_core.tables.engine import Maintenance
 
@@ -25,9 +25,9 @@ class ChangedGroups:
     """
 
     columns: Sequence[str]
-    every: Computed
+    every: ComputedRows
     doubt: str | None = None
-    doubtful: Computed | None = None
+    doubtful: ComputedRows | None = None
 
     @classmethod
     def of(
@@ -40,14 +40,16 @@ class ChangedGroups:
             few = small and small.compute(
                 lambda rows: f"SELECT * FROM ({over(texts, rows).added()}\n) AS d({given})"
             )
-            return cls(columns=names, every=few or kept(session.sql(texts.added()).toDF(*names)))
-        doubt = apart_from("_doubt", names)
+            return cls(
+                columns=names, every=few or collect_or_checkpoint(session.sql(texts.added()).toDF(*names))
+            )
+        doubt = unused_name("_doubt", names)
         few = small and small.compute(lambda rows: over(texts, rows).subtracted(names, strategy.merge, doubt))
-        every = few or kept(session.sql(texts.subtracted(names, strategy.merge, doubt)))
+        every = few or collect_or_checkpoint(session.sql(texts.subtracted(names, strategy.merge, doubt)))
         if every.rows is None:
-            doubtful = kept(every.frame.where(quote(doubt)))
+            doubtful = collect_or_checkpoint(every.frame.where(quote(doubt)))
         else:
-            doubtful = every.others(every.rows.filter(every.rows[doubt]))
+            doubtful = every.with_table(every.rows.filter(every.rows[doubt]))
             if not doubtful.count():
                 return cls(columns=names, every=every, doubt=doubt)
         check_keys(strategy, doubtful.count())

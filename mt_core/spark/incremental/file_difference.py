@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from mt_core.spark.driver.jvm_objects import own_class
 from mt_core.spark.iceberg.scan_tasks import SCAN_TASKS, Extent, planned_tasks
-from mt_core.spark.incremental.known_changes import Known
+from mt_core.spark.incremental.version_cache import VersionCache
 from mt_core.spark.queries.lineage import Shape, shape_of
 
 MOST_FILES = 1000
@@ -62,9 +62,9 @@ class FileDifference:
 
 # A run needs a difference twice, to choose its strategy and to write;
 # runs of other tables over the same source need it too.
-_differences: Known[FileDifference] = Known(16)
+_differences: VersionCache[FileDifference] = VersionCache(16)
 # The new version of one change is the old version of the next.
-_listings: Known[ScannedFiles] = Known(8)
+_listings: VersionCache[ScannedFiles] = VersionCache(8)
 
 
 def files_between(session: SparkSession, table: Any, old: str, new: str) -> FileDifference | str:
@@ -77,7 +77,7 @@ def files_between(session: SparkSession, table: Any, old: str, new: str) -> File
     if before is None or after is None:
         return f"it has more than {MOST_FILES} files"
     difference = _between(session, before, after)
-    _differences.keep(difference, session, shape, old, new)
+    _differences.store(difference, session, shape, old, new)
     return difference
 
 
@@ -112,7 +112,7 @@ def _files_of(session: SparkSession, table: Any, shape: Shape, snapshot: str) ->
     if files is None:
         files = _listed(session, table, snapshot)
         if files is not None:
-            _listings.keep(files, session, shape, snapshot)
+            _listings.store(files, session, shape, snapshot)
     return files
 
 

@@ -25,30 +25,30 @@ from mt_core.errors import EngineError, SourcesChanged
 from mt_core.incremental.changes import ChangeKind
 from mt_core.incremental.delta import (
     DeltaTexts,
-    apart_from,
-    counted_again,
     images_of,
-    kept_apart,
     ordered,
     over,
     repeated,
+    rows_after_images,
+    rows_without,
     touched,
+    unused_name,
 )
 from mt_core.incremental.first_rows import FirstRows
 from mt_core.incremental.strategy import Ties, ValueChanged, Way, check_keys
-from mt_core.spark.iceberg.bounds import EVERYWHERE, bounds_of, condition_of, named_values
-from mt_core.spark.iceberg.computed_rows import Computed, computed, kept, nothing
+from mt_core.spark.iceberg.bounds import EVERYWHERE, bounds_of, condition_of, values_condition
+from mt_core.spark.iceberg.computed_rows import ComputedRows, collect_or_checkpoint, computed, no_rows
+from mt_core.spark.iceberg.find_rows import LookupKeys, TableVersion, all_rows, find_rows
 from mt_core.spark.iceberg.inline_plans import PLANS
 from mt_core.spark.iceberg.jvm_rows import stored_schema
 from mt_core.spark.iceberg.replace_rows import AddedRows, AllRows, Change, DeleteModes
 from mt_core.spark.iceberg.replacement import Replacement
 from mt_core.spark.iceberg.row_delta import RowDelta
 from mt_core.spark.iceberg.temporary_views import temporary_view
-from mt_core.spark.iceberg.touched_rows import TableAt, Wanted, all_rows, touched_rows
 from mt_core.spark.incremental.appended_partitions import appended_values
 from mt_core.spark.incremental.changed_groups import ChangedGroups
 from mt_core.spark.incremental.query_shapes import pieces_of, values_of
-from mt_core.spark.incremental.row_images import ImageViews, changed_rows, is_small, netted, signed
+from mt_core.spark.incremental.row_images import ImageViews, changed_rows, is_small, net_rows, signed
 from mt_core.spark.incremental.small_change import SmallChange
 from mt_core.spark.queries.lineage import Lineage
 from mt_core.spark.queries.source_relations import is_query, relation_at
@@ -81,7 +81,7 @@ def maintained_rows(
         small = SmallChange.of(session, lineage, write.vector, maintenance, images)
         match strategy.way:
             case Way.NOTHING:
-                yield AddedRows(rows=nothing(session, stored_schema(session, stored)))
+                yield AddedRows(rows=no_rows(session, stored_schema(session, stored)))
             case Way.APPEND:
                 few = small and small.compute(
                     lambda rows: _stored_text(over(texts, rows).added(), names, write)
@@ -103,7 +103,7 @@ def maintained_rows(
                     texts=texts,
                     write=write,
                     maintenance=maintenance,
-                    at=TableAt(table=stored, snapshot=maintenance.base),
+                    at=TableVersion(table=stored, snapshot=maintenance.base),
                     modes=modes,
                     stack=stack,
                 ).change()
@@ -127,7 +127,7 @@ def _first(session: SparkSession, candidates: str, names: Sequence[str], first: 
     return f"SELECT * FROM {candidates} ORDER BY {order} LIMIT {first.rows}"
 
 
-def touched_values(
+def changed_key_values(
     session: SparkSession, lineage: Lineage, vector: SourceVector, maintenance: Maintenance
 ) -> frozenset[tuple[str | None, ...]]:
     """Return the distinct values, as text, of the key columns in the changed rows."""
@@ -146,7 +146,7 @@ def touched_values(
 def _values_in_manifests(
     session: SparkSession, lineage: Lineage, vector: SourceVector, maintenance: Maintenance
 ) -> frozenset[tuple[str | None, ...]] | None:
-    """Return the values of `touched_values` from manifests, or None if they do not show them.
+    """Return the values of `changed_key_values` from manifests, or None if they do not show them.
 
     They do if all sources only had appends and are partitioned by the key columns. Files with updated rows
     also contain unchanged rows, which may be in other partitions.
@@ -184,7 +184,7 @@ class _RowReplacement:
     texts: DeltaTexts
     write: Write
     maintenance: Maintenance
-    at: TableAt
+    at: TableVersion
     modes: DeleteModes | None
     stack: ExitStack
 
@@ -203,7 +203,9 @@ class _RowReplacement:
         small = self.small and self.small.compute(
             lambda rows: over(self.texts, rows).keys(names, strategy.key_columns, strategy.keys)
         )
-        values = small or kept(self.session.sql(self.texts.keys(names, strategy.key_columns, strategy.keys)))
+        values = small or collect_or_checkpoint(
+            self.session.sql(self.texts.keys(names, strategy.key_columns, strategy.keys))
+        )
         check_keys(strategy, values.count())
         keys, gone = tuple(values.columns), self._view(values.frame)
         rows = self._stored(self.texts.renewed(names, strategy.keys, gone, self._named(values, keys)))
@@ -221,7 +223,7 @@ class _RowReplacement:
         by_place = self._looks_up
         bounds, old, gone = self._bounds(delta, grouping), self._table, delta
         if by_place:
-            gone = touched_rows(self.session, self.at, names, Wanted(rows=delta, keys=grouping, single=True))
+            gone = find_rows(self.session, self.at, names, LookupKeys(rows=delta, keys=grouping, single=True))
             if doubtful is None:
 
                 def merged(at: Mapping[str, str]) -> str:
@@ -249,7 +251,7 @@ class _RowReplacement:
             keys=grouping, values=delta, gone=self._view(delta.frame), rows=rows, bounds=bounds
         )
 
-    def _all_merged(self, groups: ChangedGroups) -> DataFrame | Computed:
+    def _all_merged(self, groups: ChangedGroups) -> DataFrame | ComputedRows:
         """Return all rows of the table with the aggregate deltas added to the changed groups."""
         merge, names, delta = self.maintenance.strategy.merge, self._names, groups.every
 
@@ -266,7 +268,7 @@ class _RowReplacement:
         """Delete the result rows of removed source rows, and insert those of added source rows."""
         # Cast to the table's types: a value that was rounded when it was stored matches only its stored form.
         stored = tuple(column.name for column in self.write.columns)
-        copies = apart_from("_copies", stored)
+        copies = unused_name("_copies", stored)
 
         def both(texts: DeltaTexts) -> tuple[str, str]:
             removed, added = (
@@ -277,39 +279,39 @@ class _RowReplacement:
         def net_of(texts: DeltaTexts) -> DataFrame:
             removed, added = map(self.session.sql, both(texts))
             # Use SQL equality, as the lookup in the table does.
-            return netted(signed(removed, added, copies), copies, signed_zeros=False)
+            return net_rows(signed(removed, added, copies), copies, signed_zeros=False)
 
         small = self.small and self.small.compute(
             lambda rows: "\nEXCEPT ALL\n".join(both(over(self.texts, rows))),
             lambda rows: net_of(over(self.texts, rows)),
         )
-        net = small or kept(net_of(self.texts))
+        net = small or collect_or_checkpoint(net_of(self.texts))
         many = quote(copies)
         goes = f"SELECT {', '.join(map(quote, stored))}, -{many} AS {many} FROM {{}} WHERE {many} < 0"
         gone = self._of(net, goes.format)
         if self._looks_up:
-            wanted = Wanted(rows=gone, keys=stored, copies=copies)
-            touched = touched_rows(self.session, self.at, stored, wanted)
+            wanted = LookupKeys(rows=gone, keys=stored, copies=copies)
+            touched = find_rows(self.session, self.at, stored, wanted)
             come = self._of(net, lambda relation: repeated(relation, stored, copies, 1, few=net.few))
             return RowDelta(gone=touched, come=come)
 
         def all_counted(at: Mapping[str, str]) -> str:
             images = images_of(at["net"], stored, copies, few=True)
-            kept = kept_apart(at["table"], stored, stored, images.removed)
-            return f"{kept} UNION ALL ({counted_again(at['table'], stored, images)})"
+            kept = rows_without(at["table"], stored, stored, images.removed)
+            return f"{kept} UNION ALL ({rows_after_images(at['table'], stored, images)})"
 
         whole = self._whole(all_counted, {"net": net})
         if whole is not None:
             return AllRows(rows=whole)
         images = images_of(self._view(net.frame), stored, copies, few=net.few)
         bounds = self._bounds(net, stored)
-        rows = self.session.sql(counted_again(self._table, stored, images, bounds))
+        rows = self.session.sql(rows_after_images(self._table, stored, images, bounds))
         return Replacement(keys=stored, values=gone, gone=self._view(gone.frame), rows=rows, bounds=bounds)
 
     @property
     def _looks_up(self) -> bool:
         """Whether rows to delete are looked up and deleted by position."""
-        return self.modes is not None and self.modes.looks_up
+        return self.modes is not None and self.modes.looks_up_all
 
     @property
     def _names(self) -> list[str]:
@@ -319,14 +321,14 @@ class _RowReplacement:
     def _table(self) -> str:
         return f"{self.write.table.sql} VERSION AS OF {self.maintenance.base}"
 
-    def _of(self, rows: Computed, text: Callable[[str], str]) -> Computed:
+    def _of(self, rows: ComputedRows, text: Callable[[str], str]) -> ComputedRows:
         """Return the result of a query over *rows*; *text* builds it from their relation name."""
         local = PLANS.sql(self.session, self.lineage, lambda at: text(at["rows"]), {"rows": rows})
-        return local or Computed.many(self.session.sql(text(self._view(rows.frame))))
+        return local or ComputedRows.of_frame(self.session.sql(text(self._view(rows.frame))))
 
     def _whole(
-        self, text: Callable[[Mapping[str, str]], str], given: Mapping[str, Computed]
-    ) -> Computed | None:
+        self, text: Callable[[Mapping[str, str]], str], given: Mapping[str, ComputedRows]
+    ) -> ComputedRows | None:
         """Return the complete new content of a small table, or None if a Spark job must compute it."""
         rewrites = self.modes is None and self.maintenance.small
         rows = all_rows(self.session, self.at) if rewrites else None
@@ -341,16 +343,18 @@ class _RowReplacement:
     def _stored(self, text: str) -> DataFrame:
         return _stored(self.session, text, self._names, self.write)
 
-    def _bounds(self, values: Computed, columns: Sequence[str]) -> str:
+    def _bounds(self, values: ComputedRows, columns: Sequence[str]) -> str:
         return EVERYWHERE if self.modes is None else condition_of(bounds_of(values, columns))
 
-    def _named(self, values: Computed, columns: Sequence[str]) -> str:
+    def _named(self, values: ComputedRows, columns: Sequence[str]) -> str:
         """Return a condition that restricts the query's rows to *values*, which lets sources skip files.
 
         Small sources get no condition: Spark would compile each one, which costs more than it saves.
         """
         return (
-            EVERYWHERE if is_small(self.maintenance.changes.source_bytes) else named_values(values, columns)
+            EVERYWHERE
+            if is_small(self.maintenance.changes.source_bytes)
+            else values_condition(values, columns)
         )
 
     def _view(self, frame: DataFrame) -> str:

@@ -24,15 +24,15 @@ from pyspark.sql.types import DataType, DoubleType, FloatType, MapType
 
 from mt_core.base.identifiers import display_name, quote, sql_name
 from mt_core.errors import SourcesChanged
-from mt_core.incremental.delta import NamedImages, apart_from, images_of
-from mt_core.spark.iceberg.computed_rows import MOST_LOCAL, Computed, kept, nothing
+from mt_core.incremental.delta import NamedImages, images_of, unused_name
+from mt_core.spark.iceberg.computed_rows import MOST_LOCAL, ComputedRows, collect_or_checkpoint, no_rows
 from mt_core.spark.iceberg.inline_plans import PLANS
 from mt_core.spark.iceberg.jvm_rows import stored_schema
 from mt_core.spark.iceberg.opened_files import OpenedFiles
 from mt_core.spark.iceberg.scan_tasks import source_rows, staged
 from mt_core.spark.iceberg.temporary_views import temporary_view
 from mt_core.spark.incremental.file_difference import FileDifference, files_between
-from mt_core.spark.incremental.known_changes import Known
+from mt_core.spark.incremental.version_cache import VersionCache
 from mt_core.spark.queries.lineage import Lineage, Source, shape_of
 
 SMALL = 16 * 1024 * 1024
@@ -43,7 +43,7 @@ MOST_CACHED = 16 * 1024 * 1024
 """A difference up to this many bytes is cached for other tables that read the same source."""
 COPIES = "_freshtable_copies"
 """The column with a row's net count: copies in the later version minus copies in the earlier one."""
-_nets: Known[Computed] = Known(4)
+_nets: VersionCache[ComputedRows] = VersionCache(4)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,7 +53,7 @@ class ImageViews:
     Their temporary view is created at first use and dropped when `stack` closes.
     """
 
-    net: Computed
+    net: ComputedRows
     stack: ExitStack
 
     @cached_property
@@ -83,7 +83,7 @@ class ImageViews:
         return self.net.few
 
 
-def changed_rows(session: SparkSession, lineage: Lineage, source: Source, old: str, new: str) -> Computed:
+def changed_rows(session: SparkSession, lineage: Lineage, source: Source, old: str, new: str) -> ComputedRows:
     """Return the net change between two snapshots of a source, with each row's count in column COPIES.
 
     Raises SourcesChanged if the columns changed or the snapshots cannot be compared.
@@ -109,22 +109,22 @@ def changed_rows(session: SparkSession, lineage: Lineage, source: Source, old: s
         # Spark cannot plan a view over staged files, so compute the result while they are staged.
         if net is None:
             rows = signed(before, after)
-            net = kept(netted(rows.coalesce(1) if is_small(files.extent.size) else rows))
+            net = collect_or_checkpoint(net_rows(rows.coalesce(1) if is_small(files.extent.size) else rows))
     if net.few and net.size <= MOST_CACHED:
-        _nets.keep(net, session, shape, old, new)
+        _nets.store(net, session, shape, old, new)
     return net
 
 
-def _compared(session: SparkSession, table: Any, files: FileDifference) -> Computed | None:
+def _compared(session: SparkSession, table: Any, files: FileDifference) -> ComputedRows | None:
     """Return the net change, computed in the driver, or None if a Spark job must read the files."""
     changed = _by_place(session, table, files)
     if changed is not None:
         return PLANS.run(
-            session, None, "changed", lambda at: netted(session.table(at["changed"])), {"changed": changed}
+            session, None, "changed", lambda at: net_rows(session.table(at["changed"])), {"changed": changed}
         )
-    if not files.extent.is_read_here:
+    if not files.extent.is_read_locally:
         return None
-    none = nothing(session, stored_schema(session, table))
+    none = no_rows(session, stored_schema(session, table))
     before, after = (
         source_rows(session, table, tasks) if tasks else none for tasks in (files.old, files.new)
     )
@@ -132,12 +132,12 @@ def _compared(session: SparkSession, table: Any, files: FileDifference) -> Compu
         session,
         None,
         "files",
-        lambda at: netted(signed(session.table(at["before"]), session.table(at["after"]))),
+        lambda at: net_rows(signed(session.table(at["before"]), session.table(at["after"]))),
         {"before": before, "after": after},
     )
 
 
-def _by_place(session: SparkSession, table: Any, files: FileDifference) -> Computed | None:
+def _by_place(session: SparkSession, table: Any, files: FileDifference) -> ComputedRows | None:
     """Return the net change by comparing files row by row, or None if a file cannot be read in order.
 
     This works for writers that preserve the order of rows in a rewritten file.
@@ -145,7 +145,7 @@ def _by_place(session: SparkSession, table: Any, files: FileDifference) -> Compu
     if not are_few(files.extent.size, files.extent.rows):
         return None
     before, after = (OpenedFiles.of(session, table, tasks) for tasks in (files.old, files.new))
-    return None if before is None or after is None else before.changed_to(after, COPIES, MOST_LOCAL)
+    return None if before is None or after is None else before.difference_to(after, COPIES, MOST_LOCAL)
 
 
 @contextmanager
@@ -172,7 +172,7 @@ def signed(before: DataFrame, after: DataFrame, copies: str = COPIES) -> DataFra
     return before.withColumn(copies, lit(-1)).unionAll(after.withColumn(copies, lit(1)))
 
 
-def netted(rows: DataFrame, copies: str = COPIES, *, signed_zeros: bool = True) -> DataFrame:
+def net_rows(rows: DataFrame, copies: str = COPIES, *, signed_zeros: bool = True) -> DataFrame:
     """Return the distinct rows with the sum of column *copies*, without rows whose sum is 0.
 
     Maps are compared by their entries in order. *signed_zeros*: 0.0 and -0.0 are different values, because
@@ -186,7 +186,7 @@ def netted(rows: DataFrame, copies: str = COPIES, *, signed_zeros: bool = True) 
             keys.append(value)
         elif parts:
             for part in parts:
-                taken.append(apart_from(copies, taken))
+                taken.append(unused_name(copies, taken))
                 keys.append(part.alias(taken[-1]))
             values.append(any_value(value).alias(field.name))
     net = rows.groupBy(*keys).agg(total(quote(copies)).cast("int").alias(copies), *values)

@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from mt_core.incremental.changes import ChangeKind, SourceChange
 from mt_core.incremental.delta import Images, NamedImages
-from mt_core.spark.iceberg.computed_rows import Computed
+from mt_core.spark.iceberg.computed_rows import ComputedRows
 from mt_core.spark.iceberg.inline_plans import PLANS, Given
 from mt_core.spark.iceberg.scan_tasks import (
     MOST_BYTES,
@@ -66,7 +66,7 @@ class SmallChange:
         rows = _appended(session, lineage, source, pins(maintenance.since)[name], pins(vector)[name])
         return None if rows is None else cls(session=session, lineage=lineage, rows=rows, images=_added)
 
-    def compute(self, text: Query, make: Callable[[Images], DataFrame] | None = None) -> Computed | None:
+    def compute(self, text: Query, make: Callable[[Images], DataFrame] | None = None) -> ComputedRows | None:
         """Return the rows of the query *text*, or None if a Spark job must compute them.
 
         *make* builds the query as a DataFrame instead; *text* then only identifies the cached plan.
@@ -103,6 +103,6 @@ def _appended(
         tasks = planned_tasks(session, scan)
         return (
             source_rows(session, source.table, tasks)
-            if tasks and extent_of(session, tasks).is_read_here
+            if tasks and extent_of(session, tasks).is_read_locally
             else None
         )

@@ -59,7 +59,7 @@ def analysis_of(session: SparkSession, text: str) -> AnalysedQuery:
 
 def _without_stars(session: SparkSession, text: str, columns: tuple[Column, ...]) -> str:
     """Return *text* with its stars expanded, so that later changes of source columns do not affect it."""
-    starless = StarWriter(session, text).written_out()
+    starless = StarWriter(session, text).expanded_text()
     if starless == text:
         return text
     refusal = DefinitionInvalid(

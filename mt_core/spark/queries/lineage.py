@@ -34,7 +34,7 @@ from mt_core.spark.queries.determinism import unstable_literal, unstable_reason
 from mt_core.spark.queries.plan_json import json_of
 from mt_core.spark.queries.relations import BaseRelation, ParsedQuery, RelationName, base_relations, parse
 from mt_core.spark.queries.views import Names, View
-from mt_core.spark.queries.with_queries import inlined
+from mt_core.spark.queries.with_queries import inline_with_queries
 from mt_core.tables.engine import Query
 
 MAX_VIEW_DEPTH = 50
@@ -156,7 +156,7 @@ class LineageReader:
     def read(self, query: Query) -> Lineage:
         """Return the lineage. Raises Spark's own parsing and analysis errors."""
         parsed, analysed = parse(self._session, query.text), self._analysed(query.text)
-        once = inlined(parsed)
+        once = inline_with_queries(parsed)
         if once is not None and self._gives(once, columns_of(analysed.schema())):
             parsed = parse(self._session, once)
         bases = base_relations(self._session, analysed)

@@ -32,17 +32,17 @@ from mt_core.spark.driver.failures import SPARK_ERRORS, java_classes, translate
 from mt_core.spark.driver.jvm_objects import active_session, own_class
 from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.queries.contexts import QueryContexts
-from mt_core.spark.queries.glances import (
+from mt_core.spark.queries.lineage import Lineage, LineageReader, Source, shape_of, text_of
+from mt_core.spark.queries.snapshot_cache import (
     LIMIT_MS,
     NO_ANSWER,
     READS,
     WAIT_MS,
-    Glances,
+    SnapshotCache,
     current_versions,
     refreshed,
     snapshot_of,
 )
-from mt_core.spark.queries.lineage import Lineage, LineageReader, Source, shape_of, text_of
 from mt_core.spark.queries.source_relations import is_query, relation_at
 from mt_core.spark.queries.views import Names
 from mt_core.tables.engine import Query, SourceVector, SourceVersion, UnreadSources
@@ -72,7 +72,7 @@ class SourceVersions:
         # Whether subqueries can replace the tables of a text. Two threads may compute the same entry.
         self._replaceable: WeakKeyDictionary[Lineage, bool] = WeakKeyDictionary()
         # Only for the thread that calls `look`.
-        self._snapshot_cache = Glances()
+        self._snapshot_cache = SnapshotCache()
 
     def vector(self, query: Query) -> SourceVector:
         """Return the current versions of all sources of *query*."""
@@ -92,7 +92,7 @@ class SourceVersions:
                     del self._lineages[self._key(query)]
         raise EngineError("The sources of the query change faster than they can be read; try again later.")
 
-    def look(self, queries: Sequence[Query]) -> list[str | UnreadSources | None]:
+    def source_fingerprints(self, queries: Sequence[Query]) -> list[str | UnreadSources | None]:
         """Return for each query a text that changes with its sources, views and functions.
 
         None if a source has no version. For one thread.
@@ -364,7 +364,7 @@ class SourceVersions:
         if source.travel is not None and source.travel.isdigit():
             return {**version, "snapshot": source.travel}, None
         if source.name in lineage.moving:
-            return {**version, "snapshot": self._moving_version(source)}, not_plain(source)
+            return {**version, "snapshot": self._moving_version(source)}, not_plain_reason(source)
         snapshot = current["snapshot"]
         if snapshot is None:
             return version, None if self._can_replace(session, lineage) else f"source {source.name} is empty"
@@ -411,7 +411,7 @@ class SourceVersions:
         ]
 
 
-def not_plain(source: Source) -> str:
+def not_plain_reason(source: Source) -> str:
     """Return why the versions of a source that is not plain cannot be pinned."""
     return f"{source.name} is not a table at one version"
 

@@ -36,7 +36,7 @@ class StarWriter:
         self._expressions = ParsedExpressions(session)
         self._edits: list[tuple[int, int, str]] = []
 
-    def written_out(self) -> str:
+    def expanded_text(self) -> str:
         """Return the text without stars.
 
         Raises DefinitionInvalid for a star that no column list can replace exactly.

@@ -28,7 +28,7 @@ class _TooLong(Exception):
     """The inlined text is longer than `LONGEST`."""
 
 
-def inlined(parsed: ParsedQuery) -> str | None:
+def inline_with_queries(parsed: ParsedQuery) -> str | None:
     """Return the text of a query with its WITH queries inlined.
 
     None if it does not read one of them more than once, has a WITH clause that is not at the beginning, or

@@ -38,7 +38,7 @@ from mt_core.spark.incremental.query_shapes import plan_of
 from mt_core.spark.queries.determinism import unstable_literal, unstable_reason
 from mt_core.spark.refresh.writes import predicate_of, shaped
 from mt_core.spark.results.arrow import ResultForm, arrow_frame
-from mt_core.tables.engine import Compared, Comparison, RowComparison
+from mt_core.tables.engine import Comparison, ComparisonResult, RowComparison
 
 BUCKETS = 256
 _SAMPLES = 1_000_000
@@ -70,7 +70,7 @@ class Comparisons(RowComparison):
     def __init__(self, spark: SparkContexts) -> None:
         self._spark = spark
 
-    def compare(self, comparison: Comparison) -> Compared:
+    def compare(self, comparison: Comparison) -> ComparisonResult:
         query, vector = comparison.query, comparison.vector
         try:
             with self._spark.driver.run_tagged(
@@ -105,7 +105,7 @@ def _way_out(comparison: Comparison) -> str:
     return f"ALTER MATERIALIZED TABLE {comparison.table} REFRESH computes all rows at the current versions."
 
 
-def _compared(session: SparkSession, comparison: Comparison, text: str) -> Compared:
+def _compared(session: SparkSession, comparison: Comparison, text: str) -> ComparisonResult:
     query_rows = session.sql(text)
     columns = _columns_of(query_rows, comparison, text)
     names = [column.name for column in comparison.columns]
@@ -118,7 +118,7 @@ def _compared(session: SparkSession, comparison: Comparison, text: str) -> Compa
     queried = _part_of(shaped(query_rows, comparison).select(*cast), comparison, columns)
     rows = stored.count()
     if comparison.in_buckets:
-        return Compared(
+        return ComparisonResult(
             differences=RowSet(columns=(), rows=[]),
             different=_different_buckets(stored, queried, columns),
             rows=rows,
@@ -142,7 +142,7 @@ def _compared(session: SparkSession, comparison: Comparison, text: str) -> Compa
             *shown,
         )
     )
-    return Compared(
+    return ComparisonResult(
         differences=_row_set(answer, empty=not different),
         different=int(different),
         rows=rows,

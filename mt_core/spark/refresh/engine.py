@@ -123,9 +123,9 @@ class _Sources(SourceReader):
         with self._spark.working():
             return self._spark.versions.vector(query)
 
-    def look(self, queries: Sequence[Query]) -> Sequence[str | UnreadSources | None]:
+    def source_fingerprints(self, queries: Sequence[Query]) -> Sequence[str | UnreadSources | None]:
         with self._spark.working():
-            return self._spark.versions.look(queries)
+            return self._spark.versions.source_fingerprints(queries)
 
     def next_commit(self, timeout_s: float) -> str | None:
         with self._spark.driver.translating():

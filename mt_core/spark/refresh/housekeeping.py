@@ -2,7 +2,7 @@
 
 Compaction must not block refreshes, and a refresh must not lose a compaction's work. Therefore rewritten
 files are staged on a branch like the rows of a run, and become current by the same fenced swap; if the table
-has moved on, `stage_again` repeats the commit on the new branch head without rewriting the files. Rewritten
+has moved on, `restage` repeats the commit on the new branch head without rewriting the files. Rewritten
 files get a new sequence number, which makes older delete files irrelevant; with equality deletes, concurrent
 batches may still delete by key, so there the files keep their old sequence number, and delete files that can
 no longer match any data file are removed in the same commit. A summary of the previous snapshot is repeated,
@@ -137,7 +137,7 @@ class Housekeeping(TableHousekeeping):
                 _commit_again(session, table, rewrite, written, idle)
             return _head(self._spark.catalogs, rewrite)
 
-    def stage_again(self, rewrite: Rewrite, staged: Staged) -> Staged:
+    def restage(self, rewrite: Rewrite, staged: Staged) -> Staged:
         with self._spark.working() as session:
             table = self._spark.catalogs.load_table(rewrite.table)
             written = table.snapshot(int(staged.snapshot.snapshot_id))

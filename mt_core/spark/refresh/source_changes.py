@@ -22,9 +22,9 @@ from mt_core.incremental.changes import (
     ChangeKind,
     Commit,
     SourceChange,
-    can_be_told_apart,
+    can_be_compared,
     change_between,
-    change_from_nothing,
+    first_change,
 )
 from mt_core.incremental.delta import numbered, readings
 from mt_core.incremental.shape import QueryShape
@@ -38,7 +38,7 @@ from mt_core.spark.incremental.file_difference import files_between
 from mt_core.spark.incremental.query_shapes import pieces_of, shape_of_query
 from mt_core.spark.queries.lineage import Lineage, Source
 from mt_core.spark.queries.source_relations import relation_at
-from mt_core.spark.queries.source_versions import not_plain, pin_of, pins
+from mt_core.spark.queries.source_versions import not_plain_reason, pin_of, pins
 from mt_core.tables.engine import ChangeReader, Query, ShapedQuery, SourceChanges, SourceVector
 
 MOST_COMMITS = 1000
@@ -127,7 +127,7 @@ class SourceLogs(ChangeReader):
             return _unknown(f"{source.name} was replaced by a table without rows"), 0
         if old == EMPTY:
             log = self._log(source.table, new, new)
-            return change_from_nothing(log, new), self._size(source, new)
+            return first_change(log, new), self._size(source, new)
         log = self._log(source.table, old, new)
         change = change_between(log, old, new)
         if (
@@ -151,7 +151,7 @@ class SourceLogs(ChangeReader):
             (
                 f"values of column {each.name} cannot be compared"
                 for each in columns
-                if not can_be_told_apart(each.type)
+                if not can_be_compared(each.type)
             ),
             None,
         )
@@ -208,7 +208,7 @@ def _lasting_obstacle(lineage: Lineage) -> str | None:
     moving = (
         each for each in lineage.sources if each.name in lineage.moving and not (each.travel or "").isdigit()
     )
-    return lineage.unpinnable or next(map(not_plain, moving), None)
+    return lineage.unpinnable or next(map(not_plain_reason, moving), None)
 
 
 def _unstable(reason: str) -> str:

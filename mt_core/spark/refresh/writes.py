@@ -33,9 +33,9 @@ from mt_core.spark.driver.conf import REFRESH_POOL
 from mt_core.spark.driver.jvm_objects import active_session
 from mt_core.spark.iceberg.branch_commit import BranchCommit
 from mt_core.spark.iceberg.metadata import facts_of, metadata_of
-from mt_core.spark.iceberg.recent_files import RecentFilesOfTables
+from mt_core.spark.iceberg.recent_files import RecentFilesCache
 from mt_core.spark.iceberg.replace_rows import AllRows, DeleteModes, replace_rows
-from mt_core.spark.incremental.maintained_rows import maintained_rows, touched_values
+from mt_core.spark.incremental.maintained_rows import changed_key_values, maintained_rows
 from mt_core.spark.queries.positions import positional_part
 from mt_core.tables.definition.options import execution_settings, write_options
 from mt_core.tables.definition.shape import positional_query, stored_order
@@ -51,7 +51,7 @@ class StagedWrites(RowWriter):
 
     def __init__(self, spark: SparkContexts) -> None:
         self._spark = spark
-        self._recent = RecentFilesOfTables()
+        self._recent = RecentFilesCache()
 
     def write(self, write: Write) -> Staged:
         # Execution settings apply to the run only, not to the analysis of its query.
@@ -73,7 +73,7 @@ class StagedWrites(RowWriter):
         ):
             session = self._spark.queries.session(query)
             with active_session(session):
-                return touched_values(session, self._spark.versions.lineage(query), vector, maintenance)
+                return changed_key_values(session, self._spark.versions.lineage(query), vector, maintenance)
 
     @contextmanager
     def _reading(self, query: Query, vector: SourceVector, of: str) -> Iterator[None]:
@@ -107,13 +107,13 @@ class StagedWrites(RowWriter):
             base=None if maintenance is None else maintenance.base,
             summary=write.summary,
             options=write_options(write.options),
-            holds=write.may_hold,
+            leaves_pending=write.may_stay_pending,
         )
         recent = None
         if maintenance is None:
             replace_rows(commit, self._all(session, write, predicate_of(write.scope, write.columns)), None)
         elif maintenance.strategy.way is Way.PARTITIONS:
-            touched = touched_values(
+            touched = changed_key_values(
                 session, self._spark.versions.lineage(write.query), write.vector, maintenance
             )
             replace_rows(commit, self._all(session, write, _touched(touched, write, maintenance)), None)
@@ -123,18 +123,18 @@ class StagedWrites(RowWriter):
             with maintained_rows(session, lineage, write, maintenance, table, modes) as change:
                 before = self._recent.of(session, write.table, maintenance.base)
                 recent = replace_rows(commit, change, modes, before)
-        if commit.held is None:
+        if commit.pending is None:
             self._spark.catalogs.refresh_table(write.table, table)
         head = _head(table, write)
-        written = head if commit.held is None else commit.held
+        written = head if commit.pending is None else commit.pending
         snapshot, expected = facts_of(session, written), Snapshot.of("", write.summary)
         if (snapshot.run_id, snapshot.batch) != (expected.run_id, expected.batch):
             raise EngineError(
                 f"Branch {write.branch} of {write.table} does not end with the rows of this run."
             )
         if recent is not None:
-            self._recent.keep(session, write.table, snapshot.snapshot_id, recent)
-        return Staged(snapshot=snapshot, metadata=metadata_of(session, table), held=commit.held)
+            self._recent.store(session, write.table, snapshot.snapshot_id, recent)
+        return Staged(snapshot=snapshot, metadata=metadata_of(session, table), pending=commit.pending)
 
     def _all(self, session: SparkSession, write: Write, scope: SparkColumn | None) -> AllRows:
         """Return the replacement of all table rows in *scope* (None: the whole table) by the query's rows."""

@@ -147,7 +147,7 @@ class SparkStreams(StreamEngine):
                     attempt = self._end_time(job_id, definition, attempt)
             with self._working() as session:
                 sinks = self._sinks(job_id, definition)
-                tables = [sink.last_batch() for sink in sinks.values() if sink.keeps_batch]
+                tables = [sink.last_batch() for sink in sinks.values() if sink.records_batch]
                 began, committed = Checkpoints(session).batches(definition.checkpoint)
                 self._discard_attempt(job_id)
                 # Tables of other connectors cannot report their last batch; the attempt can if it ran in this

@@ -25,7 +25,7 @@ from mt_core.sessions.properties.stream_properties import (
 from mt_core.spark.connectors.changelog import Changelog, is_changelog
 from mt_core.spark.driver.jvm_objects import java_dataset, scala_items, static_member
 from mt_core.spark.streams.operators.java_operators import java_operator
-from mt_core.spark.streams.operators.kept_states import java_state
+from mt_core.spark.streams.operators.java_states import java_state
 from mt_core.spark.streams.operators.stateless import expression_id
 from mt_core.spark.streams.query import StreamedQuery
 

@@ -48,8 +48,8 @@ from mt_core.tables.definition.table_definition import (
     zone_of,
 )
 from mt_core.tables.refresh.exclusive_claim import claim_exclusively
-from mt_core.tables.refresh.outlook import refuse_unmaintainable
-from mt_core.tables.refresh.unrepeatable import refuse_refresh
+from mt_core.tables.refresh.forecast import refuse_unmaintainable
+from mt_core.tables.refresh.streaming_only import refuse_refresh
 from mt_core.tables.registry import Transaction
 from mt_core.tables.services import TableServices, query_of, storage_spec
 from mt_core.tables.settings import THRESHOLD_KEY, check_durations
@@ -353,7 +353,7 @@ def _keep_fresh(services: TableServices, identifier: TableIdentifier, new: Table
 
     seen = services.intents.current(identifier)
     _refuse_full(seen, new)
-    continuous = seen.is_looked_out_for and new.refresh_mode is RefreshMode.CONTINUOUS
+    continuous = seen.is_watched and new.refresh_mode is RefreshMode.CONTINUOUS
     with services.intents.command(
         identifier, "SET FRESHNESS", detail={"reschedules": not continuous}
     ) as command:

@@ -21,7 +21,7 @@ from mt_core.model.table import MaterializedTable, RefreshStatus, TableDefinitio
 from mt_core.sql.statements import CreateMaterializedTable
 from mt_core.tables.commands.drop import sweep
 from mt_core.tables.commands.sources import analysed_alone, refuse_impossible
-from mt_core.tables.commands.streams import refuse_unkept, with_streams
+from mt_core.tables.commands.streams import refuse_unmaintainable_stream, with_streams
 from mt_core.tables.definition.fingerprint import fingerprint_of
 from mt_core.tables.definition.options import check_table_options
 from mt_core.tables.definition.partitioning import check_transforms
@@ -33,8 +33,8 @@ from mt_core.tables.definition.table_definition import (
     zone_of,
 )
 from mt_core.tables.engine import Query, SourceVector
+from mt_core.tables.refresh.forecast import recomputed_warnings
 from mt_core.tables.refresh.late_data import late_warnings
-from mt_core.tables.refresh.outlook import recomputed_warnings
 from mt_core.tables.registry import Transaction, in_transaction
 from mt_core.tables.services import TableServices, query_of, storage_spec
 from mt_core.tables.settings import InitialRefresh, check_durations
@@ -65,11 +65,11 @@ def create(
     definition = with_streams(services, identifier, definition, vector)
     refuse_impossible(services, identifier, definition, vector)
     planned = initializing(services, identifier, definition, context)
-    refuse_unkept(services, planned)
+    refuse_unmaintainable_stream(services, planned)
     table = in_transaction(services.registry, lambda tx: _announce(services, tx, planned))
     with services.intents.at_work(table):
         try:
-            with services.names.alone(identifier):
+            with services.names.lock(identifier):
                 services.engine.storage.create_storage(storage_spec(table))
             table = services.intents.step(table, "workflow")
             handler = services.keeper.create(table, active=True)
@@ -224,7 +224,7 @@ def _undone_unless_active(services: TableServices, table: MaterializedTable, err
 def undo_create(services: TableServices, table: MaterializedTable) -> None:
     """Undo a CREATE in reverse order; harmless to repeat, and for steps that did not happen."""
     services.keeper.remove(table.table_id)
-    with services.names.alone(table.identifier):
+    with services.names.lock(table.identifier):
         services.engine.storage.drop_storage(table.identifier, table.table_id, table.location)
 
     def forget(tx: Transaction) -> None:

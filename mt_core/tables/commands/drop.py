@@ -153,7 +153,7 @@ def sweep(services: TableServices, tombstone: Tombstone) -> None:
             services.keeper.remove(tombstone.table_id, tombstone.handler)
         except WorkflowError as error:
             failure = error
-    with services.names.alone(tombstone.identifier):
+    with services.names.lock(tombstone.identifier):
         services.engine.storage.drop_storage(tombstone.identifier, tombstone.table_id, tombstone.location)
     if failure is not None:
         raise failure

@@ -10,14 +10,14 @@ from mt_core.model.new_names import check_new_name
 from mt_core.model.table import RefreshMode, TableDefinition, TableIdentifier
 from mt_core.sql.statements import CreateMaterializedTable
 from mt_core.tables.commands.create import declared, initializing
-from mt_core.tables.commands.streams import refuse_streams, refuse_unkept, with_streams
+from mt_core.tables.commands.streams import refuse_streams, refuse_unmaintainable_stream, with_streams
 from mt_core.tables.definition.options import AUTO, FULL, INCREMENTAL, check_table_options
 from mt_core.tables.definition.show_create import type_text
 from mt_core.tables.engine import SourceVector
-from mt_core.tables.refresh.circles import refuse_circle
+from mt_core.tables.refresh.cycles import refuse_cycle
 from mt_core.tables.refresh.explain import source_lines
+from mt_core.tables.refresh.forecast import forecast_lines, refuse_unmaintainable, strategy_option
 from mt_core.tables.refresh.late_data import late_lines
-from mt_core.tables.refresh.outlook import outlook_lines, refuse_unmaintainable, strategy_option
 from mt_core.tables.registry import in_transaction
 from mt_core.tables.services import TableServices, query_of
 from mt_core.tables.settings import THRESHOLD_KEY
@@ -52,9 +52,9 @@ def explain_create(
     vector = services.engine.sources.read_vector(query_of(definition))
     definition = with_streams(services, identifier, definition, vector)
     refuse_streams(services, identifier, definition, vector)
-    refuse_circle(services.registry, services.engine.sources, identifier, vector)
+    refuse_cycle(services.registry, services.engine.sources, identifier, vector)
     if definition.streams:
-        refuse_unkept(services, initializing(services, identifier, definition, context))
+        refuse_unmaintainable_stream(services, initializing(services, identifier, definition, context))
     else:
         refuse_unmaintainable(services.engine.changes, identifier, definition)
     columns = (f"{column.name} {type_text(column.type)}" for column in definition.columns)
@@ -80,7 +80,7 @@ def _refresh_lines(
     strategy = strategy_option(definition)
     yield f"  strategy: {strategy}: {_STRATEGIES[strategy]}"
     yield from late_lines(services.engine.changes, definition)
-    yield from source_lines(vector, outlook_lines(services.engine.changes, definition, vector.sources))
+    yield from source_lines(vector, forecast_lines(services.engine.changes, definition, vector.sources))
 
 
 def _stream_lines(definition: TableDefinition, vector: SourceVector) -> Iterator[str]:

@@ -11,7 +11,7 @@ from mt_core.model.table import MaterializedTable, RefreshStatus, TableIdentifie
 from mt_core.tables.definition.fingerprint import fingerprint_of
 from mt_core.tables.definition.options import CATCH_UP, check_dynamic_options
 from mt_core.tables.keeper import KeeperState
-from mt_core.tables.refresh.unrepeatable import refuse_refresh
+from mt_core.tables.refresh.streaming_only import refuse_refresh
 from mt_core.tables.registry import Transaction, in_transaction
 from mt_core.tables.runs.failures import why_suspend
 from mt_core.tables.services import TableServices, storage_spec
@@ -130,7 +130,7 @@ def _restore_storage(services: TableServices, table: MaterializedTable, options:
     except StorageMissing:
         due = fingerprint_of(table.definition)
         services.intents.change(table, lambda _tx, now: replace(now, rebuild_due=due))
-        with services.names.alone(table.identifier):
+        with services.names.lock(table.identifier):
             services.engine.storage.create_storage(storage_spec(table))
         return True
     return False

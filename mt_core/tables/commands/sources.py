@@ -13,8 +13,8 @@ from mt_core.model.table import TableDefinition, TableIdentifier
 from mt_core.tables.commands.streams import refuse_streams
 from mt_core.tables.commands.upsert_sources import refuse_read, refuse_upserted_source
 from mt_core.tables.engine import AnalysedQuery, Query, SourceVector
-from mt_core.tables.refresh.circles import refuse_circle
-from mt_core.tables.refresh.outlook import refuse_unmaintainable
+from mt_core.tables.refresh.cycles import refuse_cycle
+from mt_core.tables.refresh.forecast import refuse_unmaintainable
 from mt_core.tables.services import TableServices
 from mt_core.tables.table_commands import CommandContext
 
@@ -77,7 +77,7 @@ def refuse_impossible(
     options require.
     """
     refuse_streams(services, identifier, definition, vector)
-    refuse_circle(services.registry, services.engine.sources, identifier, vector)
+    refuse_cycle(services.registry, services.engine.sources, identifier, vector)
     if not definition.streams:
         refuse_unmaintainable(services.engine.changes, identifier, definition)
     refuse_upserted_source(services, identifier, vector)

@@ -75,7 +75,7 @@ def refuse_streams(
             )
 
 
-def refuse_unkept(services: TableServices, table: MaterializedTable) -> None:
+def refuse_unmaintainable_stream(services: TableServices, table: MaterializedTable) -> None:
     """Raise DefinitionInvalid for a table over streams that no streaming job can maintain."""
     streams = table.definition.streams
     problem = services.keeper.objection(table) if streams else ""

@@ -14,7 +14,7 @@ SHORTEST_INTERVAL, LONGEST_INTERVAL = timedelta(milliseconds=50), timedelta(seco
 SHORTEST_PAUSE, LONGEST_PAUSE = timedelta(seconds=5), timedelta(minutes=5)
 
 
-def look_every(freshness: Freshness, *, at_rest: bool = False) -> timedelta:
+def poll_interval(freshness: Freshness, *, at_rest: bool = False) -> timedelta:
     """Return the interval at which sources are polled: a twentieth of the freshness, within 50 ms to 5 s.
 
     *at_rest*: nothing has changed for a minute; a fifth of the freshness is enough.
@@ -23,16 +23,16 @@ def look_every(freshness: Freshness, *, at_rest: bool = False) -> timedelta:
     return min(max(timedelta(seconds=freshness.seconds) / polls, SHORTEST_INTERVAL), LONGEST_INTERVAL)
 
 
-def next_look(freshness: Freshness, now: timedelta, *, at_rest: bool = False) -> timedelta:
+def next_poll_at(freshness: Freshness, now: timedelta, *, at_rest: bool = False) -> timedelta:
     """Return when the sources are polled next after *now*.
 
     Polls fall on whole multiples of the interval, so that the sources of many tables are read together.
     """
-    every = look_every(freshness, at_rest=at_rest)
+    every = poll_interval(freshness, at_rest=at_rest)
     return now + every - now % every
 
 
-def apart(freshness: Freshness, way: Way | None) -> timedelta:
+def batch_gap(freshness: Freshness, way: Way | None) -> timedelta:
     """Return the minimum time between the begins of two batches: half the freshness.
 
     It is the whole freshness after a recomputation, so that the next one is not due at once, and zero if

@@ -13,7 +13,7 @@ from datetime import timedelta
 
 from mt_core.base.background import BackgroundLoop, attempt
 from mt_core.errors import EngineUnavailable
-from mt_core.tables.continuous.lookout import LookOut
+from mt_core.tables.continuous.source_watcher import SourceWatcher
 from mt_core.tables.refresh.workers import RENEWALS_PER_LEASE, Watch
 from mt_core.tables.services import TableServices
 
@@ -31,18 +31,18 @@ class ContinuousWorkers:
     def __init__(self, services: TableServices, *, count: int, watch: Watch | None = None) -> None:
         self._signal, self._clock, self._engine = services.signal, services.clock, services.engine
         self._wake = threading.Event()
-        services.signal.sets_also(self._wake)
+        services.signal.also_set(self._wake)
         self._pool = ThreadPoolExecutor(max_workers=count, thread_name_prefix="continuous")
         self._upkeep = ThreadPoolExecutor(max_workers=1, thread_name_prefix="compaction")
-        self._watcher = LookOut(
+        self._watcher = SourceWatcher(
             services, submit=self._submit, beside=self._compact, watch=watch, read_every=READ_EVERY
         )
         self._loops = (
-            BackgroundLoop("look-out", self._poll, clock=services.clock),
+            BackgroundLoop("source-watcher", self._poll, clock=services.clock),
             BackgroundLoop("commits", self._wait_for_commit, clock=services.clock),
             BackgroundLoop(
                 "continuous-leases",
-                self._watcher.look_after,
+                self._watcher.renew_leases,
                 clock=services.clock,
                 every=services.settings.lease / RENEWALS_PER_LEASE,
             ),
@@ -85,18 +85,18 @@ class ContinuousWorkers:
 
     def _poll(self) -> None:
         self._wake.clear()
-        next_poll = self._watcher.look()
+        next_poll = self._watcher.poll()
         self._wake.wait(max(0.0, (next_poll - self._clock.elapsed()).total_seconds()))
 
     def _wait_for_commit(self) -> None:
         """Wake only the source watcher when this engine has committed to a source of one of its tables."""
-        if not self._watcher.keeps_any or not self._engine.state.ready():
+        if not self._watcher.watches_any or not self._engine.state.ready():
             self._clock.wait(COMMIT_WAIT, self._loops[1].ending)
             return
         # Retried once the engine is ready again.
         with suppress(EngineUnavailable):
             source = self._engine.sources.next_commit(COMMIT_WAIT.total_seconds())
-            if source is not None and self._watcher.hears(source):
+            if source is not None and self._watcher.notify(source):
                 self._wake.set()
 
 

@@ -14,16 +14,16 @@ from typing import Any
 from mt_core.errors import ClusterLost, EngineUnavailable, MtError, StorageMissing
 from mt_core.model.run import Loss, RunStatus
 from mt_core.tables.engine import RefreshEngine
-from mt_core.tables.refresh.outcome import GivenUp, RunEnded, failed
+from mt_core.tables.refresh.outcome import ClaimLost, RunEnded, failed
 from mt_core.tables.refresh.publication import Publication, Steps
-from mt_core.tables.runs.ledger import Claimed, Ledger
+from mt_core.tables.runs.ledger import ClaimedRun, Ledger
 
 
 class Attempt:
     """Carries out a claimed run that publishes once, in one thread."""
 
     def __init__(
-        self, claimed: Claimed, *, ledger: Ledger, engine: RefreshEngine, on_end: Callable[[], None]
+        self, claimed: ClaimedRun, *, ledger: Ledger, engine: RefreshEngine, on_end: Callable[[], None]
     ) -> None:
         self._claimed, self._ledger, self._engine, self._on_end = claimed, ledger, engine, on_end
 
@@ -34,7 +34,7 @@ class Attempt:
 
     def _note(self, changes: Mapping[str, Any]) -> None:
         if not self._ledger.note(self._claimed, changes):
-            raise GivenUp
+            raise ClaimLost
 
     def _release(self, lost: EngineUnavailable) -> None:
         self._ledger.release(self._claimed, str(lost), kind_of(lost))
@@ -54,7 +54,7 @@ def to_end(
     """
     try:
         yield from _ended(publication, work, ledger)
-    except GivenUp:
+    except ClaimLost:
         return
     except EngineUnavailable as lost:
         yield "release"
@@ -80,7 +80,7 @@ def _finish(publication: Publication, end: RunEnded, ledger: Ledger) -> Steps:
     end = yield from publication.close(end)
     yield "end"
     if not ledger.end(publication.claimed, end.status, end.changes):
-        raise GivenUp
+        raise ClaimLost
 
 
 def kind_of(lost: EngineUnavailable) -> Loss:

@@ -13,8 +13,8 @@ from mt_core.incremental.cost import (
     RETRIED_AFTER,
     Measured,
     Sizes,
-    dearer_than_recomputing,
-    in_vain_again,
+    reason_to_recompute,
+    recently_failed,
     slower_than_recomputing,
 )
 from mt_core.incremental.strategy import Strategy, Way
@@ -31,7 +31,7 @@ from mt_core.tables.engine import (
     SourceChanges,
     SourceVector,
 )
-from mt_core.tables.refresh.outlook import partitions_for, strategy_for, strategy_option
+from mt_core.tables.refresh.forecast import partitions_for, strategy_for, strategy_option
 from mt_core.tables.registry import Registry, Transaction, in_transaction
 from mt_core.tables.services import query_of
 
@@ -65,7 +65,7 @@ def plan_change(
     if choice.way is Way.RECOMPUTE:
         return None, f"{RECOMPUTED}: {choice.reason}"
     sizes = _sizes(changes, base, upsert=UPSERT in definition.options)
-    if strategy != INCREMENTAL and (failure := in_vain_again(choice, sizes, base.in_vain)) is not None:
+    if strategy != INCREMENTAL and (failure := recently_failed(choice, sizes, base.in_vain)) is not None:
         return None, f"{RECOMPUTED}: {failure}"
     dear = None if strategy == INCREMENTAL else _dear(registry, table, choice, sizes)
     if dear is not None:
@@ -100,7 +100,7 @@ def _trusted_again(table: MaterializedTable) -> str:
 
 def _dear(registry: Registry, table: MaterializedTable, choice: Strategy, sizes: Sizes) -> str | None:
     """Return why a recomputation costs less than *choice*; None if it costs more."""
-    dear = dearer_than_recomputing(choice, sizes)
+    dear = reason_to_recompute(choice, sizes)
     return dear or slower_than_recomputing(
         choice.way, sizes.changed_bytes, measured_runs(registry, table, choice.way)
     )

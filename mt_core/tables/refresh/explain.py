@@ -14,12 +14,12 @@ from mt_core.model.table import MaterializedTable, RefreshMode, TableDefinition,
 from mt_core.tables.definition.fingerprint import fingerprint_of
 from mt_core.tables.engine import RefreshEngine, SourceVector
 from mt_core.tables.refresh.change_plan import RECOMPUTED, plan_change
-from mt_core.tables.refresh.circles import refuse_closed_circle
+from mt_core.tables.refresh.cycles import refuse_new_cycle
+from mt_core.tables.refresh.forecast import forecast_lines
 from mt_core.tables.refresh.late_data import LateData, LateRows
 from mt_core.tables.refresh.named_partitions import scope_named
-from mt_core.tables.refresh.outlook import outlook_lines
 from mt_core.tables.refresh.requests import refuse_initializing
-from mt_core.tables.refresh.unrepeatable import refuse_refresh
+from mt_core.tables.refresh.streaming_only import refuse_refresh
 from mt_core.tables.registry import in_transaction
 from mt_core.tables.runs.decide import Decision, decide
 from mt_core.tables.runs.due import due_share, scope_of
@@ -80,7 +80,7 @@ def plan_refresh(
     refuse_refresh(table, "EXPLAIN REFRESH")
     scope, why = _scope_now(services, table, partitions)
     vector = services.engine.sources.read_vector(query_of(table.definition))
-    refuse_closed_circle(services.registry, services.engine.sources, identifier, vector)
+    refuse_new_cycle(services.registry, services.engine.sources, identifier, vector)
     metadata = services.engine.metadata.load(identifier)
     late = LateData()
     if not partitions and not scope.whole:
@@ -89,7 +89,7 @@ def plan_refresh(
         )
         now = in_transaction(services.registry, lambda tx: tx.now())
         latest = table.definition.grid().at_or_before(now)
-        late = rows.found(
+        late = rows.search(
             scope, until=latest, most=services.settings.max_partitions, job_id=services.new_id()
         )
     decision = decide(
@@ -108,7 +108,7 @@ def plan_refresh(
         decision=decision,
         how=_how(services, table, decision, metadata, vector),
         vector=vector,
-        late=late.told,
+        late=late.message,
         details=details,
     )
 
@@ -120,7 +120,7 @@ def _details(
     changes.
     """
     changed = _changed(engine, definition, metadata, vector)
-    ahead = outlook_lines(engine.changes, definition, vector.sources)
+    ahead = forecast_lines(engine.changes, definition, vector.sources)
     return {
         source.name: (*changed.get(source.name, ()), *ahead.get(source.name, ())) for source in vector.sources
     }
@@ -133,7 +133,9 @@ def _changed(
 
     Empty if the table was never refreshed.
     """
-    newest = next((snapshot for snapshot in engine.metadata.ancestors(metadata) if snapshot.tells), None)
+    newest = next(
+        (snapshot for snapshot in engine.metadata.ancestors(metadata) if snapshot.describes_rows), None
+    )
     if newest is None or newest.sources is None:
         return {}
     changes = engine.changes.changes_since(

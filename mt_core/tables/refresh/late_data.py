@@ -40,9 +40,9 @@ from mt_core.model.storage import Snapshot, StorageMetadata
 from mt_core.model.table import MaterializedTable, TableDefinition, TableIdentifier
 from mt_core.tables.definition.options import IGNORE, LATE_DATA, RECOMPUTE, REFRESH, REPORT
 from mt_core.tables.engine import ChangeReader, Maintenance, RefreshEngine, SourceVector
-from mt_core.tables.refresh.outlook import touched_by
+from mt_core.tables.refresh.forecast import touched_by
 from mt_core.tables.runs.due import is_due, scope_of
-from mt_core.tables.runs.ledger import Claimed, Ledger
+from mt_core.tables.runs.ledger import ClaimedRun, Ledger
 from mt_core.tables.services import query_of
 
 MOST_BETWEEN = 10
@@ -67,17 +67,17 @@ class LateData:
     """The late partitions that a scheduled refresh takes in addition to its own, and those it leaves behind.
 
     `left` is None if they cannot be determined. `doubted` are the partitions in doubt before the refresh
-    takes any, None if it did not search. `told` is the message for users, None without anything to report.
+    takes any, None if it did not search. `message` is the message for users, None without anything to report.
     """
 
     taken: Scope = NOTHING
     left: Scope | None = None
     doubted: DoubtedPartitions | None = None
-    told: str | None = None
+    message: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Known:
+class LateRowsRecord:
     """The newest refresh that recorded late rows: its `sources`, the partitions `behind` them, and those
     `doubted`, as of its end.
 
@@ -108,7 +108,11 @@ class _Behind:
 
 
 def late_data(
-    claimed: Claimed, ledger: Ledger, engine: RefreshEngine, metadata: StorageMetadata, vector: SourceVector
+    claimed: ClaimedRun,
+    ledger: Ledger,
+    engine: RefreshEngine,
+    metadata: StorageMetadata,
+    vector: SourceVector,
 ) -> LateData:
     """Return the late partitions that a claimed run takes and leaves.
 
@@ -120,7 +124,7 @@ def late_data(
     takes = not run.solo and any(is_due(table, point) for point in run.points)
     rows = LateRows(ledger=ledger, engine=engine, table=table, metadata=metadata, vector=vector)
     most = ledger.max_partitions if takes else 0
-    return rows.found(run.scope, until=max(run.points), most=most, job_id=run.job_id or "")
+    return rows.search(run.scope, until=max(run.points), most=most, job_id=run.job_id or "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,7 +137,7 @@ class LateRows:
     metadata: StorageMetadata
     vector: SourceVector
 
-    def found(self, own: Scope, *, until: datetime, most: int, job_id: str) -> LateData:
+    def search(self, own: Scope, *, until: datetime, most: int, job_id: str) -> LateData:
         """Return the late data for a run of the partitions *own*, whose schedule times end at *until*.
 
         The run takes the newest late partitions, at least one, up to *most* together with its own; none if
@@ -152,7 +156,7 @@ class LateRows:
             or isinstance(late_obstacles(self.engine.changes, self.table.definition), str)
         ):
             return LateData()
-        known = known_of(self.engine.metadata.ancestors(self.metadata), self.table.cleared)
+        known = recorded_late_rows(self.engine.metadata.ancestors(self.metadata), self.table.cleared)
         if known is None:
             return LateData(left=NOTHING, doubted=NOT_DOUBTED)
         if isinstance(known, str):
@@ -172,7 +176,7 @@ class LateRows:
         The next run searches from the same versions.
         """
         doubted = self._all_in_doubt(reason, until).without(own)
-        return LateData(doubted=doubted, told=_doubted_text(doubted))
+        return LateData(doubted=doubted, message=_doubted_text(doubted))
 
     def _taken(self, behind: _Behind, own: Scope, *, until: datetime, most: int, handling: str) -> LateData:
         doubted, late = behind.doubted.without(own), self._late(behind.specs, own, until)
@@ -186,12 +190,12 @@ class LateRows:
                 own
             )
             left = left[:MOST_LEFT]
-        told = (_message(taken, left, handling), _doubted_text(doubted))
+        message = (_message(taken, left, handling), _doubted_text(doubted))
         return LateData(
             taken=Scope.of(taken),
             left=Scope.of(left),
             doubted=doubted,
-            told="; ".join(filter(None, told)) or None,
+            message="; ".join(filter(None, message)) or None,
         )
 
     def _recomputed(self, doubted: DoubtedPartitions, late: list[PartitionSpec], room: int) -> LateData:
@@ -200,15 +204,15 @@ class LateRows:
         """
         text = f"{_unknown(doubted.reason)}; partitions in doubt are computed: {doubted}"
         if doubted.scope.specs is None:
-            return LateData(taken=WHOLE, left=NOTHING, doubted=doubted, told=text)
+            return LateData(taken=WHOLE, left=NOTHING, doubted=doubted, message=text)
         both = [*late, *sorted(doubted.scope.specs - set(late), reverse=True)]
         left = Scope.of(late[room:])
-        told = (_message(late[:room], late[room:], REFRESH), text)
+        message = (_message(late[:room], late[room:], REFRESH), text)
         return LateData(
-            taken=Scope.of(both[:room]), left=left, doubted=doubted, told="; ".join(filter(None, told))
+            taken=Scope.of(both[:room]), left=left, doubted=doubted, message="; ".join(filter(None, message))
         )
 
-    def _behind(self, known: Known, job_id: str, until: datetime) -> _Behind:
+    def _behind(self, known: LateRowsRecord, job_id: str, until: datetime) -> _Behind:
         touched, behind, doubted = self._touched(known.sources, job_id), known.behind, known.doubted
         if isinstance(touched, str):
             doubted = self._all_in_doubt(touched, until)
@@ -361,7 +365,7 @@ def late_warnings(
     )
 
 
-def known_of(history: Iterable[Snapshot], cleared: str | None) -> Known | str | None:
+def recorded_late_rows(history: Iterable[Snapshot], cleared: str | None) -> LateRowsRecord | str | None:
     """Return what *history*, newest first, records about late rows, or why it records nothing.
 
     None if nothing was refreshed that could be late. No partition was in doubt as of snapshot *cleared*.
@@ -377,7 +381,7 @@ def known_of(history: Iterable[Snapshot], cleared: str | None) -> Known | str | 
         behind = NOTHING if snapshot.scope.whole else snapshot.late
         if behind is not None:
             is_clear = is_cleared or snapshot.scope.whole or _repeats(snapshot, snapshots, cleared)
-            return Known(
+            return LateRowsRecord(
                 sources=snapshot.sources,
                 behind=behind.specs or frozenset(),
                 doubted=NOT_DOUBTED if is_clear or snapshot.doubted is None else snapshot.doubted,
@@ -400,13 +404,13 @@ def _repeats(compaction: Snapshot, before: Iterable[Snapshot], snapshot_id: str 
     return any(each.snapshot_id == snapshot_id for each in repeated)
 
 
-def _first_of(refreshes: list[tuple[Scope, str]]) -> Known | None:
+def _first_of(refreshes: list[tuple[Scope, str]]) -> LateRowsRecord | None:
     """Return the record for a table that has only the partitions of *refreshes*, newest first, none of which
     searched.
     """
     if not refreshes:
         return None
-    return Known(sources=refreshes[-1][1], behind=frozenset(), later=tuple(reversed(refreshes)))
+    return LateRowsRecord(sources=refreshes[-1][1], behind=frozenset(), later=tuple(reversed(refreshes)))
 
 
 def _unknown(reason: str) -> str:

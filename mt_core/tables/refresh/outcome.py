@@ -18,7 +18,7 @@ from mt_core.tables.settings import TIMEOUT_KEY
 CAUSE_LENGTH = 20_000
 
 
-class GivenUp(Exception):
+class ClaimLost(Exception):
     """The attempt has lost its claim on the run, and must not write anything anywhere."""
 
 

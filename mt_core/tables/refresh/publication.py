@@ -51,12 +51,12 @@ from mt_core.tables.engine import (
     Write,
 )
 from mt_core.tables.refresh.change_plan import plan_change, read_summary
-from mt_core.tables.refresh.circles import refuse_closed_circle
+from mt_core.tables.refresh.cycles import refuse_new_cycle
 from mt_core.tables.refresh.late_data import late_data
-from mt_core.tables.refresh.outcome import GivenUp, RunEnded, failed, is_of_query, timed_out
+from mt_core.tables.refresh.outcome import ClaimLost, RunEnded, failed, is_of_query, timed_out
 from mt_core.tables.refresh.written_rows import written_rows
 from mt_core.tables.runs.decide import decide, has_same, only_compacted
-from mt_core.tables.runs.ledger import Claimed, Ledger
+from mt_core.tables.runs.ledger import ClaimedRun, Ledger
 from mt_core.tables.runs.losses import losses_of
 from mt_core.tables.services import query_of
 
@@ -78,14 +78,20 @@ class Publication:
     """Publishes rows of a claimed table, in one thread.
 
     `publish` and `close` yield each step's name just before it happens, and end by raising RunEnded or
-    GivenUp.
+    ClaimLost.
 
     *note* records facts about the run. If *goes_on* accepts the metadata, the branch of the previous publish
     is reused without another *open*.
     """
 
     def __init__(
-        self, claimed: Claimed, *, ledger: Ledger, engine: RefreshEngine, note: Note, goes_on: GoesOn = _never
+        self,
+        claimed: ClaimedRun,
+        *,
+        ledger: Ledger,
+        engine: RefreshEngine,
+        note: Note,
+        goes_on: GoesOn = _never,
     ) -> None:
         self.claimed = claimed
         self._ledger, self._engine, self._note, self._goes_on = ledger, engine, note, goes_on
@@ -161,7 +167,7 @@ class Publication:
     def _decide(self) -> Steps:
         yield "decide"
         if (run := self._ledger.held(self.claimed)) is None:
-            raise GivenUp
+            raise ClaimLost
         if run.cancel_requested:
             self._end_if_withdrawn()
         self._vector = self._first_vector()
@@ -186,7 +192,7 @@ class Publication:
             vector=self._vector,
         )
         self._in_vain = None if decision.base is None else decision.base.in_vain
-        self._reason = "; ".join(part for part in (decision.reason, how, late.told) if part is not None)
+        self._reason = "; ".join(part for part in (decision.reason, how, late.message) if part is not None)
         facts = {"scope": scope, "decision": decision.name, "reason": self._reason, "doubted": late.doubted}
         self._note({"vector": self._vector.to_json(), **facts})
         if decision.scope is None:
@@ -206,7 +212,7 @@ class Publication:
         """
         try:
             vector = self._engine.sources.read_vector(self._query)
-            refuse_closed_circle(self._ledger.registry, self._engine.sources, self._identifier, vector)
+            refuse_new_cycle(self._ledger.registry, self._engine.sources, self._identifier, vector)
             return vector
         except QueryFailed as error:
             end = failed(error, self._identifier)
@@ -321,7 +327,7 @@ class Publication:
             options={**self._table.dynamic_options, **self._run.options},
             query_types=self._table.definition.query_types,
             maintenance=self.maintenance,
-            may_hold=not self._restarts,
+            may_stay_pending=not self._restarts,
         )
 
     def _check_unpinned(self) -> bool:
@@ -340,7 +346,7 @@ class Publication:
     # ------------------------------------------------------------------------------------------------ publish
 
     def _swap_main(self, staged: Staged) -> Steps:
-        snapshot_id, pending = staged.snapshot.snapshot_id, staged.held
+        snapshot_id, pending = staged.snapshot.snapshot_id, staged.pending
 
         def change(metadata: StorageMetadata) -> MetadataChange:
             self.writer.check_open(metadata)
@@ -364,7 +370,7 @@ class Publication:
                 raise _Restart
             goes_on = self.batch is not None
             return self.writer.publish(
-                metadata, self._publish_name, snapshot_id, held=pending, goes_on=goes_on
+                metadata, self._publish_name, snapshot_id, pending=pending, goes_on=goes_on
             )
 
         yield from self._swap("publish", change)
@@ -385,7 +391,7 @@ class Publication:
         try:
             yield from carried_out(str(self._identifier), step, load, unless_published, swap, known=known)
         except Fenced:
-            raise GivenUp from None
+            raise ClaimLost from None
 
     @property
     def _publish_name(self) -> str:

@@ -39,7 +39,7 @@ from mt_core.tables.definition.options import acting, check_dynamic_options, che
 from mt_core.tables.definition.partitioning import check_partition_spec
 from mt_core.tables.intents import get_table
 from mt_core.tables.refresh.named_partitions import scope_named
-from mt_core.tables.refresh.unrepeatable import refuse_refresh
+from mt_core.tables.refresh.streaming_only import refuse_refresh
 from mt_core.tables.registry import Transaction, in_transaction, transactional
 from mt_core.tables.runs.due import has_come, scope_of
 from mt_core.tables.services import TableServices

@@ -12,7 +12,7 @@ from functools import partial
 from mt_core.base.background import BackgroundLoop
 from mt_core.model.run import RefreshRun, RunStatus
 from mt_core.tables.refresh.attempt import Attempt
-from mt_core.tables.runs.ledger import Claimed
+from mt_core.tables.runs.ledger import ClaimedRun
 from mt_core.tables.runs.losses import losses_of
 from mt_core.tables.services import TableServices
 
@@ -20,10 +20,10 @@ log = logging.getLogger(__name__)
 _IDLE_S = 60.0
 _RUNS = "runs of the ledger"
 RENEWALS_PER_LEASE = 3
-Watch = Callable[[Claimed, str], None]
+Watch = Callable[[ClaimedRun, str], None]
 
 
-def unwatched(_claimed: Claimed, _step: str) -> None:
+def unwatched(_claimed: ClaimedRun, _step: str) -> None:
     """Ignore the step."""
 
 
@@ -36,9 +36,9 @@ class Workers:
     def __init__(self, services: TableServices, *, count: int, watch: Watch | None = None) -> None:
         self._ledger, self._engine, self._signal = services.ledger, services.engine, services.signal
         self._intents = services.intents
-        self._published, self._errors = services.published, services.errors
+        self._changed_tables, self._errors = services.changed_tables, services.errors
         self._watch = watch or unwatched
-        self._active: dict[str, Claimed] = {}
+        self._active: dict[str, ClaimedRun] = {}
         self._at_work, self._clock = services.at_work, services.clock
         self._workers = [
             BackgroundLoop(f"refresh-{number}", self._work, clock=services.clock) for number in range(count)
@@ -87,7 +87,7 @@ class Workers:
         self._log_end(claimed)
         return True
 
-    def _claim(self) -> Claimed | None:
+    def _claim(self) -> ClaimedRun | None:
         """Claim a run that may begin next to the refreshes at work; None if there is none.
 
         A run that must be alone waits until no other is at work, and the others wait for it.
@@ -108,9 +108,9 @@ class Workers:
                 self._at_work.end(run_id)
             if not candidates:
                 # The run that waited to be alone was cancelled, or its table was dropped.
-                self._at_work.gives_up(_RUNS)
+                self._at_work.stop_waiting(_RUNS)
 
-    def _end(self, claimed: Claimed) -> None:
+    def _end(self, claimed: ClaimedRun) -> None:
         """Mark a run as ended, so that waiting ones can begin.
 
         Harmless when called twice, and after another thread has claimed the run.
@@ -128,11 +128,11 @@ class Workers:
 
     def _renew(self) -> None:
         self._intents.renew()
-        self.look_after(list(self._active.values()))
+        self.renew_leases(list(self._active.values()))
         if self._ledger.recover():
             self._signal.set()
 
-    def look_after(self, active: Iterable[Claimed]) -> None:
+    def renew_leases(self, active: Iterable[ClaimedRun]) -> None:
         """Renew the leases of *active* runs, and cancel the Spark jobs of runs that exceed their timeout."""
         for claimed in active:
             self._ledger.renew_lease(claimed)
@@ -140,12 +140,12 @@ class Workers:
                 # The attempt asks the ledger why its job was cancelled, as after a cancel by requesters.
                 self._engine.jobs.cancel(claimed.run.job_id or "")
 
-    def _log_end(self, claimed: Claimed) -> None:
+    def _log_end(self, claimed: ClaimedRun) -> None:
         run, table = self._ledger.shown(claimed.run.run_id), str(claimed.table.identifier)
         if run is None:
             return
         if run.status is RunStatus.SUCCEEDED:
-            self._published.put(table)
+            self._changed_tables.put(table)
             self._signal.set()
         level, outcome = logging.INFO, run.why
         if run.status is RunStatus.FAILED:

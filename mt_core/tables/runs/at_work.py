@@ -28,7 +28,7 @@ class AtWork:
         """Begin a refresh and return True; return False if it has to wait for others to end.
 
         *waits_as* is the name under which it waits: while it does, only that name may begin, until it does or
-        it calls `gives_up`. *elapsed* is the elapsed time of the clock. Harmless if the refresh has begun
+        it calls `stop_waiting`. *elapsed* is the elapsed time of the clock. Harmless if the refresh has begun
         already.
         """
         with self._lock:
@@ -51,7 +51,7 @@ class AtWork:
         with self._lock:
             self._alone.pop(name, None)
 
-    def gives_up(self, waits_as: str) -> None:
+    def stop_waiting(self, waits_as: str) -> None:
         """Stop waiting as *waits_as*; harmless if it does not wait."""
         with self._lock:
             if self._waiter == waits_as:

@@ -98,7 +98,7 @@ class _Walk:
         None or an empty tuple if it is unchanged.
         """
         for snapshot in self._snapshots():
-            if not snapshot.tells:
+            if not snapshot.describes_rows:
                 continue
             if snapshot.created:
                 return "never refreshed before" if spec is None else "new partition"
@@ -116,7 +116,7 @@ class _Walk:
         """Return the newest snapshot that changed rows, if one run of this definition wrote the whole table
         at pinned versions.
         """
-        newest = next((snapshot for snapshot in self._snapshots() if snapshot.tells), None)
+        newest = next((snapshot for snapshot in self._snapshots() if snapshot.describes_rows), None)
         if newest is None or newest.scope is None or not newest.scope.whole or not newest.pinned:
             return None
         return newest if newest.fingerprint == fingerprint else None
@@ -136,9 +136,9 @@ def only_compacted(history: Iterable[Snapshot], since: str | None) -> bool:
 def all_computed(history: Iterable[Snapshot]) -> bool:
     """Return whether every row of main was computed from all source rows, never by applying a change."""
     for snapshot in history:
-        if snapshot.tells and snapshot.strategy not in (None, Way.RECOMPUTE):
+        if snapshot.describes_rows and snapshot.strategy not in (None, Way.RECOMPUTE):
             return False
-        if snapshot.tells and (snapshot.scope is None or snapshot.scope.whole):
+        if snapshot.describes_rows and (snapshot.scope is None or snapshot.scope.whole):
             return True
     return False
 

@@ -38,7 +38,7 @@ _SET_ASIDE = frozenset({RunStatus.FAILED, RunStatus.CANCELED})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Claimed:
+class ClaimedRun:
     """A run that this process has claimed, with the table's definition at the time of the claim.
 
     The run exceeds its timeout at elapsed time `ends_by`; None if it has no timeout.
@@ -162,7 +162,7 @@ class Ledger:
 
     # -------------------------------------------------------------------------------------------------- claim
 
-    def claim(self, may_begin: Callable[[RefreshRun], bool] = lambda _run: True) -> Claimed | None:
+    def claim(self, may_begin: Callable[[RefreshRun], bool] = lambda _run: True) -> ClaimedRun | None:
         """Claim the oldest run that can begin now; None if there is none.
 
         Runs that have to wait for upstream tables are marked so. *may_begin* is called for each run before it
@@ -176,7 +176,7 @@ class Ledger:
     @transactional
     def _claim_next(
         self, tx: Transaction, may_begin: Callable[[RefreshRun], bool]
-    ) -> tuple[Claimed | None, bool]:
+    ) -> tuple[ClaimedRun | None, bool]:
         """Return the claimed run, and whether to try again.
 
         One transaction marks only some waiting runs, because others wait for its end.
@@ -198,7 +198,7 @@ class Ledger:
         return None, True
 
     @transactional
-    def begin_stretch(self, tx: Transaction, table_id: str) -> Claimed | None:
+    def claim_continuous(self, tx: Transaction, table_id: str) -> ClaimedRun | None:
         """Claim a CONTINUOUS table for a continuous run; None while another run or a command is open."""
         table = tx.tables.get(table_id)
         if (
@@ -220,7 +220,7 @@ class Ledger:
         return self._claimed(tx, table, run)
 
     @transactional
-    def note_batch(self, tx: Transaction, claimed: Claimed, changes: Mapping[str, Any]) -> str | None:
+    def note_batch(self, tx: Transaction, claimed: ClaimedRun, changes: Mapping[str, Any]) -> str | None:
         """Record *changes* of a batch, as `note` does, and return why the continuous run has to end now.
 
         "" if it may continue, None if the claim was lost.
@@ -245,7 +245,7 @@ class Ledger:
         """
         return successor(tx.gateways.all(), self._settings.owner, tx.now()) is not None
 
-    def _claimed(self, tx: Transaction, table: MaterializedTable, run: RefreshRun) -> Claimed:
+    def _claimed(self, tx: Transaction, table: MaterializedTable, run: RefreshRun) -> ClaimedRun:
         wider = self._periodic.widened(tx, table, run) if run.claim == 0 else run
         limit = refresh_timeout_of(table.definition.options, self._settings)
         timeout = limit if limit and run.kind is not RunKind.CONTINUOUS else None
@@ -261,17 +261,19 @@ class Ledger:
             fingerprint=fingerprint_of(table.definition),
         )
         tx.runs.replace(claimed, expected=run)
-        return Claimed(run=claimed, table=table, ends_by=self._clock.elapsed() + timeout if timeout else None)
+        return ClaimedRun(
+            run=claimed, table=table, ends_by=self._clock.elapsed() + timeout if timeout else None
+        )
 
     # ------------------------------------------------------------------------------------------------ holding
 
     @transactional
-    def held(self, tx: Transaction, claimed: Claimed) -> RefreshRun | None:
+    def held(self, tx: Transaction, claimed: ClaimedRun) -> RefreshRun | None:
         """Return the current row of the run if *claimed* still holds its lease, else None."""
         return _held(tx, claimed)
 
     @transactional
-    def note(self, tx: Transaction, claimed: Claimed, changes: Mapping[str, Any]) -> bool:
+    def note(self, tx: Transaction, claimed: ClaimedRun, changes: Mapping[str, Any]) -> bool:
         """Record *changes* on a claimed run; return False if the claim was lost."""
         run = _held(tx, claimed)
         if run is not None:
@@ -279,14 +281,14 @@ class Ledger:
         return run is not None
 
     @transactional
-    def renew_lease(self, tx: Transaction, claimed: Claimed) -> bool:
+    def renew_lease(self, tx: Transaction, claimed: ClaimedRun) -> bool:
         """Extend the lease of a claimed run; return False if the claim was lost."""
         run = _held(tx, claimed)
         if run is not None:
             tx.runs.replace(replace(run, lease_until=tx.now() + self._settings.lease), expected=run)
         return run is not None
 
-    def is_overdue(self, claimed: Claimed) -> bool:
+    def is_overdue(self, claimed: ClaimedRun) -> bool:
         """Return whether the run has exceeded its timeout."""
         return claimed.ends_by is not None and self._clock.elapsed() >= claimed.ends_by
 
@@ -298,7 +300,9 @@ class Ledger:
     # ---------------------------------------------------------------------------------------------------- end
 
     @transactional
-    def end(self, tx: Transaction, claimed: Claimed, status: RunStatus, changes: Mapping[str, Any]) -> bool:
+    def end(
+        self, tx: Transaction, claimed: ClaimedRun, status: RunStatus, changes: Mapping[str, Any]
+    ) -> bool:
         """End a claimed run and apply the consequences: watermark, rebuild, single retries.
 
         Return False if the claim was lost.
@@ -318,7 +322,7 @@ class Ledger:
         return True
 
     @transactional
-    def release(self, tx: Transaction, claimed: Claimed, reason: str, loss: Loss = Loss.ALONE) -> None:
+    def release(self, tx: Transaction, claimed: ClaimedRun, reason: str, loss: Loss = Loss.ALONE) -> None:
         """Return a claimed run to the queue after it has lost Spark."""
         run = _held(tx, claimed)
         if run is None:
@@ -425,7 +429,7 @@ def _shown(tx: Transaction, run: RefreshRun) -> RefreshRun:
     )
 
 
-def _held(tx: Transaction, claimed: Claimed) -> RefreshRun | None:
+def _held(tx: Transaction, claimed: ClaimedRun) -> RefreshRun | None:
     run = tx.runs.get(claimed.run.run_id)
     ours = run is not None and (run.status, run.attempt, run.claim) == (
         RunStatus.RUNNING,

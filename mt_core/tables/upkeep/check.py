@@ -19,11 +19,11 @@ from mt_core.model.table import MaterializedTable, RefreshStatus
 from mt_core.tables.definition.fingerprint import fingerprint_of
 from mt_core.tables.definition.options import FULL
 from mt_core.tables.pages import on_each_page
-from mt_core.tables.refresh.outlook import strategy_option
+from mt_core.tables.refresh.forecast import strategy_option
 from mt_core.tables.registry import Transaction, in_transaction
 from mt_core.tables.services import TableServices
 from mt_core.tables.settings import verify_interval_of
-from mt_core.tables.verification.verification import SAMPLE, Verification, Verified
+from mt_core.tables.verification.verification import SAMPLE, Verification, VerificationResult
 
 log = logging.getLogger(__name__)
 _RECENT = 50
@@ -105,7 +105,7 @@ def _check(services: TableServices, table: MaterializedTable, results: list[str]
 
 
 def _compute_again(
-    services: TableServices, tx: Transaction, seen: MaterializedTable, verified: Verified
+    services: TableServices, tx: Transaction, seen: MaterializedTable, verified: VerificationResult
 ) -> bool:
     """Request a rebuild of a table whose rows differ, and stop applying changes to it.
 

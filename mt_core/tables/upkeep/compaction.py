@@ -151,7 +151,7 @@ class _Compaction:
                     engine.metadata.swap(identifier, metadata, change)
                     return staged
                 engine.metadata.swap(identifier, metadata, MetadataChange(branch=branch))
-                base, staged = metadata.main, engine.housekeeping.stage_again(rewrite, staged)
+                base, staged = metadata.main, engine.housekeeping.restage(rewrite, staged)
             except (CommitConflict, CommitUnknown):
                 pass
             except EngineError as error:

@@ -53,7 +53,7 @@ def shares_of(table: TableIdentifier, history: Iterable[Snapshot], fingerprint: 
     for snapshot in history:
         if snapshot.created:
             break
-        if not snapshot.tells or snapshot.run_id is None or snapshot.scope is None:
+        if not snapshot.describes_rows or snapshot.run_id is None or snapshot.scope is None:
             continue
         share = Share(
             scope=WHOLE, sources=snapshot.sources or "[]", obstacle=_obstacle(table, snapshot, fingerprint)

@@ -24,8 +24,8 @@ from mt_core.model.run import RefreshRun, RunKind, RunStatus
 from mt_core.model.storage import StorageMetadata
 from mt_core.model.table import MaterializedTable
 from mt_core.tables.definition.fingerprint import fingerprint_of
-from mt_core.tables.engine import Compared, Comparison
-from mt_core.tables.refresh.late_data import Known, known_of
+from mt_core.tables.engine import Comparison, ComparisonResult
+from mt_core.tables.refresh.late_data import LateRowsRecord, recorded_late_rows
 from mt_core.tables.registry import Transaction, in_transaction
 from mt_core.tables.services import TableServices, query_of
 from mt_core.tables.verification.shares import Share, foreign_commit, shares_of, with_doubted
@@ -35,7 +35,7 @@ SAMPLE = "sample"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verified:
+class VerificationResult:
     """The result of a verification: at most `MOST_DIFFERENCES` differing rows, and its row in the ledger.
 
     `foreign` is the snapshot that another writer committed since the last refresh, None if none did.
@@ -64,7 +64,7 @@ class Verification:
     in_buckets: bool = False
     requested_by: str | None = None
 
-    def run(self) -> Verified:
+    def run(self) -> VerificationResult:
         """Compare and record the outcome; raise Incomparable, which is not recorded.
 
         It reads one snapshot of the table and holds no lock: refreshes continue.
@@ -77,7 +77,9 @@ class Verification:
             raise Incomparable(f"{identifier} has no rows yet.", table=str(identifier))
         outcomes = [self._compared(share, metadata.main) for share in shares]
         done = [
-            (share, each) for share, each in zip(shares, outcomes, strict=True) if isinstance(each, Compared)
+            (share, each)
+            for share, each in zip(shares, outcomes, strict=True)
+            if isinstance(each, ComparisonResult)
         ]
         left_out = [
             (share, each)
@@ -100,7 +102,7 @@ class Verification:
         )
         if self.percent >= 100 and any(share.doubted and not each.different for share, each in done):
             self._clear(metadata.main)
-        return Verified(
+        return VerificationResult(
             differences=_together(compared),
             certificate=certificate,
             warnings=(
@@ -113,8 +115,8 @@ class Verification:
     def _shares(self, metadata: StorageMetadata) -> tuple[Share, ...]:
         history, table = self.services.engine.metadata.ancestors, self.table
         shares = shares_of(table.identifier, history(metadata), fingerprint_of(table.definition))
-        known = known_of(history(metadata), table.cleared)
-        if not isinstance(known, Known):
+        known = recorded_late_rows(history(metadata), table.cleared)
+        if not isinstance(known, LateRowsRecord):
             return shares
         return with_doubted(shares, known.doubted_now, known.sources, known.behind)
 
@@ -155,7 +157,7 @@ class Verification:
 
         return in_transaction(self.services.registry, insert)
 
-    def _compared(self, share: Share, snapshot_id: str) -> Compared | Incomparable:
+    def _compared(self, share: Share, snapshot_id: str) -> ComparisonResult | Incomparable:
         """Return the result of the comparison of a share, or why its rows cannot be compared."""
         if share.obstacle is not None:
             return Incomparable(share.obstacle, table=str(self.table.identifier))
@@ -164,7 +166,7 @@ class Verification:
         except Incomparable as error:
             return error
 
-    def _compare(self, share: Share, snapshot_id: str) -> Compared:
+    def _compare(self, share: Share, snapshot_id: str) -> ComparisonResult:
         definition = self.table.definition
         return self.services.engine.comparisons.compare(
             Comparison(
@@ -183,7 +185,7 @@ class Verification:
             )
         )
 
-    def _outcome(self, shares: Sequence[Share], compared: Sequence[Compared], different: int) -> str:
+    def _outcome(self, shares: Sequence[Share], compared: Sequence[ComparisonResult], different: int) -> str:
         """Return the result of the comparison, as SHOW REFRESHES shows it."""
         rows = sum(each.rows for each in compared)
         versions = {(source.name, str(source.version)) for share in shares for source in share.vector.sources}
@@ -222,12 +224,12 @@ def _union(shares: Sequence[Share]) -> Scope:
     return scope
 
 
-def _together(compared: Sequence[Compared]) -> RowSet:
+def _together(compared: Sequence[ComparisonResult]) -> RowSet:
     rows = [row for each in compared for row in each.differences.rows]
     return RowSet(columns=compared[0].differences.columns, rows=rows[:MOST_DIFFERENCES])
 
 
-def _warnings(compared: Sequence[Compared], different: int, *, in_buckets: bool) -> tuple[str, ...]:
+def _warnings(compared: Sequence[ComparisonResult], different: int, *, in_buckets: bool) -> tuple[str, ...]:
     left_out = {name: reason for each in compared for name, reason in each.left_out.items()}
     warnings = [f"Column {name} was not compared: {reason}." for name, reason in sorted(left_out.items())]
     shown = sum(len(each.differences.rows) for each in compared)

@@ -35,7 +35,7 @@ class Lateness:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
+class SourceTimes:
     """The times of a table's source data.
 
     `read_at` is when the table read its sources; `shows` is as of when it shows its ultimate sources, plus
@@ -62,7 +62,7 @@ def oldest_allowed(table: MaterializedTable, now: datetime) -> datetime:
 
 
 def lateness_of(
-    table: MaterializedTable, runs: Iterable[RefreshRun], seen: Seen, *, now: datetime
+    table: MaterializedTable, runs: Iterable[RefreshRun], seen: SourceTimes, *, now: datetime
 ) -> Lateness | None:
     """Return how late *table* is, None if it is not; *runs* are its last ones, newest first."""
     runs = list(runs)

@@ -15,10 +15,10 @@ from mt_core.tables.pages import TableRow, UnreadableTable, on_each_listed
 from mt_core.tables.registry import Transaction, in_transaction
 from mt_core.tables.services import TableServices
 from mt_core.tables.table_commands import CommandContext
-from mt_core.tables.views.inclusion import Inclusions
+from mt_core.tables.views.data_as_of import DataAsOfReader
 from mt_core.tables.views.read_ahead import ReadAhead
 from mt_core.tables.views.run_rows import batch_rows, run_rows
-from mt_core.tables.views.run_view import newest_runs, newest_stretches
+from mt_core.tables.views.run_view import newest_continuous_runs, newest_runs
 from mt_core.tables.views.table_rows import column_rows, table_rows
 from mt_core.tables.views.table_view import TableDetails, TableView
 from mt_core.tables.workflows.observer import ObservedWorkflow, WorkflowObserver
@@ -49,7 +49,7 @@ class Reports:
         def views(tx: Transaction, tables: Iterable[TableRow]) -> list[TableView | UnreadableTable]:
             rows = listed(tx, tables)
             facts = ReadAhead.of(tx, [table for table in rows if isinstance(table, MaterializedTable)])
-            reader = Inclusions(facts=facts, fresh_at=fresh_at)
+            reader = DataAsOfReader(facts=facts, fresh_at=fresh_at)
             return [_view(reader, table, observed) for table in rows]
 
         return table_rows(on_each_listed(registry, views), statement)
@@ -74,7 +74,7 @@ class Reports:
         limit = LEDGER_LIMIT if statement.limit is None else statement.limit
         registry = self._services.registry
         if statement.batches:
-            return batch_rows(newest_stretches(registry, table_id=table_id, limit=limit), limit)
+            return batch_rows(newest_continuous_runs(registry, table_id=table_id, limit=limit), limit)
         runs = newest_runs(registry, table_id=table_id, status=statement.status, limit=limit)
         return run_rows(runs, extended=statement.extended)
 
@@ -89,7 +89,7 @@ class Reports:
 
 
 def _view(
-    reader: Inclusions, table: TableRow, observed: Mapping[str, ObservedWorkflow]
+    reader: DataAsOfReader, table: TableRow, observed: Mapping[str, ObservedWorkflow]
 ) -> TableView | UnreadableTable:
     """Return the view of a table; an error in one must not hide the others."""
     if isinstance(table, UnreadableTable):

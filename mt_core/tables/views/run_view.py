@@ -94,7 +94,7 @@ class UnreadableRun:
     error: FactUnreadable
 
 
-def newest_stretches(registry: Registry, *, table_id: str | None, limit: int) -> list[RunView]:
+def newest_continuous_runs(registry: Registry, *, table_id: str | None, limit: int) -> list[RunView]:
     """Return the newest continuous runs of a table, as many as have *limit* batches together."""
     runs = newest_runs(registry, table_id=table_id, status=None, limit=PAGE)
     views: list[RunView] = []

@@ -146,12 +146,12 @@ def _staleness(view: TableView, extended: bool = True) -> str | None:
 def _staleness_text(view: TableView) -> str:
     """Return `_staleness`, with the upstream table that last read its sources at that time, if any."""
     age = _staleness(view)
-    if age is None or view.included is None:
+    if age is None or view.data_as_of is None:
         return "never refreshed"
-    if view.included.by is None:
+    if view.data_as_of.by is None:
         return age
-    when = show_schedule_time(view.included.until, view.table.definition.zone)
-    return f"{age}: {view.included.by} read its sources at {when}"
+    when = show_schedule_time(view.data_as_of.until, view.table.definition.zone)
+    return f"{age}: {view.data_as_of.by} read its sources at {when}"
 
 
 def age_text(age: timedelta) -> str:

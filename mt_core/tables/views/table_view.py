@@ -1,7 +1,7 @@
 """TableView: a materialized table as users see it, with the state of its runs, its workflow and its storage.
 
 Three questions are answered from facts that the ledger already has, without reading any data. As of when does
-the table show its sources (`included`, `stale_for`)? Does it meet its freshness (`health`)? If not, what
+the table show its sources (`data_as_of`, `stale_for`)? Does it meet its freshness (`health`)? If not, what
 delays it (`lateness`)? They are answered at one instant within one transaction, so that the columns of a row
 agree with each other. The facts of many tables are read together (`ReadAhead`), since SHOW MATERIALIZED
 TABLES may list thousands.
@@ -26,8 +26,8 @@ from mt_core.tables.registry import in_transaction
 from mt_core.tables.runs.decide import CONTINUOUS, SUSPENDED
 from mt_core.tables.runs.upstream import is_scheduled
 from mt_core.tables.services import TableServices
-from mt_core.tables.views.inclusion import PUBLISHED, Included, Inclusions, Vector
-from mt_core.tables.views.lateness import Lateness, Seen, lateness_of, oldest_allowed
+from mt_core.tables.views.data_as_of import HAS_PUBLISHED, DataAsOf, DataAsOfReader, Vector
+from mt_core.tables.views.lateness import Lateness, SourceTimes, lateness_of, oldest_allowed
 from mt_core.tables.views.read_ahead import PAGE, ReadAhead
 from mt_core.tables.views.run_view import RunView, SourceView
 from mt_core.tables.workflows.observer import ObservedWorkflow
@@ -53,7 +53,7 @@ class TableView:
     """A table at an instant.
 
     `done` is its newest run that succeeded, was skipped or is publishing batches; `ended` is the newest of
-    these or of the failed ones. `included` is as of when it shows its ultimate sources, and `stale_for` the
+    these or of the failed ones. `data_as_of` is as of when it shows its ultimate sources, and `stale_for` the
     time since then; both are None before the first such run. `next_run` is the next schedule time, None
     without a schedule.
 
@@ -64,7 +64,7 @@ class TableView:
     table: MaterializedTable
     done: RefreshRun | None
     ended: RefreshRun | None
-    included: Included | None
+    data_as_of: DataAsOf | None
     stale_for: timedelta | None
     health: Health | None
     lateness: Lateness | None
@@ -73,28 +73,28 @@ class TableView:
 
     @classmethod
     def read(
-        cls, reader: Inclusions, table: MaterializedTable, workflow: ObservedWorkflow | None
+        cls, reader: DataAsOfReader, table: MaterializedTable, workflow: ObservedWorkflow | None
     ) -> TableView:
         """Return the view of *table*, from the ledger's facts about its runs and its upstream tables."""
         facts = reader.facts
         done, ended, now = (
-            _last_run(facts, table, PUBLISHED),
-            _last_run(facts, table, ENDED | PUBLISHED),
+            _last_run(facts, table, HAS_PUBLISHED),
+            _last_run(facts, table, ENDED | HAS_PUBLISHED),
             facts.now,
         )
         fresh_at = _fresh_at(done, workflow)
         vector = done.vector or () if done is not None else ()
-        included = None if fresh_at is None else reader.of(table, vector, fresh_at)
+        data_as_of = None if fresh_at is None else reader.of(table, vector, fresh_at)
         return cls(
             table=table,
             done=done,
             ended=ended,
-            included=included,
-            stale_for=max(timedelta(0), now - included.until) if included else None,
+            data_as_of=data_as_of,
+            stale_for=max(timedelta(0), now - data_as_of.until) if data_as_of else None,
             health=_stream_health(facts, table)
             if table.definition.streams
             else _health(table, fresh_at, ended, now),
-            lateness=_lateness(reader, table, vector, included, fresh_at),
+            lateness=_lateness(reader, table, vector, data_as_of, fresh_at),
             next_run=table.definition.grid().after(now) if is_scheduled(table) else None,
             workflow=workflow,
         )
@@ -130,7 +130,7 @@ class TableDetails:
             lambda tx: (
                 tx.runs.newest(table_id=table.table_id, limit=_RECENT),
                 TableView.read(
-                    Inclusions(facts=ReadAhead.of(tx, [table]), fresh_at=dict(services.fresh_at)),
+                    DataAsOfReader(facts=ReadAhead.of(tx, [table]), fresh_at=dict(services.fresh_at)),
                     table,
                     workflow,
                 ),
@@ -193,10 +193,10 @@ def _stream_health(facts: ReadAhead, table: MaterializedTable) -> Health | None:
 
 
 def _lateness(
-    reader: Inclusions,
+    reader: DataAsOfReader,
     table: MaterializedTable,
     vector: Vector,
-    included: Included | None,
+    data_as_of: DataAsOf | None,
     fresh_at: datetime | None,
 ) -> Lateness | None:
     """Return how late an active table is.
@@ -207,11 +207,11 @@ def _lateness(
         return None
     facts = reader.facts
     read_at = _read_at(table, fresh_at, facts.now)
-    shows, below = (included.until, included.by) if included is not None else (read_at, None)
+    shows, below = (data_as_of.until, data_as_of.by) if data_as_of is not None else (read_at, None)
     upstream = None if below is None else facts.named(below)
     if upstream is not None:
         shows = upstream.definition.fresh_until(shows)
-    seen = Seen(
+    seen = SourceTimes(
         read_at=read_at,
         shows=read_at if upstream is None else shows,
         written_at=_written_at(facts, vector),

@@ -26,7 +26,7 @@ from mt_core.terminal.editor.candidates import Candidates, Place
 from mt_core.terminal.editor.colours import STYLES, SqlLexer
 from mt_core.terminal.editor.completer import SqlCompleter, names_tables, place_at
 from mt_core.terminal.editor.history import StatementHistory, history_file
-from mt_core.terminal.prompt.sitting import CONTINUATION, Keys, Sitting
+from mt_core.terminal.prompt.state import CONTINUATION, Keys, PromptState
 from mt_core.terminal.prompt.typed import is_whole
 
 # The previous statement is sent with each request for candidates;
@@ -40,7 +40,9 @@ class Editor(Closing):
     file of rows.
     """
 
-    def __init__(self, sitting: Sitting, *, input: Input | None = None, output: Output | None = None) -> None:
+    def __init__(
+        self, sitting: PromptState, *, input: Input | None = None, output: Output | None = None
+    ) -> None:
         self._sitting, self._display, self._of_tables = sitting, Display(), ""
         self._candidates = Candidates(self._words, self._offer)
         self._session: PromptSession[str] = PromptSession(

@@ -23,7 +23,7 @@ from mt_core.errors import GatewayError, MtError, RequestInvalid
 from mt_core.terminal.display import TIME_COST
 from mt_core.terminal.options import read_text
 from mt_core.terminal.prompt.examples import examples_of
-from mt_core.terminal.prompt.sitting import EDITING_MODE, Keys, Sitting
+from mt_core.terminal.prompt.state import EDITING_MODE, Keys, PromptState
 from mt_core.terminal.prompt.typed import BACKSLASH, EDIT, SET, command_parts, key_and_value
 
 WATCH_S = 2.0
@@ -33,7 +33,7 @@ LIKENESS = 0.5
 _REFRESH = "refresh"
 _DECIDED = {_REFRESH: "computed rows", "skip": "was skipped", "suspended": "found the table suspended"}
 _LOOKED_AT = 20
-Run = Callable[[Sitting, str], object]
+Run = Callable[[PromptState, str], object]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +59,7 @@ def command_named(name: str) -> Command | None:
     return next((command for command in COMMANDS if written in (command.name, *command.others)), None)
 
 
-def run_command(sitting: Sitting, line: str) -> None:
+def run_command(sitting: PromptState, line: str) -> None:
     """Run the command on *line*. Raises MtError."""
     name, argument = command_parts(line)
     command = command_named(name) or command_named(name.rstrip(";"))
@@ -75,7 +75,7 @@ def run_command(sitting: Sitting, line: str) -> None:
 def _statement(alone: str, about: str) -> Run:
     """Return a function that runs the statement *alone*, or *about* if the command has an argument."""
 
-    def run(sitting: Sitting, argument: str) -> None:
+    def run(sitting: PromptState, argument: str) -> None:
         sitting.runner.run(about.format(argument) if argument else alone)
 
     return run
@@ -87,7 +87,7 @@ def _table(argument: str, command: str) -> str:
     return argument
 
 
-def _why(sitting: Sitting, argument: str) -> None:
+def _why(sitting: PromptState, argument: str) -> None:
     table = _table(argument, r"\why")
     runs = extended_rows(sitting.runner.rows, f"SHOW REFRESHES FOR {table}", f" LIMIT {_LOOKED_AT}")
     decided = [run for run in runs if run["decision"] in _DECIDED] or runs
@@ -112,7 +112,7 @@ def decision_text(run: Mapping[str, Any]) -> str:
     return text if text.endswith(".") else f"{text}."
 
 
-def _lineage(sitting: Sitting, argument: str) -> None:
+def _lineage(sitting: PromptState, argument: str) -> None:
     from rich.console import Console
 
     from mt_core.terminal.prompt.lineage import lineage
@@ -124,7 +124,7 @@ def _lineage(sitting: Sitting, argument: str) -> None:
 # ------------------------------------------------------------------------------------------- about the prompt
 
 
-def _watch(sitting: Sitting, argument: str) -> None:
+def _watch(sitting: PromptState, argument: str) -> None:
     """Run the last statement repeatedly until Ctrl-C."""
     try:
         seconds = float(argument or WATCH_S)
@@ -151,7 +151,7 @@ def _watch(sitting: Sitting, argument: str) -> None:
         runner.viewer = viewer
 
 
-def _jobs(sitting: Sitting, argument: str) -> None:
+def _jobs(sitting: PromptState, argument: str) -> None:
     client, background = sitting.runner.client, sitting.runner.background
     for number, work in background:
         try:
@@ -163,11 +163,11 @@ def _jobs(sitting: Sitting, argument: str) -> None:
         sitting.say("No statement is in the background; Ctrl-Z puts one there while it runs.")
 
 
-def _fg(sitting: Sitting, argument: str) -> None:
+def _fg(sitting: PromptState, argument: str) -> None:
     sitting.runner.resume(argument)
 
 
-def _timing(sitting: Sitting, argument: str) -> None:
+def _timing(sitting: PromptState, argument: str) -> None:
     shows_time = {"": not sitting.runner.display.time_cost, "on": True, "off": False}.get(argument.lower())
     if shows_time is None:
         raise RequestInvalid(rf"\timing {argument}: expected on or off.")
@@ -175,7 +175,7 @@ def _timing(sitting: Sitting, argument: str) -> None:
     sitting.say(f"The time of statements is {'shown' if shows_time else 'not shown'}.")
 
 
-def _set(sitting: Sitting, argument: str) -> None:
+def _set(sitting: PromptState, argument: str) -> None:
     key, value = key_and_value(argument)
     match key, value:
         case "", _:
@@ -191,19 +191,19 @@ def _set(sitting: Sitting, argument: str) -> None:
             sitting.runner.run(f"SET {string_literal(key)} = {string_literal(value)}")
 
 
-def _edit(sitting: Sitting, argument: str) -> None:
+def _edit(sitting: PromptState, argument: str) -> None:
     sitting.typed = sitting.edit(f"{sitting.last};\n" if sitting.last else "")
     sitting.say(sitting.typed.rstrip("\n"))
 
 
-def _source(sitting: Sitting, argument: str) -> None:
+def _source(sitting: PromptState, argument: str) -> None:
     if not argument:
         raise RequestInvalid("SOURCE needs a file; write for example SOURCE setup.sql")
     # run_script has shown the error that stopped the file.
     sitting.runner.run_script(read_text(Path(argument.strip("'\"")).expanduser()))
 
 
-def _help(sitting: Sitting, argument: str) -> None:
+def _help(sitting: PromptState, argument: str) -> None:
     if not argument:
         width = max(len(f"{each.name} {each.arguments}") for each in COMMANDS)
         for each in COMMANDS:
@@ -220,11 +220,11 @@ def _help(sitting: Sitting, argument: str) -> None:
     sitting.say("\n".join(f"{text};" for text in examples))
 
 
-def _clear(sitting: Sitting, argument: str) -> None:
+def _clear(sitting: PromptState, argument: str) -> None:
     sitting.runner.screen.messages.clear()
 
 
-def _quit(sitting: Sitting, argument: str) -> None:
+def _quit(sitting: PromptState, argument: str) -> None:
     sitting.has_left = True
 
 

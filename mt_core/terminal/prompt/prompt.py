@@ -11,7 +11,7 @@ from mt_core.base.tokens import Statement, split_statements
 from mt_core.errors import MtError, SqlSyntaxError
 from mt_core.terminal.background import PutAside, ctrl_z_puts_aside
 from mt_core.terminal.prompt.commands import run_command
-from mt_core.terminal.prompt.sitting import CONTINUATION, PROMPT, Sitting
+from mt_core.terminal.prompt.state import CONTINUATION, PROMPT, PromptState
 from mt_core.terminal.prompt.typed import edited_part, is_command
 
 
@@ -52,7 +52,7 @@ class Prompt:
     must be running.
     """
 
-    sitting: Sitting
+    sitting: PromptState
     reader: Reader
     meet: Callable[[], str] | None = None
 

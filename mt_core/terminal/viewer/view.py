@@ -24,8 +24,8 @@ from mt_core.base.plural import plural
 from mt_core.errors import MtError
 from mt_core.terminal.output.texts import Row
 from mt_core.terminal.viewer.arrangement import READ_AT_ONCE, Arrangement, column_named, has_text
+from mt_core.terminal.viewer.copied_rows import FORMS, CopiedRows, Properties
 from mt_core.terminal.viewer.live_result import LiveResult, Snapshot
-from mt_core.terminal.viewer.taken_rows import FORMS, Properties, TakenRows
 from mt_core.terminal.viewer.view_lines import (
     MORE_BEFORE,
     Line,
@@ -388,7 +388,7 @@ class View:
             case "pageup" | "p":
                 self.row.move(-self.page_lines)
             case "c":
-                self._copy(TakenRows(snapshot=self.snapshot, order=[self._position(self.selected)]))
+                self._copy(CopiedRows(snapshot=self.snapshot, order=[self._position(self.selected)]))
 
     def _answer(self, key: str) -> None:
         match key:
@@ -481,7 +481,7 @@ class View:
     def _position(self, row: int) -> int:
         return row if self.order is None else self.order[row]
 
-    def _copy(self, taken: TakenRows) -> None:
+    def _copy(self, taken: CopiedRows) -> None:
         if not taken.count:
             self.notice = "There are no rows to copy."
             return
@@ -501,7 +501,7 @@ class View:
     def _save(self, name: str) -> None:
         if not name.strip():
             return
-        name, taken = name.strip(), TakenRows(snapshot=self.snapshot, order=self.order)
+        name, taken = name.strip(), CopiedRows(snapshot=self.snapshot, order=self.order)
         rows, are = plural(taken.count, "row"), plural(taken.count, "row is", "rows are")
 
         def say(path: Path) -> None:
@@ -534,7 +534,7 @@ _KEYS: Mapping[str, Callable[[View], None]] = {
     "t": lambda view: view._ask(Asked.SORT),
     "f": lambda view: view._ask(Asked.FILTER),
     "v": lambda view: view._ask(Asked.SAVE),
-    "c": lambda view: view._copy(TakenRows(snapshot=view.snapshot, order=view.order)),
+    "c": lambda view: view._copy(CopiedRows(snapshot=view.snapshot, order=view.order)),
     " ": View._pause,
     "c-z": View._put_aside,
     "+": lambda view: view._change_interval(1),

@@ -32,8 +32,8 @@ from prompt_toolkit.styles import Style
 from mt_core.client.pages import ResultPage
 from mt_core.terminal.background import PutAside, Viewed, Work
 from mt_core.terminal.display import Display, ResultMode
+from mt_core.terminal.viewer.copied_rows import clipboard_sequence
 from mt_core.terminal.viewer.live_result import LiveResult, Shown
-from mt_core.terminal.viewer.taken_rows import clipboard_sequence
 from mt_core.terminal.viewer.view import FRAME_LINES, View
 
 _NAMES = {Keys.ControlM: "enter", Keys.ControlJ: "enter", Keys.ControlH: "backspace"}

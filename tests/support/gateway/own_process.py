@@ -255,12 +255,12 @@ def _death_file(home: Path) -> Path:
 def main(arguments: Sequence[str]) -> int:
     from mt_core.app.serve import serve
     from mt_core.config import load_config
-    from mt_core.tables.runs.ledger import Claimed
+    from mt_core.tables.runs.ledger import ClaimedRun
 
     home = Path(arguments[1])
     config = load_config(None, os.environ, tuple(arguments[3::2]), home)
 
-    def watch(claimed: Claimed, step: str) -> None:
+    def watch(claimed: ClaimedRun, step: str) -> None:
         death = _death_file(home)
         if not death.exists():
             return

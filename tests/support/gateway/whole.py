@@ -30,7 +30,7 @@ from mt_core.registry.store import SqlRegistry
 from mt_core.sessions.ports import SessionContext, StatementResult
 from mt_core.streaming.owner import StreamOwner
 from mt_core.tables.engine import Write
-from mt_core.tables.runs.ledger import Claimed
+from mt_core.tables.runs.ledger import ClaimedRun
 from mt_core.tables.settings import ManagerSettings
 from mt_core.testing.fake_clock import FakeClock
 from mt_core.workflow.loader import load_scheduler
@@ -183,7 +183,7 @@ class WholeGateway:
             hold.entered.set()
             assert hold.ended.wait(WAIT_S), "the test never released the write"
 
-    def _watch(self, _claimed: Claimed, step: str) -> None:
+    def _watch(self, _claimed: ClaimedRun, step: str) -> None:
         freezer = self._freezer
         if freezer is not None and freezer[0] == step:
             self._freezer = None

@@ -146,7 +146,7 @@ class WiredGateway:
         self.server.start()
         token = self._tokens[-1].secret.reveal() if self._tokens else ""
         self.scheduler.open(self._context(options or {}, token))
-        self.work.scheduler_watch.look()
+        self.work.scheduler_watch.poll()
         self.tables.ledger.recover()
         self.jobs.settle()
         self.catalogs.load()

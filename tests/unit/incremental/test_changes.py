@@ -6,8 +6,8 @@ from mt_core.incremental.changes import (
     ChangeKind,
     Commit,
     SourceChange,
+    can_be_compared,
     can_be_looked_up,
-    can_be_told_apart,
     change_between,
 )
 
@@ -134,4 +134,4 @@ def test_a_change_is_told_in_words(change: SourceChange, text: str) -> None:
     ],
 )
 def test_maps_tell_rows_apart_and_are_not_looked_up(type_: str, looked_up: bool, told_apart: bool) -> None:
-    assert (can_be_looked_up(type_), can_be_told_apart(type_)) == (looked_up, told_apart)
+    assert (can_be_looked_up(type_), can_be_compared(type_)) == (looked_up, told_apart)

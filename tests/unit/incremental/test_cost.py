@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from mt_core.incremental.cost import Sizes, dearer_than_recomputing
+from mt_core.incremental.cost import Sizes, reason_to_recompute
 from mt_core.incremental.strategy import Strategy, Way
 
 MB = 1_000_000
@@ -18,7 +18,7 @@ def verdict(
         table_bytes=table,
         table_rows=table_rows,
     )
-    return dearer_than_recomputing(Strategy(way=way, reason=""), sizes)
+    return reason_to_recompute(Strategy(way=way, reason=""), sizes)
 
 
 @pytest.mark.parametrize("way", [Way.APPEND, Way.MERGE, Way.SIGNED, Way.KEYS, Way.PARTITIONS])
@@ -54,7 +54,7 @@ def test_a_large_table_is_changed_in_place_by_a_small_change(
     )
 
     assert sizes.in_place is in_place
-    assert (dearer_than_recomputing(Strategy(way=Way.SIGNED, reason=""), sizes) is None) is in_place
+    assert (reason_to_recompute(Strategy(way=Way.SIGNED, reason=""), sizes) is None) is in_place
 
 
 @pytest.mark.parametrize(("table_rows", "small"), [(200_000, True), (200_001, False)])

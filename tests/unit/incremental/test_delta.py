@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from mt_core.incremental.delta import DeltaTexts, NamedImages, Reading, counted_again
+from mt_core.incremental.delta import DeltaTexts, NamedImages, Reading, rows_after_images
 from mt_core.incremental.first_rows import FirstRows
 from mt_core.incremental.shape import Occurrence, QueryShape
 
@@ -82,7 +82,7 @@ def test_keys_are_computed_again_at_the_new_versions() -> None:
 
 
 def test_only_values_that_are_taken_out_are_counted() -> None:
-    assert counted_again("t", ["a", "b"], IMAGES) == (
+    assert rows_after_images("t", ["a", "b"], IMAGES) == (
         "(SELECT `a`, `b` FROM t AS q LEFT SEMI JOIN gone AS k ON q.`a` <=> k.`a` AND q.`b` <=> k.`b` "
         "WHERE true UNION ALL SELECT `a`, `b` FROM come) EXCEPT ALL SELECT `a`, `b` FROM gone"
     )

@@ -9,7 +9,7 @@ from mt_core.incremental.cost import (
     RETRIED_AFTER,
     Measured,
     Sizes,
-    in_vain_again,
+    recently_failed,
     slower_than_recomputing,
 )
 from mt_core.incremental.strategy import Strategy, Way
@@ -89,4 +89,4 @@ def sizes(changed_bytes: int) -> Sizes:
 def test_what_was_read_in_vain_is_not_read_again_until_a_change_is_smaller_or_it_is_long_ago(
     strategy: Strategy, changed_bytes: int, last: InVain | None, reason: str | None
 ) -> None:
-    assert in_vain_again(strategy, sizes(changed_bytes), last) == reason
+    assert recently_failed(strategy, sizes(changed_bytes), last) == reason

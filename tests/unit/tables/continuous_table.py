@@ -9,10 +9,10 @@ from mt_core.base.background import attempt
 from mt_core.incremental.shape import Occurrence, QueryShape, Reach
 from mt_core.model.run import RefreshRun, RunKind, RunStatus
 from mt_core.model.table import TableIdentifier
-from mt_core.tables.continuous.lookout import LookOut
+from mt_core.tables.continuous.source_watcher import SourceWatcher
 from mt_core.tables.engine import Write
 from mt_core.tables.registry import in_transaction
-from mt_core.tables.runs.ledger import Claimed
+from mt_core.tables.runs.ledger import ClaimedRun
 from tests.support.manager_world import ManagerWorld
 
 ORDERS = "lake.default.orders"
@@ -55,7 +55,7 @@ class LiveTable(ManagerWorld):
 
     def restart(self) -> None:
         super().restart()
-        self.lookout = LookOut(
+        self.lookout = SourceWatcher(
             self.services, submit=lambda work: attempt("a continuous refresh", work), watch=self._watch
         )
 
@@ -67,7 +67,7 @@ class LiveTable(ManagerWorld):
     def look(self, *, after: float = 0) -> None:
         """Let the look-out look so many seconds later."""
         self.clock.advance(timedelta(seconds=after))
-        self.lookout.look()
+        self.lookout.poll()
 
     def shows_its_source(self) -> bool:
         """Whether a reader sees exactly the rows of the source."""
@@ -99,7 +99,7 @@ class LiveTable(ManagerWorld):
     def _note(self, write: Write) -> None:
         self.ways.append("recompute" if write.maintenance is None else str(write.maintenance.strategy.way))
 
-    def _watch(self, _claimed: Claimed, step: str) -> None:
+    def _watch(self, _claimed: ClaimedRun, step: str) -> None:
         if step == self.compacts_before:
             # Once: a step is taken again when the compaction has won.
             self.compacts_before = None

@@ -16,7 +16,7 @@ from mt_core.model.run import RunStatus
 from mt_core.tables.refresh.workers import Workers
 from mt_core.tables.registry import in_transaction
 from mt_core.tables.runs.due import CLOCK_SKEW
-from mt_core.tables.runs.ledger import Claimed
+from mt_core.tables.runs.ledger import ClaimedRun
 from mt_core.tables.upkeep.gateways import LEASE, living_owners, take_lease
 from mt_core.tables.upkeep.maintenance import maintain
 from mt_core.tables.upkeep.reconcile import reconcile
@@ -47,10 +47,10 @@ def test_a_refresh_during_which_the_clock_is_put_takes_no_longer_than_it_may_and
     world = ManagerWorld()
     world.sql(DAILY)
 
-    def watch(claimed: Claimed, step: str) -> None:
+    def watch(claimed: ClaimedRun, step: str) -> None:
         if step == "write":
             world.clock.put(jump)
-            workers.look_after([claimed])
+            workers.renew_leases([claimed])
             world.ledger.recover()
 
     workers = Workers(world.services, count=1, watch=watch)

@@ -13,7 +13,7 @@ from mt_core.errors import EngineError
 from mt_core.model.run import RefreshRun, RunKind, RunStatus
 from mt_core.model.storage import run_branches
 from mt_core.model.table import TableIdentifier
-from mt_core.tables.continuous.lookout import LookOut
+from mt_core.tables.continuous.source_watcher import SourceWatcher
 from mt_core.tables.registry import in_transaction
 from mt_core.tables.upkeep.compaction import compact
 from mt_core.tables.upkeep.maintenance import maintain
@@ -186,7 +186,7 @@ class Beside(LiveTable):
     def __init__(self) -> None:
         super().__init__("FRESHNESS = INTERVAL '1' SECOND")
         self.waiting: list[Callable[[], None]] = []
-        self.lookout = LookOut(self.services, submit=lambda work: work(), beside=self.waiting.append)
+        self.lookout = SourceWatcher(self.services, submit=lambda work: work(), beside=self.waiting.append)
         for number in range(62):
             self.append(100 + number)
             self.look(after=1)

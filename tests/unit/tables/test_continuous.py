@@ -175,7 +175,7 @@ def test_a_source_that_can_be_read_again_is_followed_at_once() -> None:
     world.engine.commit(ITEMS, [*TEN, {"ds": "2026-03-02", "amount": 10}])
 
     # The next look after its pause, which a commit that the engine heard of ends.
-    world.lookout.hears(ITEMS)
+    world.lookout.notify(ITEMS)
     world.look(after=1)
 
     assert len(world.rows("other")) == 11
@@ -703,7 +703,7 @@ def test_a_batch_that_takes_longer_than_a_refresh_may_is_ended_and_tried_again()
 
     def hang() -> None:
         world.clock.advance(timedelta(seconds=61))
-        world.lookout.look_after()
+        world.lookout.renew_leases()
 
     world.when_writing(hang)
     world.look(after=5)
@@ -740,7 +740,7 @@ def test_a_worker_that_lost_its_lease_publishes_nothing_more() -> None:
     world.look()
     main = world.engine.load(LIVE).main
 
-    zombie.look()
+    zombie.poll()
 
     assert world.engine.load(LIVE).main == main
     assert world.shows_its_source()
@@ -765,7 +765,7 @@ def test_a_table_over_a_table_that_was_published_is_looked_at_at_once() -> None:
     world = LiveTable("FRESHNESS = INTERVAL '1' MINUTE")
     world.look()
     world.append(10)
-    world.services.published.put(ORDERS)
+    world.services.changed_tables.put(ORDERS)
     world.signal.set()
 
     world.look(after=0.1)
@@ -784,7 +784,7 @@ def test_the_look_out_rests_while_nothing_is_to_be_done(command: str) -> None:
     world.work()
     world.look(after=0.1)
 
-    assert world.lookout.look() > world.clock.elapsed(), "it would look again and again without a pause"
+    assert world.lookout.poll() > world.clock.elapsed(), "it would poll again and again without a pause"
 
 
 def test_the_look_out_rests_without_any_table() -> None:
@@ -793,7 +793,7 @@ def test_the_look_out_rests_without_any_table() -> None:
     world.look()
     world.look(after=1)
 
-    assert world.lookout.look() > world.clock.elapsed()
+    assert world.lookout.poll() > world.clock.elapsed()
 
 
 def test_a_commit_that_is_heard_of_is_shown_long_before_the_sources_are_looked_at_again() -> None:
@@ -803,7 +803,7 @@ def test_a_commit_that_is_heard_of_is_shown_long_before_the_sources_are_looked_a
     world.look()
     before = world.shows_its_source()
 
-    heard = world.lookout.hears(ORDERS)
+    heard = world.lookout.notify(ORDERS)
     world.look()
 
     assert (before, heard, world.shows_its_source()) == (False, True, True)
@@ -817,7 +817,7 @@ def test_a_commit_that_is_heard_of_soon_after_a_batch_is_looked_at_when_the_next
     world.append(11)
     looks = world.engine.looks
 
-    world.lookout.hears(ORDERS)
+    world.lookout.notify(ORDERS)
     world.look()
 
     assert (world.engine.looks, world.shows_its_source()) == (looks, False)
@@ -829,7 +829,7 @@ def test_no_look_is_due_for_a_commit_to_a_table_that_no_query_reads() -> None:
     world = LiveTable()
     world.look()
 
-    assert not world.lookout.hears("lake.default.customers")
+    assert not world.lookout.notify("lake.default.customers")
 
 
 class StandingClock(SystemClock):

@@ -98,7 +98,7 @@ class ContinuousTable(RuleBasedStateMachine):
     @rule(hours=st.sampled_from([-72, -1, 1, 72]))
     def put_clock(self, hours: int) -> None:
         self.world.clock.put(timedelta(hours=hours))
-        self.world.lookout.look_after()
+        self.world.lookout.renew_leases()
         self.world.ledger.recover()
 
     @rule()

@@ -10,7 +10,7 @@ import pytest
 
 from mt_core.model.run import Batch, RefreshRun, RunKind, RunStatus
 from mt_core.model.table import MaterializedTable, RefreshMode
-from mt_core.tables.views.inclusion import Included, Inclusions
+from mt_core.tables.views.data_as_of import DataAsOf, DataAsOfReader
 from mt_core.tables.views.read_ahead import ReadAhead
 from mt_core.testing.fake_clock import FakeClock
 from tests.support.manager_world import WHOLE_TABLE, ManagerWorld
@@ -50,14 +50,14 @@ class Ledger:
 
     def included(
         self, name: str, at: datetime, fresh_at: Mapping[str, datetime] | None = None, **read: str
-    ) -> Included:
+    ) -> DataAsOf:
         with self.registry.transaction() as tx:
-            return Inclusions(facts=ReadAhead.of(tx, ()), fresh_at=fresh_at or {}).of(
+            return DataAsOfReader(facts=ReadAhead.of(tx, ()), fresh_at=fresh_at or {}).of(
                 self.tables[name], vector(**read), at
             )
 
-    def below(self, name: str, until: datetime) -> Included:
-        return Included(until=until, by=self.tables[name].identifier)
+    def below(self, name: str, until: datetime) -> DataAsOf:
+        return DataAsOf(until=until, by=self.tables[name].identifier)
 
 
 def vector(**read: str) -> tuple[dict[str, object], ...]:
@@ -69,7 +69,7 @@ def vector(**read: str) -> tuple[dict[str, object], ...]:
 
 
 def test_a_table_over_other_sources_includes_them_until_it_read_them() -> None:
-    assert Ledger("high").included("high", NOON, orders="7") == Included(until=NOON)
+    assert Ledger("high").included("high", NOON, orders="7") == DataAsOf(until=NOON)
 
 
 def test_a_table_includes_what_its_source_had_read_when_it_published_the_version() -> None:
@@ -128,7 +128,7 @@ def test_ticks_that_were_answered_without_reading_and_failures_do_not_count() ->
 
 
 def test_a_table_whose_source_has_no_refresh_left_in_the_ledger_counts_from_its_own() -> None:
-    assert Ledger("low", "high").included("high", NOON, low="1") == Included(until=NOON)
+    assert Ledger("low", "high").included("high", NOON, low="1") == DataAsOf(until=NOON)
 
 
 def a_stretch(table: MaterializedTable, *batches: tuple[datetime, str, float | None]) -> RefreshRun:

@@ -10,7 +10,7 @@ import pytest
 from mt_core.errors import QueryFailed
 from mt_core.model.run import Batch, RefreshRun, RunKind, RunStatus
 from mt_core.model.table import RefreshMode
-from mt_core.tables.views.lateness import Fault, Lateness, Seen, lateness_of
+from mt_core.tables.views.lateness import Fault, Lateness, SourceTimes, lateness_of
 from tests.support.manager_world import COMPUTED_TABLE, ManagerWorld
 from tests.support.registry_facts import HOUR, NOON, a_run, a_table
 
@@ -55,7 +55,7 @@ def running(*, waited: timedelta, worked: timedelta) -> RefreshRun:
     ],
 )
 def test_a_table_that_is_refreshed_too_late_says_why(runs: list[RefreshRun], fault: Fault) -> None:
-    found = lateness_of(a_table(), runs, Seen(read_at=LATE, shows=LATE), now=NOON)
+    found = lateness_of(a_table(), runs, SourceTimes(read_at=LATE, shows=LATE), now=NOON)
 
     assert found == Lateness(by=2 * FRESHNESS, fault=fault)
 
@@ -72,7 +72,7 @@ def test_a_table_that_is_refreshed_too_late_says_why(runs: list[RefreshRun], fau
 def test_a_continuous_table_waits_for_a_thread_or_takes_too_long(
     runs: list[RefreshRun], fault: Fault
 ) -> None:
-    found = lateness_of(continuous_table(), runs, Seen(read_at=LATE, shows=LATE), now=NOON)
+    found = lateness_of(continuous_table(), runs, SourceTimes(read_at=LATE, shows=LATE), now=NOON)
 
     assert found is not None
     assert found.fault is fault
@@ -92,26 +92,30 @@ def test_a_continuous_table_waits_for_a_thread_or_takes_too_long(
 def test_a_continuous_table_that_nobody_looked_at_since_the_gateway_began_waits_for_no_worker(
     runs: list[RefreshRun], fault: Fault
 ) -> None:
-    found = lateness_of(continuous_table(), runs, Seen(read_at=LATE, shows=LATE, looked=False), now=NOON)
+    found = lateness_of(
+        continuous_table(), runs, SourceTimes(read_at=LATE, shows=LATE, looked=False), now=NOON
+    )
 
     assert found == Lateness(by=2 * FRESHNESS, fault=fault)
 
 
 @pytest.mark.parametrize("shows", [NOON, LATE])
 def test_a_table_whose_refresh_failed_blames_no_writer_and_no_source(shows: datetime) -> None:
-    found = lateness_of(a_table(), [FAILED, DONE], Seen(read_at=NOON, shows=shows, written_at=LATE), now=NOON)
+    found = lateness_of(
+        a_table(), [FAILED, DONE], SourceTimes(read_at=NOON, shows=shows, written_at=LATE), now=NOON
+    )
 
     assert found == Lateness(by=2 * FRESHNESS, fault=Fault.QUERY)
 
 
 def test_a_table_that_reads_one_which_is_late_is_late_by_its_source() -> None:
-    found = lateness_of(a_table(), [DONE], Seen(read_at=NOON, shows=LATE), now=NOON)
+    found = lateness_of(a_table(), [DONE], SourceTimes(read_at=NOON, shows=LATE), now=NOON)
 
     assert found == Lateness(by=2 * FRESHNESS, fault=Fault.SOURCE)
 
 
 def test_a_table_whose_sources_nobody_writes_to_is_late_by_their_writer() -> None:
-    found = lateness_of(a_table(), [DONE], Seen(read_at=NOON, shows=NOON, written_at=LATE), now=NOON)
+    found = lateness_of(a_table(), [DONE], SourceTimes(read_at=NOON, shows=NOON, written_at=LATE), now=NOON)
 
     assert found == Lateness(by=2 * FRESHNESS, fault=Fault.WRITER)
 
@@ -119,7 +123,7 @@ def test_a_table_whose_sources_nobody_writes_to_is_late_by_their_writer() -> Non
 @pytest.mark.parametrize("written_at", [None, NOON - FRESHNESS])
 def test_a_table_within_its_freshness_is_not_late(written_at: datetime | None) -> None:
     assert (
-        lateness_of(a_table(), [DONE], Seen(read_at=NOON, shows=NOON, written_at=written_at), now=NOON)
+        lateness_of(a_table(), [DONE], SourceTimes(read_at=NOON, shows=NOON, written_at=written_at), now=NOON)
         is None
     )
 

@@ -11,7 +11,7 @@ from mt_core.errors import ClusterLost, EngineUnavailable
 from mt_core.model.run import RunStatus
 from mt_core.model.table import RefreshStatus
 from mt_core.tables.refresh.workers import Workers
-from mt_core.tables.runs.ledger import Claimed
+from mt_core.tables.runs.ledger import ClaimedRun
 from mt_core.tables.runs.losses import ALONE_AFTER, MAX_ATTEMPTS, MAX_LOSSES
 from tests.support.manager_world import DAILY
 from tests.unit.tables.continuous_table import LIVE, LiveTable
@@ -150,7 +150,7 @@ def test_a_batch_that_lost_spark_beside_others_is_repeated_while_no_run_is_at_wo
     lose(world, BESIDE, ALONE_AFTER)
     shown: list[bool] = []
 
-    def watch(_claimed: Claimed, step: str) -> None:
+    def watch(_claimed: ClaimedRun, step: str) -> None:
         if step == "write":
             world.look(after=5)
             shown.append(world.shows_its_source())
@@ -220,7 +220,7 @@ def test_a_commit_that_is_heard_of_meanwhile_does_not_shorten_the_pause_after_a_
     failed = world.clock.now()
 
     world.append(12)
-    world.lookout.hears("lake.default.orders")
+    world.lookout.notify("lake.default.orders")
     while not world.shows_its_source():
         world.look(after=1)
 

@@ -15,7 +15,7 @@ from mt_core.model.run import RunStatus
 from mt_core.model.table import Column, RefreshStatus
 from mt_core.tables.refresh.workers import Workers
 from mt_core.tables.registry import in_transaction
-from mt_core.tables.runs.ledger import Claimed
+from mt_core.tables.runs.ledger import ClaimedRun
 from mt_core.tables.runs.losses import ALONE_AFTER, MAX_ATTEMPTS, MAX_LOSSES
 from tests.support.manager_world import DAILY, ManagerWorld
 from tests.support.registry_steps import begin_process
@@ -445,7 +445,7 @@ def test_no_other_run_begins_while_one_is_repeated_alone(world: ManagerWorld, as
     lose(world, asked, BESIDE, ALONE_AFTER)
     meanwhile: list[bool] = []
 
-    def watch(claimed: Claimed, step: str) -> None:
+    def watch(claimed: ClaimedRun, step: str) -> None:
         if (claimed.run.run_id, step) == (asked, "write"):
             meanwhile.append(workers.run_next())
 

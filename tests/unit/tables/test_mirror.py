@@ -418,7 +418,7 @@ def test_removing_what_a_dropped_table_left_waits_for_a_create_of_its_name(world
     identifier = world.table().identifier
     world.scheduler.failing["delete"] = ValueError("away")
     world.sql("DROP MATERIALIZED TABLE daily")
-    with world.services.names.alone(identifier):
+    with world.services.names.lock(identifier):
         sweeping = threading.Thread(target=reconcile, args=[world.services])
         sweeping.start()
         sweeping.join(0.05)

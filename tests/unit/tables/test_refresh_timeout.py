@@ -24,7 +24,7 @@ def work_for(world: ManagerWorld, length: timedelta) -> RunStatus:
     for step in steps:
         if step == "write":
             world.clock.advance(length)
-            workers.look_after([claimed])
+            workers.renew_leases([claimed])
     return world.run(claimed.run.run_id).status
 
 

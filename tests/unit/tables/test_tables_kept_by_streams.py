@@ -226,7 +226,8 @@ def test_a_query_that_a_stream_cannot_keep_leaves_nothing(world: StreamWorld) ->
     text = world.refused(lambda: world.sql(KEPT), DefinitionInvalid)
 
     assert text.startswith(
-        "lake.default.kept cannot be maintained by a streaming job: Its query combines rows of several batches"
+        "lake.default.kept cannot be maintained by a streaming job: "
+        "Its query combines rows of several batches"
     )
     assert text.endswith("define lake.default.kept on the table that the job writes.")
     assert (world.state(), world.store.newest(1)) == (before, [])

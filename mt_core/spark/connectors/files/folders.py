@@ -24,7 +24,7 @@ class FileFolder:
     format: str
     options: Mapping[str, str]
     partition_keys: tuple[str, ...]
-    keeps_partitions: bool
+    has_catalog_partitions: bool
 
 
 def stored_folder(table: Any) -> FileFolder:
@@ -36,7 +36,7 @@ def stored_folder(table: Any) -> FileFolder:
         format=str(table.provider().get()).lower(),
         options={key: str(properties.apply(key)) for key in keys if key.lower() != _PATH},
         partition_keys=tuple(map(str, scala_items(table.partitionColumnNames()))),
-        keeps_partitions=bool(table.tracksPartitionsInCatalog()),
+        has_catalog_partitions=bool(table.tracksPartitionsInCatalog()),
     )
 
 
@@ -60,5 +60,5 @@ def _folder(table: CreateConnectorTable) -> FileFolder | None:
         format=source.provider,
         options={key: value for key, value in source.options.items() if key.lower() != _PATH},
         partition_keys=table.partition_keys,
-        keeps_partitions=False,
+        has_catalog_partitions=False,
     )

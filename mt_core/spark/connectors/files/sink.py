@@ -112,7 +112,7 @@ class FileSink(Sink):
             if folders.exists(f"{body['aside']}/{path}"):
                 folders.make(f"{files.folder}/{final}".rpartition("/")[0])
                 folders.move(f"{body['aside']}/{path}", f"{files.folder}/{final}")
-        if files.keeps_partitions and moves:
+        if files.has_catalog_partitions and moves:
             self._catalogs.session.sql(f"ALTER TABLE {self._target.stored_name} RECOVER PARTITIONS")
         for name in folders.names(lists):
             # Lists of earlier batches, and side folders of attempts that never listed them.

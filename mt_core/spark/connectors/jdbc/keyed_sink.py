@@ -29,7 +29,7 @@ class KeyedJdbcSink(RepeatingSink):
     """
 
     guarantee = "each batch in one transaction, by key; a batch that is repeated changes nothing"
-    takes_changes = True
+    accepts_changelog = True
 
     def open(self) -> None:
         """Raise StreamBroken if the table was dropped. There is no state to take over."""

@@ -54,7 +54,7 @@ class UpsertKafkaSink(KafkaSink):
     """The sink of one attempt of a job that writes a Kafka table with a primary key (upsert)."""
 
     guarantee = "by key: a batch that fails in the middle is sent again, which changes nothing"
-    takes_changes = True
+    accepts_changelog = True
 
     def write(self, rows: DataFrame, batch: int) -> int:
         """Send one record for each changed key: its row, or a tombstone."""

@@ -24,7 +24,7 @@ from mt_core.spark.driver.jvm_objects import (
 )
 from mt_core.spark.streams.operators import watermarks
 from mt_core.spark.streams.operators.java_operators import java_operator
-from mt_core.spark.streams.operators.kept_states import java_state
+from mt_core.spark.streams.operators.java_states import java_state
 from mt_core.spark.streams.operators.operator_nodes import operator_of
 from mt_core.spark.streams.operators.state_ttls import position_of
 from mt_core.spark.streams.operators.stateless import carried, check_repeatable, expression_id

@@ -19,7 +19,7 @@ from mt_core.spark.driver.jvm_objects import class_name, scala_items, scala_sequ
 from mt_core.spark.streams.operators import watermarks
 from mt_core.spark.streams.operators.earlier_releases import is_left_to_spark
 from mt_core.spark.streams.operators.java_operators import java_operator
-from mt_core.spark.streams.operators.kept_states import java_policy
+from mt_core.spark.streams.operators.java_states import java_policy
 from mt_core.spark.streams.operators.lookups import looked_up
 from mt_core.spark.streams.operators.operator_nodes import operator_of
 from mt_core.spark.streams.operators.state_ttls import names_of, position_of

@@ -14,7 +14,7 @@ from mt_core.spark.connectors.changelog import Changelog
 from mt_core.spark.driver.jvm_objects import class_name, scala_items, scala_sequence, static_member
 from mt_core.spark.streams.operators.earlier_releases import is_left_to_spark
 from mt_core.spark.streams.operators.java_operators import java_operator
-from mt_core.spark.streams.operators.kept_states import java_state
+from mt_core.spark.streams.operators.java_states import java_state
 from mt_core.spark.streams.operators.operator_nodes import operator_of
 from mt_core.spark.streams.operators.rankings import Ranking, java_keys
 from mt_core.spark.streams.operators.row_numbers import MOST

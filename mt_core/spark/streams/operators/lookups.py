@@ -12,7 +12,7 @@ from mt_core.plans.operators import OperatorState
 from mt_core.spark.connectors.changelog import Changelog
 from mt_core.spark.driver.jvm_objects import scala_items, scala_sequence
 from mt_core.spark.streams.operators.java_operators import java_operator
-from mt_core.spark.streams.operators.kept_states import java_state
+from mt_core.spark.streams.operators.java_states import java_state
 from mt_core.spark.streams.operators.operator_nodes import operator_of
 from mt_core.spark.streams.operators.state_ttls import names_of, position_of
 from mt_core.spark.streams.operators.stateless import carried

@@ -13,7 +13,7 @@ from mt_core.plans.operators import ADDS, ALL, OperatorState, RowKind
 from mt_core.spark.connectors.changelog import Changelog
 from mt_core.spark.driver.jvm_objects import class_name, scala_items, scala_sequence, static_member
 from mt_core.spark.streams.operators.java_operators import java_operator
-from mt_core.spark.streams.operators.kept_states import java_state
+from mt_core.spark.streams.operators.java_states import java_state
 from mt_core.spark.streams.operators.stateless import expression_id
 
 REPLACES = ADDS | {RowKind.UPDATE_BEFORE, RowKind.UPDATE_AFTER}

@@ -13,7 +13,7 @@ from mt_core.plans.operators import ADDS, OperatorState
 from mt_core.spark.connectors.changelog import Changelog
 from mt_core.spark.driver.jvm_objects import class_name, scala_items, scala_sequence
 from mt_core.spark.streams.operators.java_operators import java_operator
-from mt_core.spark.streams.operators.kept_states import java_state
+from mt_core.spark.streams.operators.java_states import java_state
 from mt_core.spark.streams.operators.operator_nodes import operator_of
 from mt_core.spark.streams.operators.rankings import (
     Ranking,

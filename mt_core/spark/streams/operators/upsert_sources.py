@@ -14,7 +14,7 @@ from mt_core.spark.connectors.changelog import Changelog
 from mt_core.spark.connectors.kafka.source import UPSERT_KEYS
 from mt_core.spark.driver.jvm_objects import scala_items
 from mt_core.spark.streams.operators.java_operators import java_operator
-from mt_core.spark.streams.operators.kept_states import java_state
+from mt_core.spark.streams.operators.java_states import java_state
 from mt_core.spark.streams.operators.operator_nodes import operator_of
 from mt_core.spark.streams.operators.rankings import (
     check_keys,

@@ -194,9 +194,9 @@ class IcebergSink(Sink):
         """Return the staged snapshot, or None if nothing was written, as when no key of a change is in the
         table.
         """
-        if staging.held is not None:
+        if staging.pending is not None:
             metadata = metadata_of(self._session, staging.table)
-            return _Staged(snapshot=staging.held, metadata=metadata, pending_on=staging.base)
+            return _Staged(snapshot=staging.pending, metadata=metadata, pending_on=staging.base)
         metadata = self._read()
         head = metadata.branches.get(self._writer.branch)
         if head is not None and head == staging.base:
@@ -220,7 +220,9 @@ class IcebergSink(Sink):
                 return self._writer.publish(metadata, batch, None, goes_on=True)
             added = self._snapshot_to_add(metadata, staged, summary)
             snapshot = staged.snapshot if added is None else added
-            return self._writer.publish(metadata, batch, str(snapshot.snapshotId()), held=added, goes_on=True)
+            return self._writer.publish(
+                metadata, batch, str(snapshot.snapshotId()), pending=added, goes_on=True
+            )
 
         self._carry_out("publish", published, None if staged is None else staged.metadata)
 

@@ -55,7 +55,7 @@ def keys_of(target: SinkTarget | None, table: IcebergTarget | None) -> tuple[str
     """
     if target is None:
         return () if table is None else table.keys
-    return target.keys if _kind_with_connector(target).takes_changes else ()
+    return target.keys if _kind_with_connector(target).accepts_changelog else ()
 
 
 def check_changes(table: str, target: SinkTarget | None, keys: Sequence[str], rows: Changelog) -> None:
@@ -63,8 +63,8 @@ def check_changes(table: str, target: SinkTarget | None, keys: Sequence[str], ro
 
     The table is *target*, or a table without a connector with the primary key *keys*.
     """
-    takes_changes = bool(keys) if target is None else _kind_with_connector(target).takes_changes
-    if takes_changes or not rows.updates:
+    accepts_changelog = bool(keys) if target is None else _kind_with_connector(target).accepts_changelog
+    if accepts_changelog or not rows.updates:
         return
     operator = next(each for each in rows.operator.all() if each.changes != ADDS)
     kinds = ", ".join(kind.value for kind in RowKind if kind in operator.changes)

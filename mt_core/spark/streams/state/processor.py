@@ -17,7 +17,7 @@ from pyspark.sql.types import StructType
 
 from mt_core.plans.policies import TtlTimeCharacteristic
 from mt_core.spark.streams.state.key_times import KeyTimes
-from mt_core.spark.streams.state.states import KeptStates, States
+from mt_core.spark.streams.state.states import ProcessorStates, States
 
 
 class KeyedProcessor(ABC):
@@ -47,7 +47,7 @@ class PolicyProcessor(StatefulProcessor):
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Open the states."""
         self._times = KeyTimes(self._event_time)
-        self._states = KeptStates(handle, self._times, self._time)
+        self._states = ProcessorStates(handle, self._times, self._time)
         self._processor.open(States(self._states))
 
     def handleInputRows(  # noqa: N802

@@ -42,7 +42,7 @@ class Timers:
         return {name: at for name, at in self._owned.times().items() if name != STATES}
 
 
-class KeptStates:
+class ProcessorStates:
     """All states of a processor for the current key, and the owners of its timers."""
 
     def __init__(self, handle: StatefulProcessorHandle, times: KeyTimes, time: TtlTimeCharacteristic) -> None:
@@ -90,7 +90,7 @@ class KeptStates:
 class States:
     """Opens the states of a processor, each with its own policy."""
 
-    def __init__(self, kept: KeptStates) -> None:
+    def __init__(self, kept: ProcessorStates) -> None:
         self._kept, self._handle = kept, kept.handle
         self.timers = Timers(kept.owned)
 

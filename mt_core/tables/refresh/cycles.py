@@ -17,7 +17,7 @@ from mt_core.tables.services import query_of
 Path = tuple[str, ...]
 
 
-def refuse_circle(
+def refuse_cycle(
     registry: Registry, sources: SourceReader, identifier: TableIdentifier, vector: SourceVector
 ) -> None:
     """Raise DefinitionInvalid if the sources of *vector* lead back to the table itself."""
@@ -38,7 +38,7 @@ def refuse_circle(
             paths += [(*path, *below) for below in _paths_below(registry, sources, name)]
 
 
-def refuse_closed_circle(
+def refuse_new_cycle(
     registry: Registry, sources: SourceReader, identifier: TableIdentifier, vector: SourceVector
 ) -> None:
     """Raise as `refuse_cycle` does, for a query that CREATE or ALTER has accepted.
@@ -46,7 +46,7 @@ def refuse_closed_circle(
     Only a replaced view can have added a cycle since then.
     """
     if any(len(path) > 1 for path in _paths_of(vector)):
-        refuse_circle(registry, sources, identifier, vector)
+        refuse_cycle(registry, sources, identifier, vector)
 
 
 def _paths_of(vector: SourceVector) -> Iterable[Path]:

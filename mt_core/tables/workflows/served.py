@@ -27,7 +27,7 @@ class _Rendered:
 
 
 @dataclass(frozen=True, slots=True)
-class PublishedWorkflows:
+class ServedWorkflows:
     """The named workflow definitions of the scheduler in use. Thread-safe."""
 
     registry: Registry

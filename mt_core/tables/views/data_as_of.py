@@ -20,13 +20,13 @@ from mt_core.tables.runs.decide import CONTINUOUS, SUSPENDED
 from mt_core.tables.views.read_ahead import ReadAhead
 
 # A continuous run publishes while it is RUNNING.
-PUBLISHED = DONE | {RunStatus.RUNNING}
+HAS_PUBLISHED = DONE | {RunStatus.RUNNING}
 _RECENT = 20
 Vector = Iterable[Mapping[str, Any]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Included:
+class DataAsOf:
     """The instant as of which source data is shown.
 
     `by` is the upstream materialized table that read its sources then, None for the table itself.
@@ -52,7 +52,7 @@ class _Showing:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Inclusions:
+class DataAsOfReader:
     """Computes the data-as-of instants of tables from *facts*.
 
     *fresh_at* has the instant as of which each CONTINUOUS table was last found unchanged, by table id.
@@ -61,11 +61,11 @@ class Inclusions:
     facts: ReadAhead
     fresh_at: Mapping[str, datetime]
     _showings: dict[str, Iterator[_Showing]] = field(default_factory=dict)
-    _known: dict[tuple[str, datetime, datetime], Included] = field(default_factory=dict)
+    _known: dict[tuple[str, datetime, datetime], DataAsOf] = field(default_factory=dict)
 
-    def of(self, table: MaterializedTable, vector: Vector, at: datetime) -> Included:
+    def of(self, table: MaterializedTable, vector: Vector, at: datetime) -> DataAsOf:
         """Return the instant as of which *table* shows its sources, having read *vector* at *at*."""
-        instants = [Included(until=at)]
+        instants = [DataAsOf(until=at)]
         for source in vector:
             upstream = self.facts.materialized(source["name"]) if source["kind"] == "table" else None
             if upstream is not None and upstream.table_id != table.table_id:
@@ -73,7 +73,7 @@ class Inclusions:
                 instants += self._below(upstream, None if version is None else str(version), at)
         return min(instants, key=lambda each: each.until)
 
-    def _below(self, table: MaterializedTable, snapshot: str | None, at: datetime) -> list[Included]:
+    def _below(self, table: MaterializedTable, snapshot: str | None, at: datetime) -> list[DataAsOf]:
         """Return the instant as of which version *snapshot* of *table* shows its sources.
 
         Empty if its run is not in the ledger.
@@ -87,7 +87,7 @@ class Inclusions:
             key = (table.table_id, showing.since, until)
             if key not in self._known:
                 below = self.of(table, showing.vector, until)
-                self._known[key] = Included(until=below.until, by=below.by or table.identifier)
+                self._known[key] = DataAsOf(until=below.until, by=below.by or table.identifier)
             return [self._known[key]]
         return []
 
@@ -95,7 +95,7 @@ class Inclusions:
         """Yield what the table showed, newest first; callers share what has been read."""
         known = self._showings.get(table.table_id)
         if known is None:
-            known = _showings(islice(self.facts.runs(table.table_id, PUBLISHED), _RECENT))
+            known = _showings(islice(self.facts.runs(table.table_id, HAS_PUBLISHED), _RECENT))
         self._showings[table.table_id], showings = tee(known)
         return showings
 

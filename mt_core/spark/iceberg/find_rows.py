@@ -13,10 +13,10 @@ from pyspark.sql.types import StringType, StructField, StructType
 from pyspark.sql.window import Window
 
 from mt_core.base.identifiers import quote
-from mt_core.incremental.delta import apart_from, same
+from mt_core.incremental.delta import same, unused_name
 from mt_core.spark.driver.jvm_objects import own_class
 from mt_core.spark.iceberg.bounds import Bound, bounds_of
-from mt_core.spark.iceberg.computed_rows import Computed, at_hand, kept, nothing
+from mt_core.spark.iceberg.computed_rows import ComputedRows, collect_or_checkpoint, local_rows, no_rows
 from mt_core.spark.iceberg.inline_plans import PLANS
 from mt_core.spark.iceberg.jvm_rows import stored_schema
 from mt_core.spark.iceberg.opened_files import (
@@ -35,38 +35,40 @@ MOST_READ = 4_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class LookupKeys:
     """The distinct key values to look up, in the columns `keys` of `rows`.
 
     `copies` is the column with the maximum number of rows to return per value; without it, all are returned.
     `single` promises that no two rows of the table have the same key.
     """
 
-    rows: Computed
+    rows: ComputedRows
     keys: tuple[str, ...]
     copies: str | None = None
     single: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TableAt:
+class TableVersion:
     """A snapshot of an Iceberg table."""
 
     table: Any
     snapshot: str
 
 
-def all_rows(session: SparkSession, at: TableAt) -> SourceRows | Computed | None:
+def all_rows(session: SparkSession, at: TableVersion) -> SourceRows | ComputedRows | None:
     """Return all rows of a table; None if they are too many for one thread to read."""
     tasks = _tasks(session, at, [])
-    if not extent_of(session, tasks).is_read_here:
+    if not extent_of(session, tasks).is_read_locally:
         return None
     return (
-        source_rows(session, at.table, tasks) if tasks else nothing(session, stored_schema(session, at.table))
+        source_rows(session, at.table, tasks) if tasks else no_rows(session, stored_schema(session, at.table))
     )
 
 
-def touched_rows(session: SparkSession, at: TableAt, columns: Sequence[str], wanted: Wanted) -> Computed:
+def find_rows(
+    session: SparkSession, at: TableVersion, columns: Sequence[str], wanted: LookupKeys
+) -> ComputedRows:
     """Return *columns* and the PLACE of the rows with the *wanted* keys.
 
     The PLACE has no partition if the table has none. An empty result has the columns of the keys instead.
@@ -77,8 +79,8 @@ def touched_rows(session: SparkSession, at: TableAt, columns: Sequence[str], wan
     is_empty = wanted.rows.few and not wanted.rows.count()
     tasks = None if is_empty else _tasks(session, at, bounds_of(wanted.rows, wanted.keys))
     if not tasks:
-        return nothing(session, wanted.rows.schema)
-    local = found_here(session, at.table, tasks, columns, wanted)
+        return no_rows(session, wanted.rows.schema)
+    local = find_rows_locally(session, at.table, tasks, columns, wanted)
     if local is not None:
         return local
     with staged(session, at.table, tasks) as frame:
@@ -87,21 +89,25 @@ def touched_rows(session: SparkSession, at: TableAt, columns: Sequence[str], wan
         rows = frame.select(*(col(quote(name)).alias(name) for name in columns), *place)
         # Without the bounds as a condition: Iceberg has already pruned the files, and the code of the join
         # would be compiled again for each new bound.
-        joined = chosen(rows, wanted.rows.frame, wanted)
-        # Not `kept`: its LIMIT would add an exchange.
-        return at_hand(joined, joined.toArrow()) if wanted.single and wanted.rows.few else kept(joined)
+        joined = rows_with_keys(rows, wanted.rows.frame, wanted)
+        # Not `collect_or_checkpoint`: its LIMIT would add an exchange.
+        return (
+            local_rows(joined, joined.toArrow())
+            if wanted.single and wanted.rows.few
+            else collect_or_checkpoint(joined)
+        )
 
 
-def _tasks(session: SparkSession, at: TableAt, bounds: Sequence[Bound]) -> Any:
+def _tasks(session: SparkSession, at: TableVersion, bounds: Sequence[Bound]) -> Any:
     """Return the scan tasks of files that may have rows within *bounds*, as a Java list."""
     filters = json.dumps([bound.in_iceberg() for bound in bounds])
     return own_class(session, SCAN_TASKS).within(at.table, int(at.snapshot), filters)
 
 
-def found_here(
-    session: SparkSession, table: Any, tasks: Any, columns: Sequence[str], wanted: Wanted
-) -> Computed | None:
-    """Like `touched_rows`, for the files of *tasks* and without a Spark job; None if a job is necessary."""
+def find_rows_locally(
+    session: SparkSession, table: Any, tasks: Any, columns: Sequence[str], wanted: LookupKeys
+) -> ComputedRows | None:
+    """Like `find_rows`, for the files of *tasks* and without a Spark job; None if a job is necessary."""
     if wanted.rows.java is None:
         return None
     rows = _looked_up(session, table, tasks, columns, wanted) or _read(session, table, tasks, columns)
@@ -117,14 +123,16 @@ def found_here(
             for name in PLACE
             if name in placed.columns and placed.schema[name].dataType != StructType([])
         ]
-        return chosen(placed, session.table(at["wanted"]), wanted).select(*map(quote, columns), *place)
+        return rows_with_keys(placed, session.table(at["wanted"]), wanted).select(
+            *map(quote, columns), *place
+        )
 
     return PLANS.run(session, None, f"{purpose} {spec}", touched, {"rows": rows, "wanted": wanted.rows})
 
 
 def _looked_up(
-    session: SparkSession, table: Any, tasks: Any, columns: Sequence[str], wanted: Wanted
-) -> Computed | None:
+    session: SparkSession, table: Any, tasks: Any, columns: Sequence[str], wanted: LookupKeys
+) -> ComputedRows | None:
     """Return a superset of the wanted rows, with FILE and POSITION; None if page indexes cannot be used."""
     if is_partitioned(table):
         return None
@@ -134,12 +142,12 @@ def _looked_up(
     if any(projection[key].dataType != wanted.rows.schema[key].dataType for key in wanted.keys):
         return None
     files = OpenedFiles.of(session, table, tasks)
-    return None if files is None else files.found(projection, wanted.rows.select(wanted.keys), MOST_READ)
+    return None if files is None else files.find(projection, wanted.rows.select(wanted.keys), MOST_READ)
 
 
 def _read(session: SparkSession, table: Any, tasks: Any, columns: Sequence[str]) -> SourceRows | None:
     """Return the rows of *tasks* with their PLACE; None if they are too many for one thread to read."""
-    if not extent_of(session, tasks).is_read_here:
+    if not extent_of(session, tasks).is_read_locally:
         return None
     stored = {field.name.lower(): field for field in stored_schema(session, table).fields}
     place = PLACE if is_partitioned(table) else PLACE[:-1]
@@ -151,13 +159,13 @@ def _read(session: SparkSession, table: Any, tasks: Any, columns: Sequence[str])
     return source_rows(session, table, tasks, StructType(projection))
 
 
-def chosen(rows: DataFrame, values: DataFrame, wanted: Wanted) -> DataFrame:
+def rows_with_keys(rows: DataFrame, values: DataFrame, wanted: LookupKeys) -> DataFrame:
     """Return the *rows* whose key is in *values*, at most as many per key as wanted."""
     columns = [f"q.{quote(name)}" for name in rows.columns]
     matches = expr(same("q", wanted.keys))
     if wanted.copies is None:
         return rows.alias("q").join(values.alias("k"), matches, "left_semi").select(*columns)
-    copies, number = quote(wanted.copies), apart_from("_number", [*rows.columns, *values.columns])
+    copies, number = quote(wanted.copies), unused_name("_number", [*rows.columns, *values.columns])
     order = Window.partitionBy(*(f"q.{quote(key)}" for key in wanted.keys)).orderBy(
         f"q.{FILE}", f"q.{POSITION}"
     )

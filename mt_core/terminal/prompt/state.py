@@ -36,7 +36,7 @@ class Keys(StrEnum):
 
 
 @dataclass(kw_only=True)
-class Sitting:
+class PromptState:
     """The state of the prompt.
 
     `last` is the last statement that ran, `typed` the text that a command left to run or complete, and `wait`

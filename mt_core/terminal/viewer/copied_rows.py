@@ -32,7 +32,7 @@ Properties = Callable[[], Mapping[str, str]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TakenRows:
+class CopiedRows:
     """The rows of `snapshot` at the positions in `order`, or all rows."""
 
     snapshot: Snapshot

@@ -180,7 +180,7 @@ def forecasts_of(query: ShapedQuery, definition: TableDefinition) -> tuple[Refre
     )
 
 
-def outlook_lines(
+def forecast_lines(
     reader: ChangeReader, definition: TableDefinition, sources: Iterable[SourceVersion]
 ) -> dict[str, tuple[str, ...]]:
     """Return the lines of EXPLAIN about future changes, by source name."""

@@ -21,7 +21,7 @@ NO_ANSWER = "it has not answered for"
 READS = "freshtable.queries.TableReads"
 
 
-class Glances:
+class SnapshotCache:
     """Current snapshot ids of many tables in one JVM call. For one thread."""
 
     def __init__(self) -> None:

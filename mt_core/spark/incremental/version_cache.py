@@ -13,7 +13,7 @@ from mt_core.spark.queries.lineage import Shape
 T = TypeVar("T")
 
 
-class Known(Generic[T]):
+class VersionCache(Generic[T]):
     """LRU cache of up to *most* facts about table snapshots. Thread-safe."""
 
     def __init__(self, most: int) -> None:
@@ -31,7 +31,7 @@ class Known(Generic[T]):
             self._facts.move_to_end(key)
             return fact
 
-    def keep(self, fact: T, session: SparkSession, table: Shape, *snapshots: str) -> None:
+    def store(self, fact: T, session: SparkSession, table: Shape, *snapshots: str) -> None:
         """Cache *fact* for *snapshots* of *table*."""
         key = table, snapshots
         with self._lock:

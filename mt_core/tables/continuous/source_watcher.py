@@ -24,8 +24,8 @@ from mt_core.errors import IllegalStatus, TableBusy, TableNotFound
 from mt_core.model.run import DONE, RunStatus
 from mt_core.model.table import MaterializedTable
 from mt_core.tables.commands.lifecycle import suspend_failing
-from mt_core.tables.continuous.pace import SHORTEST_PAUSE, apart, look_every, next_look, pause_after
-from mt_core.tables.continuous.stretch import IDLE, Stretch, Submit
+from mt_core.tables.continuous.continuous_run import IDLE, ContinuousRun, Submit
+from mt_core.tables.continuous.pace import SHORTEST_PAUSE, batch_gap, next_poll_at, pause_after, poll_interval
 from mt_core.tables.engine import UnreadSources
 from mt_core.tables.refresh.workers import Watch, unwatched
 from mt_core.tables.registry import Transaction, in_transaction
@@ -57,13 +57,13 @@ class _WatchedTable:
     failures: int = 0
     losses: Losses = field(default_factory=Losses)
     unread: int = 0
-    run: Stretch | None = None
+    run: ContinuousRun | None = None
     steps: Iterator[str] = field(default_factory=lambda: iter(()))
     idle_since: timedelta | None = None
     busy: bool = False
 
 
-class LookOut:
+class SourceWatcher:
     """The source watcher of a gateway, for all its tables.
 
     `look` is called by one thread at a time; it passes batches to *submit*, and work that no batch waits for
@@ -85,7 +85,7 @@ class LookOut:
         self._watched: dict[str, _WatchedTable] = {}
         self._read: tuple[int, timedelta] | None = None
 
-    def look_after(self) -> None:
+    def renew_leases(self) -> None:
         """Renew the leases of open continuous runs, and cancel batches that exceed their timeout."""
         ledger = self._services.ledger
         for entry in list(self._watched.values()):
@@ -99,21 +99,21 @@ class LookOut:
         return any(entry.busy for entry in list(self._watched.values()))
 
     @property
-    def keeps_any(self) -> bool:
+    def watches_any(self) -> bool:
         """Whether any table is watched."""
         return bool(self._watched)
 
-    def hears(self, source: str) -> bool:
+    def notify(self, source: str) -> bool:
         """Note that rows were committed to *source*; return whether a watched table reads it.
 
         Thread-safe.
         """
         if not any(source in entry.table.definition.sources for entry in list(self._watched.values())):
             return False
-        self._services.published.put(source)
+        self._services.changed_tables.put(source)
         return True
 
-    def look(self) -> timedelta:
+    def poll(self) -> timedelta:
         """Poll the sources whose time has come, begin the batches that are due, and return when to poll
         again.
         """
@@ -134,7 +134,7 @@ class LookOut:
                 entry.run.ending = why_end
                 self._begin(entry)
             elif entry.blocked or not entry.is_due:
-                services.at_work.gives_up(entry.table.table_id)
+                services.at_work.stop_waiting(entry.table.table_id)
             elif entry.batch_at <= now:
                 self._begin_batch(entry, now)
         waiting = [entry for entry in self._watched.values() if not entry.busy and not entry.blocked]
@@ -179,12 +179,12 @@ class LookOut:
             self._watched[table_id].blocked = "the table is not refreshed continuously any more"
             if self._watched[table_id].run is None and not self._watched[table_id].busy:
                 del self._watched[table_id]
-                self._services.at_work.gives_up(table_id)
+                self._services.at_work.stop_waiting(table_id)
                 self._services.fresh_at.pop(table_id, None)
 
     def _bring_forward(self, now: timedelta) -> None:
         """Poll early the tables that read recent commits, unless they pause after failed polls."""
-        queue = self._services.published
+        queue = self._services.changed_tables
         published = {queue.get() for _ in range(queue.qsize())}
         for entry in self._watched.values() if published else ():
             if published & set(entry.table.definition.sources):
@@ -194,7 +194,7 @@ class LookOut:
 
     def _poll_sources(self, polled: list[_WatchedTable], now: timedelta) -> None:
         polled_at = self._services.clock.now()
-        fingerprints = self._services.engine.sources.look(
+        fingerprints = self._services.engine.sources.source_fingerprints(
             [query_of(entry.table.definition) for entry in polled]
         )
         for entry, sources in zip(polled, fingerprints, strict=True):
@@ -207,7 +207,7 @@ class LookOut:
             # Sources without versions may have changed at any time.
             entry.due, entry.is_due = sources, sources is None or sources != entry.seen
             at_rest = entry.run is None and not entry.is_due
-            entry.poll_at = next_look(entry.table.definition.interval, now, at_rest=at_rest)
+            entry.poll_at = next_poll_at(entry.table.definition.interval, now, at_rest=at_rest)
             if not entry.is_due:
                 self._services.fresh_at[entry.table.table_id] = polled_at
 
@@ -219,7 +219,7 @@ class LookOut:
         """
         freshness, entry.poll_at = (
             entry.table.definition.interval,
-            next_look(entry.table.definition.interval, now),
+            next_poll_at(entry.table.definition.interval, now),
         )
         if not reason:
             return
@@ -240,7 +240,7 @@ class LookOut:
         if self._services.at_work.begin(table_id, alone=alone, waits_as=table_id, elapsed=now):
             self._begin(entry)
         else:
-            entry.batch_at = now + look_every(entry.table.definition.interval)
+            entry.batch_at = now + poll_interval(entry.table.definition.interval)
 
     def _begin(self, entry: _WatchedTable) -> None:
         entry.busy = True
@@ -263,7 +263,7 @@ class LookOut:
         # A loss of Spark before the claim does not count against this batch.
         continuous_run = entry.run or (self._new_run(entry) if self._services.engine.state.ready() else None)
         if continuous_run is None:
-            entry.batch_at = began + look_every(entry.table.definition.interval)
+            entry.batch_at = began + poll_interval(entry.table.definition.interval)
             return
         entry.run, entry.idle_since, continuous_run.way = continuous_run, None, None
         goes_on = False
@@ -278,18 +278,18 @@ class LookOut:
                 entry.run, entry.steps = None, iter(())
         self._note_end(entry, continuous_run, began, began_at)
 
-    def _new_run(self, entry: _WatchedTable) -> Stretch | None:
+    def _new_run(self, entry: _WatchedTable) -> ContinuousRun | None:
         """Claim the table for a new continuous run; None while other work is open on it."""
         services = self._services
-        claimed = services.ledger.begin_stretch(entry.table.table_id)
+        claimed = services.ledger.claim_continuous(entry.table.table_id)
         if claimed is None:
             return None
-        continuous_run = Stretch(claimed, services, beside=self._beside, losses=entry.losses)
+        continuous_run = ContinuousRun(claimed, services, beside=self._beside, losses=entry.losses)
         entry.steps = continuous_run.steps()
         return continuous_run
 
     def _note_end(
-        self, entry: _WatchedTable, continuous_run: Stretch, began: timedelta, began_at: datetime
+        self, entry: _WatchedTable, continuous_run: ContinuousRun, began: timedelta, began_at: datetime
     ) -> None:
         """Decide after a batch when the next one may begin."""
         entry.losses = continuous_run.losses
@@ -305,17 +305,17 @@ class LookOut:
                 suspend_failing(services, table.table_id)
         elif run is not None and run.status not in DONE:
             # The process, engine or claim was lost: the next run continues.
-            entry.batch_at = services.clock.elapsed() + look_every(freshness)
+            entry.batch_at = services.clock.elapsed() + poll_interval(freshness)
         else:
             entry.seen, entry.is_due, entry.failures = entry.due, False, 0
             services.errors.forget(str(table.identifier))
             entry.idle_since, entry.batch_at = (
                 services.clock.elapsed(),
-                began + apart(freshness, continuous_run.way),
+                began + batch_gap(freshness, continuous_run.way),
             )
             services.fresh_at[table.table_id] = began_at
         if continuous_run.way is not None:
-            services.published.put(str(table.identifier))
+            services.changed_tables.put(str(table.identifier))
 
 
 def _wakes_at(entry: _WatchedTable) -> timedelta:

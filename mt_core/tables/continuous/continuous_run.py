@@ -28,9 +28,9 @@ from mt_core.incremental.strategy import Way
 from mt_core.model.run import DONE, Batch, Loss, RunStatus
 from mt_core.model.storage import StorageMetadata, run_branches
 from mt_core.tables.refresh.attempt import kind_of, to_end
-from mt_core.tables.refresh.outcome import GivenUp, RunEnded
+from mt_core.tables.refresh.outcome import ClaimLost, RunEnded
 from mt_core.tables.refresh.publication import Publication, Steps
-from mt_core.tables.runs.ledger import Claimed
+from mt_core.tables.runs.ledger import ClaimedRun
 from mt_core.tables.runs.losses import Losses
 from mt_core.tables.services import TableServices
 from mt_core.tables.settings import refresh_timeout_of
@@ -49,7 +49,7 @@ log = logging.getLogger(__name__)
 _SUMS = ("rows", "rows_inserted", "rows_updated", "rows_deleted", "bytes_read")
 
 
-class Stretch:
+class ContinuousRun:
     """Carries out the batches of a claimed CONTINUOUS run.
 
     `way` is the strategy of the last batch, None if nothing had changed. `ending` is the reason why the run
@@ -57,7 +57,9 @@ class Stretch:
     Spark in a row, including *losses* from before this run; a batch that ends in any other way resets them.
     """
 
-    def __init__(self, claimed: Claimed, services: TableServices, *, beside: Submit, losses: Losses) -> None:
+    def __init__(
+        self, claimed: ClaimedRun, services: TableServices, *, beside: Submit, losses: Losses
+    ) -> None:
         self._services, self._ledger, self._clock = services, services.ledger, services.clock
         self._publication = Publication(
             claimed, ledger=services.ledger, engine=services.engine, note=self._note, goes_on=self._goes_on
@@ -81,7 +83,7 @@ class Stretch:
         self._noted: dict[str, Any] = {}
 
     @property
-    def claimed(self) -> Claimed:
+    def claimed(self) -> ClaimedRun:
         """The claim, with the deadline of the current batch."""
         return self._publication.claimed
 
@@ -210,7 +212,7 @@ class Stretch:
             self._count(self.way)
         why = self._ledger.note_batch(self.claimed, self._noted)
         if why is None:
-            raise GivenUp
+            raise ClaimLost
         lasted = self._clock.elapsed() - self._claimed_at
         self.ending = why or ("it lasted an hour" if lasted >= LONGEST else "")
 

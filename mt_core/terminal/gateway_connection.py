@@ -14,7 +14,7 @@ from mt_core.errors import MtError
 from mt_core.terminal.embedded import EmbeddedGateway
 
 
-class Meeting:
+class GatewayConnection:
     """The connection of *client* to the *embedded* gateway of a home, which may still be starting.
 
     Messages are printed on *messages*.

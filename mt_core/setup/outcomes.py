@@ -20,7 +20,11 @@ def outcomes(works: Mapping[str, Callable[[], T]], limit_s: float) -> dict[str, 
     """
     futures = {name: _begin(name, work) for name, work in works.items()}
     wait(futures.values(), timeout=limit_s)
-    return {name: _outcome(future, limit_s) for name, future in futures.items()}
+    results: dict[str, T | Exception] = {}
+    for name, future in futures.items():
+        outcome = _outcome(future, limit_s)
+        results[name] = outcome
+    return results
 
 
 def _begin(name: str, work: Callable[[], T]) -> Future[T]:

@@ -78,8 +78,8 @@ also exist without `/v4`.
 ## SQL statements
 
 [SQL](sql/README.md) has the grammar. A statement begins with the words of one row; any other text goes to
-Spark. The type is the one of FLIP-91's draft; types without words are those of statements that Spark reads. Some
-statements are refused, with the way out.
+Spark. The type is the one of FLIP-91's draft; types without words are those of statements that Spark reads.
+Some statements are refused, with the way out.
 
 | type | statements |
 |---|---|

@@ -119,8 +119,9 @@ class Writer(ABC, Generic[Published]):
         """Return the change that makes *snapshot_id* main (None: main stays) and records what was
         *published*.
 
-        *pending* is the engine's form of a snapshot that the table does not contain yet. The branch is dropped,
-        or moved to main if the writer *goes_on*. Raises Fenced if another writer has opened the table.
+        *pending* is the engine's form of a snapshot that the table does not contain yet. The branch is
+        dropped, or moved to main if the writer *goes_on*. Raises Fenced if another writer has opened the
+        table.
         """
         self.check_open(metadata)
         continues_branch = goes_on and (snapshot_id or metadata.main) is not None

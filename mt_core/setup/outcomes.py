@@ -22,7 +22,8 @@ def outcomes(works: Mapping[str, Callable[[], T]], limit_s: float) -> dict[str, 
     wait(futures.values(), timeout=limit_s)
     results: dict[str, T | Exception] = {}
     for name, future in futures.items():
-        results[name] = _outcome(future, limit_s)
+        outcome = _outcome(future, limit_s)
+        results[name] = outcome
     return results
 
 

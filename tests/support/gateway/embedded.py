@@ -65,7 +65,7 @@ def main(folder: Path) -> int:
     server.start()
     loop = BackgroundLoop(
         "last client",
-        LastClient(Presence(folder), work=work, end=end.set).poll,
+        LastClient(Presence(folder), work=work, end=end.set).check,
         clock=clock,
         every=LOOK_EVERY,
     )

@@ -6,7 +6,7 @@ by a relation if the rows with one value of the column depend only on rows of th
 value in the column that the lineage names; then rows of changed values can be replaced. Both are computed
 bottom-up over the analysed plan, by one rule for each operator; a rule may lose a property but never
 invents one, and an operator without a rule loses all of them. This keeps a new Spark operator correct, at
-the cost of recomputations. Rules: docs/decisions/0030-incremental-maintenance.md.
+the cost of recomputations. Rules: docs/design/small-changes.md#which-change-is-applied.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ For this reason the mark of a job has a random part, and each commit to a materi
 
 The refreshes of a materialized table are one kind of writer, numbered by the claims of the ledger. Each
 streaming job that writes a table is another kind, numbered by its attempts.
-docs/decisions/0003-refresh-protocol.md has the protocol of refreshes.
+docs/design/refresh-protocol.md has the protocol of refreshes.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
 Clients of the draft use the same paths as released clients of v1 to open sessions and submit statements, but
 expect other responses: results and errors in the response to the statement, and jobs instead of operations.
-So these endpoints accept the fields of both and return both (docs/decisions/0010). A session opened with a
+So these endpoints accept the fields of both and return both (docs/design/statements-and-sessions.md). A
+session opened with a
 field of the draft is *drafted*: the response to a statement without a job waits for its end and has its
 error. A released client waits at most `INLINE_WAIT_S`, and gets an error when it fetches the result. A
 statement without a session gets a temporary one, which is closed with the response, so its result must fit

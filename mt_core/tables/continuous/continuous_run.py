@@ -2,7 +2,7 @@
 
 A CONTINUOUS table may be refreshed every second, while a claim writes rows to the ledger and opens the table
 with a commit. So one claim serves many batches. Each batch is a publish of
-docs/decisions/0003-refresh-protocol.md (`Publication`), under the run's id and its own number. Between two
+docs/design/refresh-protocol.md (`Publication`), under the run's id and its own number. Between two
 batches the run stands at the step IDLE and occupies no thread, while its claim, its epoch and its branch
 remain. It ends as soon as anything else has to be done with the table, after a minute without changes, and
 after an hour, which bounds the batches of one row in the ledger.

@@ -224,7 +224,7 @@ def _check_setting(key: str, value: str, where: str, known: Collection[str]) -> 
 
 def _unknown(key: str, where: str, known: Collection[str]) -> RequestInvalid:
     return RequestInvalid(
-        f"{where}: unknown option {key}{_meant(key, known) or '; docs/sql.md lists the known ones'}."
+        f"{where}: unknown option {key}{_meant(key, known) or '; docs/sql/create-materialized-table.md lists the known ones'}."
     )
 
 

@@ -1,6 +1,6 @@
 """One attempt of one claimed run: published, failed, cancelled, returned to the queue, or abandoned silently.
 
-This is the protocol of docs/decisions/0003-refresh-protocol.md; its steps up to the close are those of
+This is the protocol of docs/design/refresh-protocol.md; its steps up to the close are those of
 `Publication`. `steps()` yields the name of every step just before it happens, so that a caller can observe
 it, and tests can stop the process there. A worker that was fenced, or that has lost its claim on the run,
 ends silently and writes nothing anywhere.

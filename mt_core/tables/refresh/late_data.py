@@ -10,7 +10,7 @@ recomputed or verified.
 
 The limits bound what one run reads and writes: at most `MOST_BETWEEN` vectors are compared, and a snapshot
 names at most `MOST_LEFT` partitions; beyond that all partitions are in doubt, which is always correct. Rules:
-docs/decisions/0034-late-data.md.
+docs/design/schedules-and-the-ledger.md#late-data.
 """
 
 from __future__ import annotations

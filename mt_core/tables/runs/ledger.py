@@ -3,7 +3,7 @@
 A run has one row, from its request to its end. What makes refreshes safe across processes is that every write
 of a worker is guarded by run id, attempt, claim number and the status RUNNING, so a worker whose lease was
 taken over can record nothing. The claim number, which each claim on a table raises, is also the epoch that
-fences the storage. The rules are those of docs/decisions/0003-refresh-protocol.md.
+fences the storage. The rules are those of docs/design/refresh-protocol.md.
 
 A request attaches to the run with its request key, is coalesced into a run that is not claimed yet, or is
 queued. A coalesced request keeps its own row, so that its requester can wait for it and cancel it; the run

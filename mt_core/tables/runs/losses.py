@@ -1,7 +1,7 @@
 """Losses: how often in a row a refresh has lost its process, and the consequences. Pure functions.
 
 What a loss says about a refresh depends on the other work that shared the process
-(docs/decisions/0003-refresh-protocol.md).
+(docs/design/refresh-protocol.md).
 """
 
 from __future__ import annotations

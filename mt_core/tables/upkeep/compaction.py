@@ -1,6 +1,6 @@
 """Compaction: small files of a storage table, and files with deletes, are rewritten as fewer large ones.
 
-It takes no claim and delays no refresh (docs/decisions/0035-compaction.md). The files are written on a
+It takes no claim and delays no refresh (docs/design/refresh-protocol.md). The files are written on a
 branch, which the next refresh that opens the table drops, and published by compare-and-set: a compaction that
 loses to such a refresh is abandoned. The batches of a continuous run leave the branch; the compacted files
 then replace the old ones in the main of that time.

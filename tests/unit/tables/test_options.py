@@ -41,7 +41,7 @@ def refresh(world: ManagerWorld, **options: dict[str, str]) -> None:
         ("partition.field.ds.date-formatter", "partition.fields.<column>.date-formatter"),
         ("write.parquet.compresion-codec", "write.parquet.compression-codec"),
         ("sink.paralellism", "sink.parallelism"),
-        ("nonsense", "docs/sql.md lists the known ones"),
+        ("nonsense", "docs/sql/create-materialized-table.md lists the known ones"),
     ],
 )
 def test_an_unknown_option_of_create_is_refused_naming_the_nearest(

@@ -1,4 +1,4 @@
-"""Flink properties that sessions accept without effect, with their values; docs/sql/properties.md lists them."""
+"""Flink properties that sessions accept without effect, with their values (docs/sql/properties.md)."""
 
 from __future__ import annotations
 

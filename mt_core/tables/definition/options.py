@@ -34,6 +34,8 @@ _OURS = "freshtable."
 _OURS_ALONE = (TIMEOUT_KEY, UPSTREAM_WAIT_KEY, VERIFY_KEY, STRATEGY, DOUBLES, LATE_DATA, UPSERT)
 _WRITE = "write."
 _SPARK = "spark."
+# The page that lists all options.
+_PAGE = "docs/sql/create-materialized-table.md"
 
 _DECIMAL = Form(pattern=re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?", re.ASCII), name="a number")
 _ADAPTIVE = "spark.sql.adaptive."
@@ -224,7 +226,7 @@ def _check_setting(key: str, value: str, where: str, known: Collection[str]) -> 
 
 def _unknown(key: str, where: str, known: Collection[str]) -> RequestInvalid:
     return RequestInvalid(
-        f"{where}: unknown option {key}{_meant(key, known) or '; docs/sql/create-materialized-table.md lists the known ones'}."
+        f"{where}: unknown option {key}{_meant(key, known) or f'; {_PAGE} lists the known ones'}."
     )
 
 

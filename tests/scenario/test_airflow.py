@@ -166,7 +166,7 @@ def test_a_workflow_that_was_made_while_its_table_was_dropped_does_not_keep_the_
     done = reconcile(daily.services)
     daily.sql(DAILY)
 
-    assert "is that of another workflow" in refusal
+    assert "belongs to another workflow" in refusal
     assert done == ["removed the workflow of lake.default.daily, which was dropped"]
     assert daily.airflow.dags[DAG].definition.workflow_id == daily.table().table_id
     assert reconcile(daily.services) == []

@@ -288,7 +288,7 @@ def test_a_page_that_gave_its_name_our_address_can_run_nothing_here(
     answer = open_gateway.post("/v3/sessions", headers={"Host": host, "Origin": f"http://{host}"})
 
     assert (answer.status_code, answer.headers["Freshtable-Error"]) == (403, "FORBIDDEN")
-    assert f"not to '{host}'" in answer.json()["errors"][0]
+    assert f"not '{host}'" in answer.json()["errors"][0]
     assert "sql-gateway.security.allowed-hosts" in answer.json()["errors"][0]
 
 

@@ -69,7 +69,7 @@ def test_50_clients_with_long_bodies_cannot_make_the_gateway_keep_more_than_its_
 
         refused = [_answer(_begun(gateway, len(part) + 1, part)) for _ in range(50 - TOGETHER)]
         ordinary = gateway.rows(session, "SELECT 1")
-        most = limits.kept
+        most = limits.buffered
         for client in clients:
             client.sendall(b" ")
         served = [_answer(client)[0] for client in clients]
@@ -83,14 +83,14 @@ def test_50_clients_with_long_bodies_cannot_make_the_gateway_keep_more_than_its_
     assert most <= limits.together
     # Three sessions are the limit of this gateway, whatever the length of the bodies.
     assert sorted(served) == [200, 200, 500, 500]
-    assert (again.status_code, again.headers["freshtable-error"], limits.kept) == (500, "SESSION_LIMIT", 0)
+    assert (again.status_code, again.headers["freshtable-error"], limits.buffered) == (500, "SESSION_LIMIT", 0)
 
 
 def test_a_refusal_for_want_of_room_says_when_to_try_again(gateway: Gateway, limits: BodyLimits) -> None:
-    limits.kept = limits.together
+    limits.buffered = limits.together
 
     answer = gateway.http.post("/v3/sessions", content=b" " * MIB)
-    limits.kept = 0
+    limits.buffered = 0
 
     assert (answer.status_code, answer.headers["freshtable-error"], answer.headers["retry-after"]) == (
         503,
@@ -201,5 +201,5 @@ def _answer(client: socket.socket, *, to_the_end: bool = False) -> tuple[int, st
 
 def _ask_until_kept(gateway: Gateway, limits: BodyLimits, kept: int) -> None:
     """Send small requests until the gateway buffers that many bytes, within the test's time limit."""
-    while limits.kept != kept:
+    while limits.buffered != kept:
         gateway.http.get("/v3/info")

@@ -72,7 +72,7 @@ class Modules:
         function = CreatedFunction(
             name="own", language=FunctionLanguage.PYTHON, body=f"users.{name}", files=(file,)
         )
-        return self.files.kept(function, lambda *_: None)
+        return self.files.copied(function, lambda *_: None)
 
     def read(self, text: str, name: str = "f", check: Check = no_check) -> PythonDeclaration:
         return self.reader.declared(self.function(text, name), self.files, SETTINGS, check)

@@ -48,7 +48,7 @@ def test_nothing_is_known_before_the_first_look_nor_of_a_scheduler_without_the_q
 
     before, after = world.watch.trouble(), world.trouble(None)
     inherited = SchedulerWatch(FakeScheduler(), world.clock)
-    inherited.look()
+    inherited.poll()
 
     assert (before, after, inherited.trouble()) == (None, None, None)
 

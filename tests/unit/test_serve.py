@@ -57,7 +57,7 @@ def test_whoever_stops_a_gateway_waits_longer_than_it_takes() -> None:
     assert STOP_WITHIN_S < 120 <= cli.STOP_WAIT_S
     assert all(
         text in page
-        for text in ("TimeoutStopSec=120", "docker stop --time 120", f"{STOP_WITHIN_S:.0f} at the most")
+        for text in ("TimeoutStopSec=120", "docker stop --time 120", f"at most {STOP_WITHIN_S:.0f}")
     )
 
 

@@ -49,7 +49,7 @@ class World:
 
     def kept(self, *files: FunctionFile) -> CreatedFunction:
         function = CreatedFunction(name="f", language=FunctionLanguage.PYTHON, body="users.f", files=files)
-        return self.files.kept(function, self.fetch)
+        return self.files.copied(function, self.fetch)
 
     def fetch(self, uri: str, target: Path, what: str) -> None:
         self.fetched.append(what)
@@ -69,7 +69,7 @@ class World:
             for path in paths
         )
         function = CreatedFunction(name="f", language=FunctionLanguage.PYTHON, body=body, files=files)
-        return self.files.kept(function, self.fetch)
+        return self.files.copied(function, self.fetch)
 
 
 def called(function: CreatedFunction) -> Any:
@@ -211,14 +211,14 @@ def test_an_archive_that_is_named_as_a_file_is_refused_with_what_to_write(world:
     function = CreatedFunction(name="f", language=FunctionLanguage.PYTHON, body=body, files=(file,))
 
     with pytest.raises(DefinitionInvalid) as raised:
-        ModuleReader({}).declared(world.files.kept(function, world.fetch), world.files, {})
+        ModuleReader({}).declared(world.files.copied(function, world.fetch), world.files, {})
 
     assert raised.value.message == f"Function f: {archive} is an archive; write USING ARCHIVE '{archive}'."
 
 
 def test_a_worker_without_freshtable_gets_the_function_from_the_files_that_spark_sends(world: World) -> None:
     archive = module_archive(world.folder / "one.zip", "!")
-    kept = world.files.kept(
+    kept = world.files.copied(
         CreatedFunction(
             name="f",
             language=FunctionLanguage.PYTHON,

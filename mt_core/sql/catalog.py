@@ -184,10 +184,13 @@ class UseCatalog(CatalogStatement):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreateCatalog(CatalogStatement):
-    """CREATE CATALOG [IF NOT EXISTS] name [COMMENT 'text'] WITH (…)."""
+    """CREATE CATALOG [IF NOT EXISTS] name [COMMENT 'text'] WITH (…).
+
+    The options may contain passwords, so the repr omits them.
+    """
 
     name: str
-    options: Mapping[str, str]
+    options: Mapping[str, str] = field(repr=False)
     comment: str | None = None
     if_not_exists: bool = False
 
@@ -195,11 +198,11 @@ class CreateCatalog(CatalogStatement):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlterCatalog(CatalogStatement):
     """ALTER CATALOG name SET (…) | RESET (…) | COMMENT 'text'; a `comment` of None leaves the comment
-    unchanged.
+    unchanged. The options may contain passwords, so the repr omits them.
     """
 
     name: str
-    options: Mapping[str, str] = field(default_factory=dict)
+    options: Mapping[str, str] = field(default_factory=dict, repr=False)
     removed: tuple[str, ...] = ()
     comment: str | None = None
 

@@ -83,7 +83,11 @@ def test_50_clients_with_long_bodies_cannot_make_the_gateway_keep_more_than_its_
     assert most <= limits.together
     # Three sessions are the limit of this gateway, whatever the length of the bodies.
     assert sorted(served) == [200, 200, 500, 500]
-    assert (again.status_code, again.headers["freshtable-error"], limits.buffered) == (500, "SESSION_LIMIT", 0)
+    assert (again.status_code, again.headers["freshtable-error"], limits.buffered) == (
+        500,
+        "SESSION_LIMIT",
+        0,
+    )
 
 
 def test_a_refusal_for_want_of_room_says_when_to_try_again(gateway: Gateway, limits: BodyLimits) -> None:

@@ -214,3 +214,14 @@ def test_a_pattern_is_that_of_sql_and_of_spark(pattern: Pattern, name: str, matc
 )
 def test_statements_about_jobs_are_told_by_their_first_words(sql: str, expected: bool) -> None:
     assert (Trait.OUT_OF_TURN in ReadStatement(sql).traits) is expected
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "CREATE CATALOG c WITH ('type' = 'jdbc', 'password' = 'hunter2')",
+        "ALTER CATALOG c SET ('password' = 'hunter2')",
+    ],
+)
+def test_the_repr_of_a_statement_about_a_catalog_shows_no_option(statement: str) -> None:
+    assert "hunter2" not in repr(parse(statement))

@@ -316,5 +316,5 @@ def test_explain_shows_sources_state_and_how_the_rows_arrive(world: StreamWorld,
         f"== Statement 2 ==\n== Stream ==\nSource {place}.copies: each file of its folder once\nState: none"
         in several
     )
-    assert f"Source {place}.pace: generated rows, without end" in several
+    assert f"Source {place}.pace: generated rows, unbounded" in several
     assert "State: retained from batch to batch, in the checkpoint" in world.explain(member(counting))

@@ -189,5 +189,5 @@ def test_a_batch_query_of_rows_without_end_is_refused_with_the_way_out() -> None
     )
 
     assert isinstance(error, QueryFailed)
-    assert error.message.startswith("A batch query cannot read rows without end")
+    assert error.message.startswith("A batch query cannot read an unbounded table")
     assert "'number-of-rows'" in error.message

@@ -76,7 +76,7 @@ _WAYS_OUT = {
 }
 _STREAM_AS_BATCH = "Queries with streaming sources must be executed with writeStream.start()"
 _NO_END = (
-    "A batch query cannot read rows without end, such as those of a table with the connector 'datagen' or "
+    "A batch query cannot read an unbounded table, such as one with the connector 'datagen' or "
     "'rate'; give a table of 'datagen' a 'number-of-rows', or SET 'execution.runtime-mode' = 'streaming'."
 )
 _LATER_TYPES = re.compile(

@@ -156,7 +156,7 @@ def _connector(source: StreamSource, names: ConnectorNames) -> str:
         return "the records of its topic, from where its options begin"
     table = names.named(source.parts)
     if table is not None and table.unbounded is not None:
-        return "generated rows, without end"
+        return "generated rows, unbounded"
     ends = source.generated is not None or (table is not None and table.bounded is not None)
     return "generated rows, up to the last one" if ends else "each file of its folder once"
 

@@ -215,7 +215,7 @@ def test_with_airflow_away_nothing_is_half_made_and_drop_is_finished_later(
     assert "nothing was left behind" in create
     assert all("Airflow at" in text and "cannot be reached" in text for text in (create, suspend, resume))
     assert (stored, left, exists) == (["SUSPENDED", "ACTIVATED"], False, False)
-    assert "removed as soon as that is possible" in warnings
+    assert "removed as soon as possible" in warnings
     airflow.rest.wait(lambda: airflow.rest.dag(dropped) == {}, 2 * PASS_S)
     assert [airflow.rest.dag(dag_id)["is_paused"] for dag_id in (suspended, active)] == [True, False]
     lake.sql("ALTER MATERIALIZED TABLE lake.default.away_s RESUME")

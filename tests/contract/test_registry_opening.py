@@ -341,7 +341,9 @@ def test_a_database_that_cannot_hold_all_texts_is_refused_with_the_way_out(
     with psycopg.connect(postgres_url, autocommit=True) as connection:
         connection.execute(create)
 
-        with pytest.raises(ConfigError, match=f"database in {encoding}.*ENCODING 'UTF8' TEMPLATE template0"):
+        with pytest.raises(
+            ConfigError, match=f"has the encoding {encoding}.*ENCODING 'UTF8' TEMPLATE template0"
+        ):
             SqlRegistry.open(postgres_url.rpartition("/")[0] + f"/{name}")
 
         connection.execute(f"DROP DATABASE {name} WITH (FORCE)")

@@ -25,7 +25,8 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(400)]
 ROUNDS = rounds(1, 3)
 # What a user may be told while the gateway is killed and started again under him.
 EXPECTED = re.compile(
-    r"There is no gateway|did not answer|stopped answering|(suspended|resumed) already|is starting|is not running"
+    r"There is no gateway|did not answer|stopped answering|(suspended|resumed) already|is starting|"
+    r"is not running"
 )
 # A run is on main after the last one. In CI a scheduled run is killed before that, below.
 BEFORE = ("decide", "open: read", "open: commit", "write", "staged", "publish: commit")

@@ -59,7 +59,7 @@ def test_a_reader_through_a_view_keeps_a_table_that_is_dropped_with_restrict(ord
 
     assert ".mt is read by lake." in text
     assert ".reader" in text
-    assert ".reader; refreshes of those fail" in outcome.warnings[0]
+    assert ".reader; their refreshes fail" in outcome.warnings[0]
 
 
 def test_a_namespace_that_does_not_exist_is_told_from_one_without_tables(world: RefreshWorld) -> None:

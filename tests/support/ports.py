@@ -25,9 +25,13 @@ def refusals(pid: int, *, known: frozenset[int] = frozenset()) -> list[str]:
     """Return the answer of each listening port except the *known* ones: TOKEN, SASL, HANGS_UP, or another
     text.
     """
+    return sorted(refusal(port) for port in listening_ports(pid) - known)
+
+
+def listening_ports(pid: int) -> frozenset[int]:
+    """Return the TCP ports on which a process listens."""
     connections = psutil.Process(pid).net_connections("tcp")
-    ports = {each.laddr.port for each in connections if each.status == psutil.CONN_LISTEN}
-    return sorted(refusal(port) for port in ports - known)
+    return frozenset(each.laddr.port for each in connections if each.status == psutil.CONN_LISTEN)
 
 
 def refusal(port: int) -> str:

@@ -33,7 +33,7 @@ SELECT order_id, city, note, amount FROM orders ORDER BY order_id;
 
 -- refused: DROP IDENTIFIER FIELDS
 ALTER TABLE orders DROP PRIMARY KEY;
--- refused: watermarks are not supported
+-- refused: WATERMARK is not supported
 ALTER TABLE orders ADD WATERMARK FOR order_time AS order_time;
 -- refused: use a view
 ALTER TABLE orders ADD double_amount AS amount * 2;

@@ -27,7 +27,7 @@ DROP VIEW small;
 DROP VIEW IF EXISTS named;
 -- gives: []
 SHOW VIEWS;
--- refused: without a connector to files or a database
+-- refused: not of a file or database connector
 CREATE TEMPORARY TABLE nothing (a INT) WITH ('k' = 'v');
 BEGIN STATEMENT SET;
 INSERT INTO numbers SELECT 4;

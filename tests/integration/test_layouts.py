@@ -164,4 +164,4 @@ def test_a_table_by_days_of_a_date_is_refreshed_by_schedule_times_late_rows_and_
         "CREATE MATERIALIZED TABLE other PARTITIONED BY (days(ts)) WITH "
         "('partition.fields.ts.date-formatter' = 'yyyy-MM-dd') AS SELECT * FROM o",
         DefinitionInvalid,
-    ).endswith("Add a column to the query, such as CAST(ts AS DATE) AS ds, and PARTITIONED BY (ds).")
+    ).endswith("add a column to the query, such as CAST(ts AS DATE) AS ds, and PARTITIONED BY (ds).")

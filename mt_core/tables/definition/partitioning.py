@@ -163,8 +163,8 @@ def _no_column(definition: TableDefinition, identifier: TableIdentifier, written
                 f"CAST({column} AS DATE)" if is_day else f"date_format({column}, {string_literal(pattern)})"
             )
             return (
-                f"{each} only lays out the files of {identifier}; schedule times cannot name its partitions. "
-                f"Add a column to the query, such as {computed} AS ds, and PARTITIONED BY (ds)."
+                f"{each} only lays out the files of {identifier}, and schedule times cannot name its "
+                f"partitions; add a column to the query, such as {computed} AS ds, and PARTITIONED BY (ds)."
             )
     known = ", ".join(definition.partition_keys) or f"none: {_without_columns(definition)}"
     return f"{written} is not a partition column of {identifier}; its partition columns are {known}."
@@ -250,7 +250,10 @@ def _no_text(definition: TableDefinition, identifier: TableIdentifier, column: s
         return None
     if type_.lower() == "date":
         return f"{column} of {identifier} is DATE, but its query returns {query_type.upper()}"
-    return f"only string and date partition columns can be named; {column} of {identifier} is {type_.upper()}"
+    return (
+        f"only string and date partition columns can be named, but {column} of {identifier} "
+        f"is {type_.upper()}"
+    )
 
 
 def _type_of(definition: TableDefinition, column: str) -> str:

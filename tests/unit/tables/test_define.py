@@ -387,8 +387,8 @@ def test_a_date_formatter_of_a_transform_is_refused_naming_a_column_to_add(
         f"PARTITIONED BY (hours(ts)) WITH ('{option}' = '{pattern}') {FULL}",
         analysed=LAID_OUT,
     ) == (
-        f"Option {option}: hours(Ts) only lays out the files of lake.sales.daily; schedule times cannot "
-        f"name its partitions. Add a column to the query, such as {computed}, and PARTITIONED BY (ds)."
+        f"Option {option}: hours(Ts) only lays out the files of lake.sales.daily, and schedule times cannot "
+        f"name its partitions; add a column to the query, such as {computed}, and PARTITIONED BY (ds)."
     )
 
 
@@ -488,8 +488,8 @@ def test_a_partition_that_cannot_be_named_is_refused(
         (
             "PARTITIONED BY (n)",
             {"n": "1"},
-            "PARTITION (n = '1'): only string and date partition columns can be named; "
-            "n of lake.sales.daily is BIGINT; refresh the whole table instead.",
+            "PARTITION (n = '1'): only string and date partition columns can be named, "
+            "but n of lake.sales.daily is BIGINT; refresh the whole table instead.",
         ),
         (
             "PARTITIONED BY (ds)",

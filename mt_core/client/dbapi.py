@@ -294,7 +294,7 @@ class Cursor(Closing):
         return rows[0] if rows else None
 
     def fetchmany(self, size: int | None = None) -> list[Row]:
-        """Return the next *size* rows (None: `arraysize`), fewer at the end."""
+        """Return the next *size* rows (`arraysize` by default), or fewer if fewer remain."""
         return self._take(self.arraysize if size is None else size)
 
     def fetchall(self) -> list[Row]:

@@ -27,7 +27,7 @@ TABLE_ID = "freshtable.table-id"
 EPOCH = "freshtable.epoch"
 LAST_RUN = "freshtable.last-run"
 FENCE = "freshtable.fence"
-# # The option of materialized tables by which refreshes replace rows by key, and its only value.
+# The option of materialized tables by which refreshes replace rows by key, and its only value.
 UPSERT = "write.upsert"
 EQUALITY_DELETE = "equality-delete"
 # Followed by a job id: the mark of a stream that writes the table.

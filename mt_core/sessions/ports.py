@@ -292,7 +292,10 @@ class TableCommands(Protocol):
 
 
 class Runs(Protocol):
-    """Refresh runs as requesters see them: a COALESCED run has the status and result of its covering run."""
+    """Refresh runs as requesters see them.
+
+    A COALESCED run has the status and result of the run that covers it.
+    """
 
     def request_refresh(self, request: RefreshRequest) -> RefreshRun:
         """Queue *request*, or attach it to a run that covers it, and commit.

@@ -271,7 +271,9 @@ class CreateConnectorTable(SparkStatement):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DropTemporaryView(CatalogStatement):
-    """DROP TEMPORARY TABLE | VIEW [IF EXISTS] name: a temporary table is also a view."""
+    """DROP TEMPORARY TABLE | VIEW [IF EXISTS] name; either form drops both kinds, because a temporary table
+    is stored as a view.
+    """
 
     name: str
     if_exists: bool = False

@@ -48,7 +48,7 @@ class ReadStatement:
 
     @property
     def verb_offset(self) -> int:
-        """The offset of the verb, which follows the common table expressions of WITH …."""
+        """The offset of the verb, after any common table expressions (WITH …)."""
         return self._type_and_verb[1]
 
     @cached_property

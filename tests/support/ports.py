@@ -35,9 +35,7 @@ def listening_ports(pid: int) -> frozenset[int]:
 
 
 def refusal(port: int) -> str:
-    """Return how the server at *port* refuses a py4j call, and Spark requests to read and to write
-    a block.
-    """
+    """Return how the server at *port* refuses a py4j call and Spark's requests to read and write a block."""
     called = _ask(port, _CALL)
     # PySpark's worker takes anything for a secret, and says its process id first.
     if b"Authentication error" in called or called[4:] == _NOT_THE_SECRET:

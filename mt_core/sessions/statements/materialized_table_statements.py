@@ -20,7 +20,7 @@ from mt_core.tables.table_commands import CommandContext, CommandOutcome
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MaterializedTableStatements:
-    """Performs statements about materialized tables; `describe` handles DESCRIBE of other relations."""
+    """Executes statements on materialized tables; `describe` handles DESCRIBE of other relations."""
 
     commands: TableCommands
     engine: StatementEngine

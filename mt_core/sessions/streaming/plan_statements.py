@@ -78,7 +78,10 @@ class PlanStatements:
             task.operation.finish(DONE)
 
     def _write(self, task: Task, statement: CompilePlan) -> None:
-        """Write the file of a plan, unless it exists and must not be replaced."""
+        """Write the plan file.
+
+        An existing file is overwritten, left unchanged, or reported by PlanExists.
+        """
         uri, session = statement.uri, task.session.handle
         replaces = PlanProperties(task.properties_in_force()).force_recompile
         if self.files.exists(session, uri):

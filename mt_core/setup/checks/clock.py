@@ -11,7 +11,10 @@ TIMEOUT_S = 5.0
 
 
 def check(machine: Machine) -> list[Finding]:
-    """Return how far the gateway's clock differs from this machine's; only a note if no gateway answers."""
+    """Return a finding on how far the gateway's clock differs from this machine's.
+
+    If no gateway answers, the finding is only a note.
+    """
     sent = machine.clock.now()
     try:
         info = read_info(machine.gateway_url, machine.token, TIMEOUT_S)

@@ -65,7 +65,7 @@ class Sink(ABC):
 
     @abstractmethod
     def last_batch(self) -> int | None:
-        """Return the last batch of the job that the table has recorded, or None."""
+        """Return the last batch that the table has recorded for the job, or None."""
 
     @abstractmethod
     def publish(self, rows: DataFrame, batch: int, check: Check) -> int:

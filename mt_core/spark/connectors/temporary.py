@@ -43,7 +43,7 @@ def create_temporary(driver: SparkDriver, session: SparkSession, text: str) -> N
 
 
 def create_unbounded(driver: SparkDriver, session: SparkSession, table: CreateConnectorTable) -> None:
-    """Create a temporary table over Kafka or of generated rows. Raises Spark's own errors."""
+    """Create a temporary table over a Kafka topic or generated rows. Raises Spark's own errors."""
     if table.kafka is not None:
         load_kafka(driver, session)
         create_topic(session, table, table.kafka)

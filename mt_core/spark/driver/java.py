@@ -1,4 +1,4 @@
-"""Detection of the Java installation that Spark will run, checked before anything starts."""
+"""Finds the Java installation that Spark will use, and checks it before anything starts."""
 
 from __future__ import annotations
 

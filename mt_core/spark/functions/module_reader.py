@@ -70,7 +70,10 @@ def main(answer: int, gateway: int) -> None:
 
 
 def _end_with(gateway: int) -> None:
-    """Have the kernel kill this process when the gateway dies, and before the gateway if memory is short."""
+    """Have the kernel kill this process when the gateway dies.
+
+    If memory runs out, the kernel kills this process before the gateway.
+    """
     if sys.platform != "linux":
         return
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""Upserts: rows replaced by key in one commit of an equality delete and the new rows.
+"""Upserts: one commit deletes rows by key with an equality delete and adds the new rows.
 
 Unlike all other ways to replace rows, this reads no file of the table.
 """

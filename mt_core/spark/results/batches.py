@@ -62,7 +62,10 @@ def batches(
 
 
 class _Waves:
-    """Runs the partitions of a query in waves. The reader applies `window` to the rows."""
+    """Runs the partitions of a query in waves.
+
+    `window` delimits the rows that belong to the result; the caller must apply it.
+    """
 
     def __init__(self, driver: SparkDriver, frame: DataFrame, job: QueryJob, sizes: PartSizes) -> None:
         self._driver, self._frame, self._job, self._sizes = driver, frame, job, sizes

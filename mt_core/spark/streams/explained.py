@@ -2,9 +2,9 @@
 the plans.
 
 EXPLAIN must say what running the statement would do, and reject what running it would reject. So it does not
-describe the text on its own: it makes the same analysis and the same checks as the preparation of a job
+interpret the text separately: it performs the same analysis and checks as the preparation of a job
 (`read_query`, `start_of`, `check_changes`, `materialized_key`), and only prints the results. Nothing is
-written and no job is created. The plan at the end is Spark's, of the query after our operators were put in;
+written and no job is created. The plan at the end is Spark's plan of the query with our operators inserted;
 the operators above it have Flink's names, as in compiled plans.
 """
 

@@ -266,7 +266,10 @@ def set_freshness(
 def set_schedule(
     services: TableServices, identifier: TableIdentifier, statement: SetSchedule
 ) -> CommandOutcome:
-    """Refresh the table by a cron schedule from now on, instead of its freshness; its time zone stays."""
+    """From now on, refresh the table on a cron schedule instead of by its freshness.
+
+    The time zone does not change.
+    """
     old = services.intents.current(identifier).definition
     _refuse_other_zone(identifier, old, statement.zone)
     if old.logical_refresh_mode == RefreshMode.CONTINUOUS:

@@ -52,7 +52,7 @@ class AtWork:
             self._alone.pop(name, None)
 
     def stop_waiting(self, waits_as: str) -> None:
-        """Stop waiting as *waits_as*; harmless if it does not wait."""
+        """Withdraw the waiter *waits_as*; no effect if it is not waiting."""
         with self._lock:
             if self._waiter == waits_as:
                 self._waiter = None

@@ -27,9 +27,10 @@ Vector = Iterable[Mapping[str, Any]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataAsOf:
-    """The instant as of which source data is shown.
+    """The time as of which a table shows its source data.
 
-    `by` is the upstream materialized table that read its sources then, None for the table itself.
+    `by` is the upstream materialized table that read its sources at that time, or None if the table itself
+    did.
     """
 
     until: datetime

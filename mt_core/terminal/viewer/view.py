@@ -151,7 +151,10 @@ class View:
         return INTERVALS[self.interval][1]
 
     def refresh(self) -> None:
-        """Show the current rows; a cursor on the newest row follows it, any other stays on its row."""
+        """Show the current rows.
+
+        A cursor on the newest row stays on the newest; any other cursor stays on its row.
+        """
         at_end = self.result.is_followed and self.selected >= self.count - 1
         before = self.snapshot
         newest = self.result.snapshot(kept=None if self.order is None else before)

@@ -87,7 +87,10 @@ def stream_name(table: TopicTable) -> str:
 
 
 def upserts(records: DataFrame, topic: KafkaTopic) -> DataFrame:
-    """Return the table's columns over upsert records; `operators/upserts.py` completes the changelog."""
+    """Return the table's columns over upsert records.
+
+    The operator of `upsert_sources.py` completes the changelog.
+    """
     kind = when(col("value").isNull(), RowKind.DELETE.code).otherwise(RowKind.INSERT.code).cast("tinyint")
     rows = _computed(_items(records, topic, kind.alias(ROW_KIND)), topic, ROW_KIND)
     columns = [quote(name) for name in rows.columns if name != ROW_KIND]

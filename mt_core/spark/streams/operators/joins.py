@@ -35,7 +35,9 @@ _KINDS = _INNER | {"LEFT OUTER", "RIGHT OUTER", "FULL OUTER", "LEFT SEMI", "LEFT
 
 
 def with_conditions(session: SparkSession, plan: Any) -> Any:
-    """Return *plan* with WHERE conditions pushed into the joins: `FROM a, b WHERE a.id = b.id` joins by id.
+    """Return *plan* with WHERE conditions pushed into the joins.
+
+    For example, `FROM a, b WHERE a.id = b.id` becomes a join on id.
 
     Strings with a collation are compared by their collation keys.
     """

@@ -165,7 +165,7 @@ def _kind_with_connector(target: SinkTarget) -> type[FileSink | RepeatingSink]:
 
 
 def _temporary_connectors(temporary: Iterable[str]) -> dict[str, str]:
-    """Return the connector of each table that the statements *temporary* create, by lower-case name.
+    """Return the connectors of the tables created by the statements in *temporary*, by lower-case name.
 
     Tables of files without a folder are omitted.
     """

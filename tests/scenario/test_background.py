@@ -210,7 +210,7 @@ def test_a_query_in_the_background_ends_with_the_session_and_that_is_said(
     assert (code, rows.closed) == (0, True)
     assert terminal.shown.rstrip().endswith(
         "Statements in the background: queries stop with the session, changes of data continue; "
-        "SHOW JOBS lists those there are."
+        "SHOW JOBS lists them."
     )
 
 

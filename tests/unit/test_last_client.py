@@ -43,9 +43,9 @@ class Ending:
     def _end(self) -> None:
         self.ends += 1
 
-    def look(self) -> int:
-        """Look once, and return how often the gateway has ended."""
-        self._last.look()
+    def check(self) -> int:
+        """Check once, and return how often the gateway has ended."""
+        self._last.check()
         return self.ends
 
 
@@ -68,10 +68,10 @@ def test_a_gateway_ends_after_the_last_of_its_clients(tmp_path: Path) -> None:
     gateway, clients = Ending(tmp_path), [Presence(tmp_path), Presence(tmp_path)]
     assert [client.share(0, NEVER) for client in clients] == [True, True]
 
-    ends = [gateway.look()]
+    ends = [gateway.check()]
     for client in clients:
         client.release()
-        ends.append(gateway.look())
+        ends.append(gateway.check())
 
     assert ends == [0, 0, 1]
 
@@ -81,21 +81,21 @@ def test_a_gateway_whose_home_was_removed_ends_whatever_it_works_at(tmp_path: Pa
     home.mkdir()
     gateway = Ending(home, work="a job streams")
 
-    before = gateway.look()
+    before = gateway.check()
     home.rename(tmp_path / "away")
     home.mkdir()
 
-    assert (before, gateway.look()) == (0, 1)
+    assert (before, gateway.check()) == (0, 1)
 
 
 def test_a_killed_client_is_gone_at_once(tmp_path: Path) -> None:
     gateway = Ending(tmp_path)
     with client_process(tmp_path) as client:
-        while_it_lives = gateway.look()
+        while_it_lives = gateway.check()
         client.send_signal(signal.SIGKILL)
         client.wait(30)
 
-        afterwards = gateway.look()
+        afterwards = gateway.check()
 
     assert (while_it_lives, afterwards) == (0, 1)
 
@@ -103,12 +103,12 @@ def test_a_killed_client_is_gone_at_once(tmp_path: Path) -> None:
 def test_a_gateway_with_work_stays_after_its_last_client_and_ends_after_its_work(tmp_path: Path) -> None:
     gateway = Ending(tmp_path, work="1 job runs")
 
-    ends = [gateway.look()]
+    ends = [gateway.check()]
     client = Presence(tmp_path)
     came = client.share(0, NEVER)
     client.release()
     gateway.work = ""
-    ends.append(gateway.look())
+    ends.append(gateway.check())
 
     assert (ends, came) == ([0, 1], True)
 
@@ -121,14 +121,14 @@ def test_a_registry_that_cannot_be_read_keeps_the_gateway_open_to_clients(tmp_pa
     last = LastClient(Presence(tmp_path), work=fail, end=lambda: ends.append("end"))
 
     with pytest.raises(RegistryError):
-        last.look()
+        last.check()
 
     assert (ends, Presence(tmp_path).share(0, NEVER)) == ([], True)
 
 
 def test_a_client_that_comes_while_the_gateway_ends_waits_for_the_end_of_its_process(tmp_path: Path) -> None:
     gateway, client, interrupted = Ending(tmp_path), Presence(tmp_path), threading.Event()
-    gateway.look()
+    gateway.check()
 
     too_early = client.share(0, NEVER)
     interrupted.set()

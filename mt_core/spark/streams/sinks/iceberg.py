@@ -126,7 +126,7 @@ class IcebergSink(Sink):
         if self._keys:
             count = self._publish_changes(rows, batch, summary, check)
         else:
-            staging = self._branch_commit(rows.sparkSession, self._load(), summary, base=None)
+            staging = self._branch_commit(rows.sparkSession, self._load(), summary, None)
             replace_rows(staging, AddedRows(rows=shaped(rows, self.table.sql)), None)
             staged = self._staged(staging)
             facts = {} if staged is None else staged.facts
@@ -149,8 +149,8 @@ class IcebergSink(Sink):
                 begun = self._branch_at_main()
                 # Leave only the first try pending: a snapshot on the branch survives the commits of other
                 # writers.
-                table, holds = begun.base.table, not number
-                staging = self._branch_commit(session, table, summary, base=begun.main, holds=holds)
+                table, base = begun.base.table, begun.main
+                staging = self._branch_commit(session, table, summary, base, leaves_pending=not number)
                 with active_session(session), temporary_view(keys.frame) as gone:
                     change = Replacement(keys=changes.keys, values=keys, gone=gone, rows=changes.rows())
                     replace_rows(staging, change, DeleteModes.of(session, table))
@@ -162,7 +162,13 @@ class IcebergSink(Sink):
         raise self._crowded()
 
     def _branch_commit(
-        self, session: SparkSession, table: Any, summary: Mapping[str, str], **options: Any
+        self,
+        session: SparkSession,
+        table: Any,
+        summary: Mapping[str, str],
+        base: str | None,
+        *,
+        leaves_pending: bool = False,
     ) -> BranchCommit:
         """Return the commit of a batch to the attempt's branch."""
         return BranchCommit(
@@ -170,8 +176,9 @@ class IcebergSink(Sink):
             table=table,
             name=self.table,
             branch=self._writer.branch,
+            base=base,
             summary=summary,
-            **options,
+            leaves_pending=leaves_pending,
         )
 
     def _branch_at_main(self) -> StorageMetadata:

@@ -115,6 +115,23 @@ def test_a_module_that_never_ends_its_import_is_refused_after_the_limit(tmp_path
     )
 
 
+def test_an_error_with_a_huge_text_is_shown_from_its_beginning(modules: Modules) -> None:
+    message = modules.refused("raise ValueError('wide ' * 1_000_000)")
+
+    assert "ValueError: wide wide" in message
+    assert len(message) == 10_000
+
+
+def test_a_module_whose_declarations_are_huge_is_refused_with_the_limit(modules: Modules) -> None:
+    fields = "', '.join(f'c{number} int' for number in range(200_000))"
+    text = f"from pyspark.sql.functions import udf\nf = udf(lambda: None, 'struct<' + {fields} + '>')"
+
+    assert modules.refused(text) == (
+        "Function own: the declarations of module users take more than 1 MiB; "
+        "shorten their types, or split the module."
+    )
+
+
 def test_a_cancelled_statement_ends_the_process_and_those_that_it_started(
     modules: Modules, tmp_path: Path
 ) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from mt_core.errors import EngineError
 from mt_core.spark.driver.jvm_objects import static_member
 
 
@@ -67,8 +68,16 @@ class Files:
         self.move(part, file)
 
     def move(self, source: str, target: str) -> None:
-        """Rename a file or a folder within its file system."""
-        self._file_system(source).rename(self._path(source), self._path(target))
+        """Rename a file or a folder within its file system; raises EngineError if the system refuses."""
+        if not self.renamed(source, target):
+            raise EngineError(f"The file system refused to rename {source} to {target}.")
+
+    def renamed(self, source: str, target: str) -> bool:
+        """Rename a file or a folder; return whether the file system did it.
+
+        Object stores and HDFS refuse to replace an existing file; a local file system replaces it.
+        """
+        return bool(self._file_system(source).rename(self._path(source), self._path(target)))
 
     def make(self, folder: str) -> None:
         """Create a folder and its parents; they may exist."""

@@ -81,8 +81,7 @@ class SparkFile(RemoteFile):
             if replace:
                 # A crash after this leaves the new text in the part file.
                 files.delete(self._uri)
-            files.move(part, self._uri)
-            is_late = files.exists(part)
+            is_late = not files.renamed(part, self._uri)
             if is_late:
                 files.delete(part)
         if is_late:

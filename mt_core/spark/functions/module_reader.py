@@ -45,6 +45,8 @@ from mt_core.spark.functions.user_modules import bare, load_module
 _NOT_OF_USERS = ("<frozen ", str(Path(__file__).parent), importlib.__file__)
 _PR_SET_PDEATHSIG = 1
 _MOST_NAMES = 10
+_LONGEST_ERROR = 10_000
+"""In characters: a module can raise an error with a text of any length."""
 
 
 class _Text(DataType):
@@ -63,7 +65,7 @@ def main(answer: int, gateway: int) -> None:
         declarations = _declarations(question)
         response = json.dumps({"found": {name: each.to_json() for name, each in declarations.items()}})
     except (DefinitionInvalid, Unsupported) as error:
-        response = json.dumps({"code": error.code, "error": error.message})
+        response = json.dumps({"code": error.code, "error": error.message[:_LONGEST_ERROR]})
     with os.fdopen(answer, "w", encoding="utf-8") as out:
         out.write(f"{response}\n")
     os._exit(0)

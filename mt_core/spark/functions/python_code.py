@@ -190,7 +190,12 @@ class ModuleReader:
             selector.register(reading_end, selectors.EVENT_READ)
             while not response.endswith(_END):
                 check()
-                if time.monotonic() > until or len(response) > _LONGEST:
+                if len(response) > _LONGEST:
+                    raise DefinitionInvalid(
+                        f"Function {function.name}: the declarations of module {_module(function)} take more "
+                        f"than {_LONGEST >> 20} MiB; shorten their types, or split the module."
+                    )
+                if time.monotonic() > until:
                     raise DefinitionInvalid(
                         f"Function {function.name}: module {_module(function)} "
                         f"was not loaded within {self._limit_s:.0f} s; a "

@@ -186,8 +186,7 @@ class Write:
     If `may_stay_pending`, the snapshot may stay pending until the publish adds it.
 
     `summary` becomes part of the snapshot; `options` are the dynamic options of the write; `query_types` are
-    the types that the query's columns had when it was defined (empty: an earlier release did not record
-    them).
+    the types that the query's columns had when it was defined.
     """
 
     job_id: str

@@ -31,20 +31,13 @@ class ParsedExpressions:
     def is_star(self, expression: Any) -> bool:
         return bool(self._star.isInstance(expression))
 
-    def is_subquery(self, expression: Any) -> bool:
-        return bool(self._subquery.isInstance(expression))
-
-    def found(self, node: Any, *, whole: bool = True) -> Iterator[Any]:
-        """Yield the stars and subqueries in the expressions of a plan *node*, in pre-order.
-
-        *whole*: include expressions that are themselves stars.
-        """
+    def found(self, node: Any) -> Iterator[Any]:
+        """Yield the stars and subqueries in the expressions of a plan *node*, in pre-order."""
         for expression in self._parts(node, node.expressions()):
-            if whole or not self.is_star(expression):
-                yield from self._within(expression)
+            yield from self._within(expression)
 
     def _within(self, expression: Any) -> Iterator[Any]:
-        if self.is_star(expression) or self.is_subquery(expression):
+        if self.is_star(expression) or self._subquery.isInstance(expression):
             yield expression
         for child in self._parts(expression, expression.children()):
             yield from self._within(child)

@@ -36,9 +36,8 @@ from mt_core.spark.iceberg.metadata import facts_of, metadata_of
 from mt_core.spark.iceberg.recent_files import RecentFilesCache
 from mt_core.spark.iceberg.replace_rows import AllRows, DeleteModes, replace_rows
 from mt_core.spark.incremental.maintained_rows import changed_key_values, maintained_rows
-from mt_core.spark.queries.positions import positional_part
 from mt_core.tables.definition.options import execution_settings, write_options
-from mt_core.tables.definition.shape import positional_query, stored_order
+from mt_core.tables.definition.shape import stored_order
 from mt_core.tables.engine import Comparison, Maintenance, Query, RowWriter, SourceVector, Staged, Write
 
 MOST_TOUCHED = 1000
@@ -91,11 +90,6 @@ class StagedWrites(RowWriter):
 
     def _staged(self, session: SparkSession, write: Write) -> Staged:
         """Overwrite the scope in a commit to the branch or in a pending snapshot, and return the snapshot."""
-        if not write.query_types:
-            # A query without stored types may contain stars, whose columns depend on their position.
-            part = positional_part(session, write.query.text)
-            if part is not None:
-                raise positional_query(write.table, part)
         table = self._spark.catalogs.load_table(write.table)
         _head(table, write)
         maintenance = write.maintenance

@@ -47,32 +47,20 @@ def stored_order(
         raise _changed(table, f"the query returns two columns of one name ({names})")
     for column in stored:
         now = by_name[column.name.lower()]
-        if now.type != types.get(column.name) and not is_exact(now.type, column.type, recorded=bool(types)):
+        if now.type != types.get(column.name) and not is_exact(now.type, column.type):
             before = types.get(column.name, column.type)
             raise _changed(table, f"column {column.name} is {now.type.upper()} now and was {before.upper()}")
     return tuple(by_name[column.name.lower()].name for column in stored)
 
 
-def positional_query(table: TableIdentifier, part: str) -> QueryFailed:
-    """Return the error for a query of an earlier release whose *part* refers to columns by position."""
-    text = (
-        f"{part} in the query of {table} refers to columns of a source by position, "
-        "and may mean others than when an earlier release stored it. "
-        f"ALTER MATERIALIZED TABLE {table} AS … with the same query stores the columns by name."
-    )
-    return QueryFailed(text, error_class=COLUMNS_CHANGED)
-
-
-def is_exact(source: str, target: str, *, recorded: bool = True) -> bool:
+def is_exact(source: str, target: str) -> bool:
     """Return whether every value of type *source* is a value of type *target*.
 
-    Nested types match any nested type unless types are *recorded*.
+    A nested type only matches itself.
     """
     source, target = source.lower(), target.lower()
     if source == target or (source, target) in _WIDER or (target == "string" and _TEXT.fullmatch(source)):
         return True
-    if "<" in source and "<" in target:
-        return not recorded
     if source in _DIGITS and target in _DIGITS:
         return _DIGITS[source] <= _DIGITS[target]
     before, after = _decimal(source), _decimal(target)

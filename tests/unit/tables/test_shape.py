@@ -85,10 +85,6 @@ def test_the_type_a_query_was_defined_with_is_taken_even_if_it_is_converted() ->
     assert stored_order(TABLE, columns(a="bigint"), columns(a="int"), {"a": "bigint"}) == ("a",)
 
 
-def test_a_nested_type_of_an_earlier_release_is_taken_as_it_is() -> None:
-    assert stored_order(TABLE, columns(a="array<smallint>"), columns(a="array<int>"), {}) == ("a",)
-
-
 # ------------------------------------------------------------------------------------------ a refreshed table
 
 

@@ -131,7 +131,6 @@ def _read(kind: type[F], row: Row, owner: str) -> F:
         )
     if kind is MaterializedTable:
         body["identifier"] = row
-    # The columns take precedence: `solo` became one in migration 0004, and older bodies still contain it.
     fact: F = _fact(kind, body | {name: row[name] for name in mapping.columns}, owner)
     return fact
 

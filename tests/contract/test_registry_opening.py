@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import socket
 import sqlite3
 import subprocess
@@ -22,11 +23,11 @@ from sqlalchemy import create_engine, text
 
 from mt_core.errors import ConfigError, RegistryError
 from mt_core.model.run import RefreshRun, RunStatus
+from mt_core.registry import database
 from mt_core.registry.database import MIGRATIONS, connect, write_ahead
 from mt_core.registry.schema import METADATA, NEWEST
 from mt_core.registry.store import SqlRegistry
 from mt_core.testing.fake_clock import FakeClock
-from mt_core.workflow.definitions import shard_of
 from tests.support.registry_facts import NOON, a_definition, a_run, a_table
 from tests.support.registry_steps import all_runs, all_tables, at_once, insert_runs, insert_tables
 
@@ -73,48 +74,47 @@ def test_the_migrations_make_the_tables_that_the_code_uses(url: str) -> None:
     assert differences == []
 
 
-def test_a_registry_of_the_first_release_is_migrated_with_what_it_holds(url: str) -> None:
-    table, definition, run = a_table(), a_definition("w1"), a_run(solo=True)
+@pytest.fixture
+def later_release(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The migrations of this release, and one more that adds a column and fills it."""
+    migrations = tmp_path / "later" / "migrations"
+    shutil.copytree(MIGRATIONS, migrations)
+    (migrations / "versions" / "v9999_later.py").write_text(
+        f"""
+import sqlalchemy as sa
+from alembic import op
+
+revision, down_revision = "9999", {NEWEST!r}
+
+def upgrade():
+    op.add_column("runs", sa.Column("later", sa.Text))
+    op.execute(sa.text("UPDATE runs SET later = 'of ' || table_id"))
+"""
+    )
+    monkeypatch.setattr(database, "MIGRATIONS", migrations)
+    monkeypatch.setattr(database, "NEWEST", "9999")
+
+
+def test_a_registry_of_an_earlier_release_is_migrated_once_with_what_it_holds(
+    url: str, request: pytest.FixtureRequest
+) -> None:
+    table, definition, run = a_table(), a_definition("w1"), a_run("t-1")
     with closing(SqlRegistry.open(url)) as registry:
         insert_tables(registry, table)
         insert_runs(registry, run)
         registry.definitions.put(definition)
-    engine = connect(url)
-    with engine.begin() as connection:
-        connection.execute(text("DROP INDEX runs_queued"))
-        connection.execute(text("DROP INDEX runs_of_table_by_strategy"))
-        connection.execute(text("DROP INDEX runs_waiting"))
-        for column in (
-            "solo",
-            "waits_until",
-            "strategy",
-            "rows_inserted",
-            "rows_updated",
-            "rows_deleted",
-            "bytes_read",
-        ):
-            connection.execute(text(f"ALTER TABLE runs DROP COLUMN {column}"))
-        connection.execute(text("CREATE INDEX runs_by_schedule_time ON runs (table_id, schedule_time)"))
-        connection.execute(
-            text('UPDATE runs SET body = replace(body, \'"version"\', \'"solo": true, "version"\')')
-        )
-        connection.execute(text("DROP INDEX materialized_tables_continuous"))
-        connection.execute(text("ALTER TABLE materialized_tables DROP COLUMN continuous"))
-        connection.execute(text("DROP TABLE gateways"))
-        connection.execute(text("DROP TABLE jobs"))
-        connection.execute(text("DROP TABLE connector_tables"))
-        connection.execute(text("DROP TABLE functions"))
-        connection.execute(text("DROP TABLE catalogs"))
-        connection.execute(text("UPDATE workflow_definitions SET shard = 99"))
-        connection.execute(text("UPDATE alembic_version SET version_num = '0001'"))
-    engine.dispose()
 
-    with closing(SqlRegistry.open(url)) as registry, registry.transaction() as transaction:
-        found = transaction.tables.page(), transaction.runs.newest(), transaction.catalogs.all()
-    with closing(SqlRegistry.open(url)) as registry:
-        _, shard = registry.definitions.shard(shard_of("w1"))
+    request.getfixturevalue("later_release")
+    with ThreadPoolExecutor(THREE_GATEWAYS) as pool:
+        registries = list(pool.map(SqlRegistry.open, [url] * THREE_GATEWAYS))
+    for registry in registries[1:]:
+        registry.close()
 
-    assert (*found, shard) == ([table], [run], [], [definition])
+    with closing(registries[0]) as registry:
+        assert (all_tables(registry), all_runs(registry)) == ([table], [run])
+        assert registry.definitions.all() == [definition]
+    assert _read(url, "SELECT later FROM runs") == "of t-1"
+    assert _read(url, "SELECT version_num FROM alembic_version") == "9999"
 
 
 def test_a_connection_that_sqlite_refuses_at_once_writes_ahead_as_soon_as_it_may(tmp_path: Path) -> None:

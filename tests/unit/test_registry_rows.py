@@ -296,13 +296,6 @@ def test_partitions_in_doubt_are_stored_with_tables_and_runs() -> None:
     }
 
 
-def test_a_run_written_before_solo_was_a_column_can_still_be_read() -> None:
-    row = rows.row_of(RUN)
-    body = json.loads(row["body"]) | {"solo": True}
-
-    assert rows.fact_of(RefreshRun, row | {"body": json.dumps(body)}) == RUN
-
-
 def test_facts_without_the_optional_parts_come_back_as_they_were() -> None:
     table, run, tombstone = a_table(), a_run(), replace(TOMBSTONE, handler=None)
 

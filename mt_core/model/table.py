@@ -240,10 +240,9 @@ class MaterializedTable:
     # table, the request times of its runs.
     failed_times: tuple[datetime, ...] = ()
     location: str
-    # No grid point up to `covered_until`, nor any within the `covered` spans after it, needs a refresh. None:
-    # an earlier release wrote the row, and the spans are in the ledger.
+    # No grid point up to `covered_until`, nor any within the `covered` spans after it, needs a refresh.
     covered_until: datetime
-    covered: tuple[Span, ...] | None = None
+    covered: tuple[Span, ...] = ()
     # Points that failed in a refresh of their own, ordered by their last attempt, oldest first.
     failing: tuple[datetime, ...] = ()
     # The scheduler of the workflow, and its refresh handler (None: no workflow exists).

@@ -21,7 +21,7 @@ from mt_core.tables.definition.fingerprint import fingerprint_of
 from mt_core.tables.engine import Write
 from mt_core.tables.refresh.publication import Steps
 from mt_core.tables.registry import Registry, in_transaction
-from mt_core.tables.runs.due import covered_by, due_share, scope_of
+from mt_core.tables.runs.due import cover, due_share, scope_of
 from mt_core.tables.runs.ledger import ClaimedRun
 from tests.support.observed_engine import Cell, Cells, ObservedEngine
 
@@ -267,7 +267,10 @@ class Observer:
         self, table: MaterializedTable, covering: Sequence[RefreshRun], points: Mapping[datetime, int]
     ) -> None:
         # By the ledger, not by the marks that the table keeps of it.
-        by_ledger = covered_by(replace(table, covered_until=table.created_at), covering)
+        by_ledger = cover(
+            replace(table, covered_until=table.created_at, covered=()),
+            (point for run in covering for point in run.points),
+        )
         for known in (by_ledger, table):
             due = due_share(known, max(points), max_partitions=len(points) + 1).points
             _require(not due, f"L3 still due: {due}")

@@ -371,8 +371,7 @@ def _rescheduled(
 ) -> MaterializedTable:
     """Return *table* with definition *new*, which may have another cadence and refresh mode."""
     # The covered spans say nothing about the points of another grid, so those are due again.
-    covered = None if table.covered is None else ()
-    changed = replace(table, definition=new, covered=covered)
+    changed = replace(table, definition=new, covered=())
     if new.refresh_mode is table.definition.refresh_mode:
         return changed
     # The table was fresh until *at*, so no earlier point of a new grid is due.

@@ -23,7 +23,6 @@ from mt_core.tables.refresh.streaming_only import refuse_refresh
 from mt_core.tables.registry import in_transaction
 from mt_core.tables.runs.decide import Decision, decide
 from mt_core.tables.runs.due import due_share, scope_of
-from mt_core.tables.runs.periodic import with_spans
 from mt_core.tables.services import TableServices, query_of
 from mt_core.tables.views.run_view import SourceView
 
@@ -181,8 +180,8 @@ def _scope_now(
             "rebuild due" if table.rebuild_due else "continuous" if continuous else "no date-formatter",
         )
 
-    now, current = in_transaction(services.registry, lambda tx: (tx.now(), with_spans(tx, table)))
-    share = due_share(current, now, max_partitions=services.settings.max_partitions, without=table.failing)
+    now = in_transaction(services.registry, lambda tx: tx.now())
+    share = due_share(table, now, max_partitions=services.settings.max_partitions, without=table.failing)
     if count := len(share.points):
         return scope_of(
             table, share.points

@@ -144,7 +144,7 @@ class LateRows:
         *most* is 0.
         """
         # A run of an older point reads the current sources too: later points that are covered are not future.
-        until = max(until, self.table.covered_until, *(last for _, last in self.table.covered or ()))
+        until = max(until, self.table.covered_until, *(last for _, last in self.table.covered))
         handling, vector = handling_of(self.table.definition), self.vector
         if own.specs is None:
             return LateData()

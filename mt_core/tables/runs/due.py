@@ -17,7 +17,6 @@ from datetime import datetime, timedelta
 from mt_core.model.cadence import Grid
 from mt_core.model.formatter import partitions_of
 from mt_core.model.partition import WHOLE, PartitionSpec, Scope
-from mt_core.model.run import RefreshRun
 from mt_core.model.table import MaterializedTable, Span
 
 MAX_POINTS = 5000
@@ -93,7 +92,7 @@ def has_come(point: datetime, now: datetime) -> bool:
 def is_due(table: MaterializedTable, point: datetime) -> bool:
     """Return whether *point* is a grid point since CREATE that no run has covered."""
     on_grid = _grid(table).at_or_before(point) == point
-    covered = any(first <= point <= last for first, last in table.covered or ())
+    covered = any(first <= point <= last for first, last in table.covered)
     return on_grid and point > table.covered_until and not covered
 
 
@@ -101,24 +100,17 @@ def cover(table: MaterializedTable, points: Iterable[datetime]) -> MaterializedT
     """Return *table* with *points* covered, and `covered_until` advanced to the first gap."""
     grid, mark = _grid(table), table.covered_until
     on_grid = ((point, point) for point in points if grid.at_or_before(point) == point)
-    spans = _joined(grid, (span for span in (*(table.covered or ()), *on_grid) if span[1] > mark))
+    spans = _joined(grid, (span for span in (*table.covered, *on_grid) if span[1] > mark))
     if spans and spans[0][0] <= grid.after(mark):
         mark, spans = spans[0][1], spans[1:]
     same = mark == table.covered_until and tuple(spans) == table.covered
     return table if same else replace(table, covered_until=mark, covered=tuple(spans))
 
 
-def covered_by(table: MaterializedTable, covering: Iterable[RefreshRun]) -> MaterializedTable:
-    """Return a table without spans, as earlier releases stored it, with those of the *covering* runs."""
-    return cover(replace(table, covered=()), (point for run in covering for point in run.points))
-
-
 def without_to_come(table: MaterializedTable, now: datetime) -> MaterializedTable:
     """Return *table* as if it had been created by *now*, with no future point covered or failing."""
     latest = now + CLOCK_SKEW
-    spans = table.covered and tuple(
-        (first, min(last, latest)) for first, last in table.covered if has_come(first, now)
-    )
+    spans = tuple((first, min(last, latest)) for first, last in table.covered if has_come(first, now))
     after = replace(
         table,
         created_at=min(table.created_at, latest),
@@ -142,7 +134,7 @@ def _joined(grid: Grid, spans: Iterable[Span]) -> Sequence[Span]:
 
 def _downwards(table: MaterializedTable, until: datetime) -> Iterator[datetime]:
     """Yield the due points up to *until*, newest first."""
-    grid, spans = _grid(table), list(table.covered or ())
+    grid, spans = _grid(table), list(table.covered)
     point = grid.at_or_before(until)
     while point > table.covered_until:
         while spans and spans[-1][0] > point:

@@ -22,7 +22,6 @@ from mt_core.tables.definition.fingerprint import fingerprint_of
 from mt_core.tables.registry import Transaction
 from mt_core.tables.runs.due import (
     cover,
-    covered_by,
     due_share,
     has_come,
     is_due,
@@ -59,11 +58,11 @@ class PeriodicRuns:
             run = replace(run, scope=WHOLE)
         if not run.points or not table.definition.date_formatters:
             return run
-        known, until = with_spans(tx, table), max(run.points)
-        if not is_due(known, until):
+        until = max(run.points)
+        if not is_due(table, until):
             return run
         failing = () if run.scope.whole else set(table.failing) - set(run.points)
-        share = due_share(known, until, max_partitions=self.max_partitions, without=failing)
+        share = due_share(table, until, max_partitions=self.max_partitions, without=failing)
         if share.rest is not None:
             tx.runs.insert(self._run(table, [share.rest], tx.now(), options=run.options))
         scope = WHOLE if run.scope.whole else run.scope.union(scope_of(table, share.points))
@@ -144,19 +143,12 @@ class PeriodicRuns:
         )
 
 
-def with_spans(tx: Transaction, table: MaterializedTable) -> MaterializedTable:
-    """Return *table* with its covered spans, which an earlier release left to the ledger."""
-    if table.covered is not None:
-        return table
-    return covered_by(table, tx.runs.covering(table.table_id, table.covered_until))
-
-
 def _marked(tx: Transaction, table: MaterializedTable, run: RefreshRun) -> MaterializedTable:
     """Return *table* with the points that *run* covered, its rebuild, and the points that failed alone."""
     marked = table
     if run.status in DONE:
         if table.definition.date_formatters and run.points:
-            marked = without_to_come(cover(with_spans(tx, marked), run.points), tx.now())
+            marked = without_to_come(cover(marked, run.points), tx.now())
         # An upgrade may have changed the text of the query, and with it the fingerprint.
         computed = run.fingerprint in (table.rebuild_due, fingerprint_of(table.definition))
         # A run that began before the doubt arose may still have applied changes.

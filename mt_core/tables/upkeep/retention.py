@@ -39,7 +39,7 @@ def _forget_page(tx: Transaction, *, after: str | None, older_than: datetime) ->
     page = tx.runs.oldest(after=after, limit=PAGE)
     old = [run for run in page if run.requested_at < older_than]
     retained = _newest(tx, {run.table_id for run in old})
-    deleted = {run.run_id for run in old if run.run_id not in retained and _is_over(tx, run)}
+    deleted = {run.run_id for run in old if run.run_id not in retained and run.status in TERMINAL}
     tx.runs.delete(deleted)
     staying = [run.run_id for run in page if run.run_id not in deleted]
     return staying[-1] if staying else after, len(deleted), len(old) == PAGE
@@ -52,12 +52,3 @@ def _newest(tx: Transaction, table_ids: Iterable[str]) -> set[str]:
         run for each in existing for run in tx.runs.newest(table_id=each, limit=NEWEST_RETAINED)
     ]
     return {run_id for run in runs for run_id in (run.run_id, run.covered_by) if run_id is not None}
-
-
-def _is_over(tx: Transaction, run: RefreshRun) -> bool:
-    """Return whether *run* can be deleted: it has ended, and its table records what it covered."""
-    if run.status not in TERMINAL:
-        return False
-    table = tx.tables.get(run.table_id)
-    noted = table is None or table.covered is not None or not table.definition.date_formatters
-    return noted or not run.points or (table is not None and max(run.points) <= table.covered_until)

@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 
 from mt_core.model.freshness import Freshness, grid_of
 from mt_core.model.partition import WHOLE, PartitionSpec, Scope
-from mt_core.model.run import RefreshRun, RunKind, RunStatus
 from mt_core.model.table import Column, MaterializedTable, RefreshMode, TableDefinition, TableIdentifier
-from mt_core.tables.runs.due import cover, covered_by, due_share, is_due, scope_of
+from mt_core.tables.runs.due import cover, due_share, is_due, scope_of
 from tests.support.grid_points import points_between
 
 START = datetime(2026, 3, 27, 13, 30, tzinfo=UTC)
@@ -46,19 +45,6 @@ def table(
         status_at=START,
         location="",
         covered_until=START,
-        covered=(),
-    )
-
-
-def run(*points: datetime) -> RefreshRun:
-    return RefreshRun(
-        run_id=f"run-{points}",
-        table_id="t",
-        kind=RunKind.PERIODIC,
-        scope=WHOLE,
-        requested_at=START,
-        points=points,
-        status=RunStatus.SUCCEEDED,
     )
 
 
@@ -75,28 +61,26 @@ zones = st.sampled_from(["UTC", "Europe/Berlin", "Asia/Kolkata", "America/Santia
 
 
 @st.composite
-def histories(draw: st.DrawFn) -> tuple[MaterializedTable, list[RefreshRun], datetime, list[datetime]]:
-    """A table, the runs that cover some of its points, an instant, and all its points up to that instant."""
+def histories(draw: st.DrawFn) -> tuple[MaterializedTable, list[datetime], datetime, list[datetime]]:
+    """A table, some of its points, an instant, and all its points up to that instant."""
     made = table(freshness=draw(freshnesses), zone=draw(zones))
     until = START + timedelta(hours=draw(st.integers(min_value=0, max_value=24 * 12)))
     grid = grid_of(made.definition.freshness, made.definition.zone)
     points = points_between(grid, made.covered_until, until)
     chosen = draw(st.lists(st.sampled_from(points))) if points else []
-    covering = [run(*chosen[index : index + 3]) for index in range(0, len(chosen), 3)]
-    return made, covering, until, points
+    return made, chosen, until, points
 
 
 @settings(max_examples=40, deadline=None)
 @given(histories())
 def test_every_point_since_the_watermark_is_covered_or_due_and_never_both(history) -> None:
-    made, covering, until, points = history
-    covered = {point for each in covering for point in each.points}
+    made, covered, until, points = history
 
-    known = covered_by(made, covering)
+    known = cover(made, covered)
     share = due_share(known, until, max_partitions=1000)
 
     assert share.rest is None
-    assert list(share.points) == sorted(set(points) - covered, reverse=True)
+    assert list(share.points) == sorted(set(points) - set(covered), reverse=True)
     assert all(is_due(known, point) == (point not in covered) for point in points)
 
 
@@ -105,29 +89,27 @@ def test_every_point_since_the_watermark_is_covered_or_due_and_never_both(histor
 def test_shares_taken_one_after_the_other_give_every_due_point_once_and_none_is_too_large(
     history, limit: int
 ) -> None:
-    made, covering, until, points = history
-    covered = {point for each in covering for point in each.points}
+    made, covered, until, points = history
     taken: list[datetime] = []
     rest: datetime | None = until
 
     while rest is not None:
-        share = due_share(covered_by(made, [*covering, run(*taken)]), rest, max_partitions=limit)
+        share = due_share(cover(made, [*covered, *taken]), rest, max_partitions=limit)
         assert len(scope_of(made, share.points).specs or ()) <= limit
         taken.extend(share.points)
         rest = share.rest
 
-    assert taken == sorted(set(points) - covered, reverse=True)
+    assert taken == sorted(set(points) - set(covered), reverse=True)
 
 
 @settings(max_examples=40, deadline=None)
 @given(histories())
 def test_the_watermark_passes_no_point_that_is_not_covered_and_every_point_that_is(history) -> None:
-    made, covering, _, points = history
-    covered = {point for each in covering for point in each.points}
+    made, covered, _, points = history
 
-    mark = covered_by(made, covering).covered_until
+    mark = cover(made, covered).covered_until
 
-    assert {point for point in points if point <= mark} <= covered
+    assert {point for point in points if point <= mark} <= set(covered)
     grid = grid_of(made.definition.freshness, made.definition.zone)
     assert grid.after(mark) not in covered
     assert mark >= made.covered_until
@@ -136,16 +118,16 @@ def test_the_watermark_passes_no_point_that_is_not_covered_and_every_point_that_
 @settings(max_examples=40, deadline=None)
 @given(histories())
 def test_points_covered_one_after_the_other_in_any_order_leave_the_same_due_as_all_at_once(history) -> None:
-    made, covering, until, _ = history
+    made, covered, until, _ = history
     grown = made
-    for each in covering:
-        grown = cover(grown, each.points)
+    for index in range(0, len(covered), 3):
+        grown = cover(grown, covered[index : index + 3])
 
-    at_once = covered_by(made, covering)
+    at_once = cover(made, covered)
 
     assert grown == at_once
     gaps = len(due_share(grown, until, max_partitions=1000).points)
-    assert len(grown.covered or ()) <= gaps
+    assert len(grown.covered) <= gaps
 
 
 def test_covering_nothing_new_gives_the_table_itself() -> None:

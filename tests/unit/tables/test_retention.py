@@ -119,9 +119,9 @@ def test_a_partition_that_fails_for_months_leaves_one_span_and_claims_read_no_ru
     tick_days(world, 100)
 
     table = world.table()
-    assert len(table.covered or ()) == 1
+    assert len(table.covered) == 1
     assert len(table.failing) == 1
-    assert (table.covered or ())[0][1] == world.latest_point()
+    assert table.covered[0][1] == world.latest_point()
 
 
 def test_show_refreshes_reads_more_than_a_page_and_refuses_to_read_everything(world: ManagerWorld) -> None:

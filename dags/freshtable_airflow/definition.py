@@ -61,28 +61,24 @@ class Workflow:
 
 
 def _timetable(body: Mapping[str, Any]) -> Timetable:
-    """Return the timetable of the served schedule.
-
-    Gateways of the previous release serve the grid in `freshness`, not in `schedule`.
-    """
+    """Return the timetable of the served schedule."""
     schedule = body["schedule"]
-    version = schedule.get("version", 1)
+    version = schedule["version"]
     if version == EXPRESSION_VERSION:
         return ExpressionTimetable(
             _text(schedule, "cron"), timezone=_text(schedule, "zone"), since=_text(body, "since")
         )
-    if version not in (1, INTERVAL_VERSION):
+    if version != INTERVAL_VERSION:
         raise DefinitionBroken(
             f"schedule: version {version} is newer than this freshtable-airflow; "
             "upgrade the package in Airflow and restart its components."
         )
-    if version == INTERVAL_VERSION and schedule["anchor"] != FIRST_MONDAY.isoformat():
+    if schedule["anchor"] != FIRST_MONDAY.isoformat():
         raise DefinitionBroken(f"schedule: the anchor {schedule['anchor']} is not {FIRST_MONDAY}.")
-    grid = body["freshness"] if version == 1 else schedule
     return GridTimetable(
-        grid["amount"],
-        grid["unit"],
-        timezone=_text(body if version == 1 else schedule, "zone"),
+        schedule["amount"],
+        schedule["unit"],
+        timezone=_text(schedule, "zone"),
         since=_text(body, "since"),
         cron=str(schedule.get("cron") or ""),
     )

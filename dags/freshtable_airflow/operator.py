@@ -166,8 +166,7 @@ class RefreshMaterializedTableOperator(BaseOperator):
             run = gateway.hold(begin_refresh(request, self.init_config))
         except GatewayRefused as error:
             raise AirflowFailException(str(error)) from error
-        about = f": {run.partitions}" if run.partitions else ""
-        self.log.info("The gateway accepted it as run %s%s.", run.handle, about)
+        self.log.info("The gateway accepted it as run %s: %s.", run.handle, run.partitions)
         return run
 
     def _is_forced(self, context: Context) -> bool:

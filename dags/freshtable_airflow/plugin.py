@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from airflow.plugins_manager import AirflowPlugin
 
-from freshtable_airflow.timetable import CronTimetable, ExpressionTimetable, GridTimetable
+from freshtable_airflow.timetable import ExpressionTimetable, GridTimetable
 
 
 class FreshtablePlugin(AirflowPlugin):
@@ -12,4 +12,4 @@ class FreshtablePlugin(AirflowPlugin):
 
     name = "freshtable"
     # The base class declares a plain list.
-    timetables = [CronTimetable, ExpressionTimetable, GridTimetable]  # noqa: RUF012
+    timetables = [ExpressionTimetable, GridTimetable]  # noqa: RUF012

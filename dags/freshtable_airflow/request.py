@@ -13,9 +13,8 @@ class RefreshRequest:
     periodic.
 
     With `force` the gateway does not skip the refresh even if the sources are unchanged. `trigger` is
-    Airflow's run type, which the gateway shows; earlier releases of the gateway ignore it. The key is the
-    same for all retries of a task, so that they find the run of the previous attempt; a cleared task has
-    another key.
+    Airflow's run type, which the gateway shows. The key is the same for all retries of a task, so that they
+    find the run of the previous attempt; a cleared task has another key.
     """
 
     table: str
@@ -58,7 +57,7 @@ class RunAddress:
     """A run at the gateway, as operator and trigger pass it on; `session` is replaced if the gateway has lost
     it.
 
-    `partitions` are the partitions of the run as text for a log, "" if the gateway did not report them.
+    `partitions` are the partitions of the run as text for a log.
     """
 
     table: str

@@ -44,9 +44,7 @@ class Progress:
 
 
 def partitions_line(body: Mapping[str, Any]) -> str:
-    """Return the partitions in a response of the gateway as text for a log, "" if it does not list them."""
-    if "partitions" not in body:
-        return ""
+    """Return the partitions in a response of the gateway as text for a log."""
     partitions = body["partitions"]
     if partitions is None:
         return "the whole table"
@@ -68,12 +66,12 @@ class Outcome:
     reason: str
     rows: int | None
     snapshot: str | None
-    partitions: str = ""
+    partitions: str
 
     @classmethod
     def of(cls, body: Mapping[str, Any]) -> Outcome:
         """Return the outcome in the first page of a run's result."""
-        run = body.get("run") or {}
+        run = body["run"]
         return cls(
             decision=str(run.get("decision") or "refresh"),
             reason=str(run.get("reason") or ""),

@@ -21,15 +21,6 @@ from freshtable_airflow.grid import Grid, grid_of
 
 _FRACTION = re.compile(r"(?<=:\d\d)\.\d+")
 MICROSECOND = timedelta(microseconds=1)
-# The cron expressions of version 1 schedules, each with its interval.
-FORMER_CRONS = {
-    "* * * * *": (1, "MINUTE"),
-    "0 * * * *": (1, "HOUR"),
-    "0 0 * * *": (1, "DAY"),
-    "0 0 * * 1": (1, "WEEK"),
-    **{f"*/{minutes} * * * *": (minutes, "MINUTE") for minutes in range(2, 31) if 60 % minutes == 0},
-    **{f"0 */{hours} * * *": (hours, "HOUR") for hours in range(2, 13) if 24 % hours == 0},
-}
 
 
 def plan(
@@ -165,21 +156,6 @@ class ExpressionTimetable(_TableTimetable):
 
     def grid(self) -> CronGrid:
         return cron_grid_of(self.expression, self.zone)
-
-
-class CronTimetable(Timetable):
-    """The stored form of a version 1 schedule, which an earlier release created.
-
-    Airflow's scheduler loads it after an upgrade, until it has parsed the DAG files once.
-    """
-
-    @classmethod
-    def deserialize(cls, data: dict[str, Any]) -> Timetable:
-        """Return the grid of the stored cron expression."""
-        amount, unit = FORMER_CRONS[data["expression"]]
-        return GridTimetable(
-            amount, unit, timezone=data["timezone"], since=data["since"], cron=data["expression"]
-        )
 
 
 def _instant(text: str) -> datetime:

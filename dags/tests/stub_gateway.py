@@ -94,7 +94,7 @@ def definition(
             "unit": unit,
             "anchor": "1970-01-05",
             "zone": zone,
-            **({"kind": "cron", "cron": cron} if cron else {"kind": "grid"}),
+            **({"cron": cron} if cron else {}),
         },
         "freshness": {"amount": amount, "unit": unit},
         "zone": zone,
@@ -130,7 +130,6 @@ class StubGateway:
         self.refusals: list[Answer] = []
         self.changed = threading.Condition()
         self.decision, self.partitions = "refresh", [{"ds": "2026-11-19"}]
-        self.told_at_start = {"partitions": self.partitions}
         self.failure = "REFRESH_FAILED"
         stub = self
 
@@ -263,9 +262,9 @@ class StubGateway:
         same = [run for run in self.runs if run.key == key and run.status in ("RUNNING", "FINISHED")]
         if same:
             same[-1].attempt = max(attempt, same[-1].attempt)
-            return Answer(200, {"operationHandle": same[-1].handle})
+            return Answer(200, {"operationHandle": same[-1].handle, "partitions": self.partitions})
         self.runs.append(StubRun(str(uuid.uuid4()), table, key, attempt, call.body, self.looks))
-        return Answer(200, {"operationHandle": self.runs[-1].handle, **self.told_at_start})
+        return Answer(200, {"operationHandle": self.runs[-1].handle, "partitions": self.partitions})
 
     def _operation(self, run: StubRun, what: str, call: Call) -> Answer:
         if what == "cancel":

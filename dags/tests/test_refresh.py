@@ -276,7 +276,7 @@ def test_a_skipped_refresh_is_no_event_of_the_asset(stub: StubGateway) -> None:
 def test_the_log_names_the_schedule_time_and_the_partitions_at_start_and_end(
     stub: StubGateway, capsys: Any, partitions: Any, told: str
 ) -> None:
-    stub.partitions, stub.told_at_start = partitions, {"partitions": partitions}
+    stub.partitions = partitions
 
     operator().execute(context())
 
@@ -284,14 +284,6 @@ def test_the_log_names_the_schedule_time_and_the_partitions_at_start_and_end(
     assert "schedule time 2026-11-21 00:00:00 (Europe/Berlin), the period that ends then" in log
     assert re.search(rf"The gateway accepted it as run \S+: .*{re.escape(told)}\.", log)
     assert f"{told}, 42 rows" in log
-
-
-def test_an_older_gateway_that_names_no_partitions_is_understood(stub: StubGateway, capsys: Any) -> None:
-    stub.told_at_start = {}
-
-    operator().execute(context())
-
-    assert f"as run {stub.runs[0].handle}. [" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -14,13 +14,11 @@ from airflow.timetables.base import DataInterval, TimeRestriction
 
 from freshtable_airflow.cron import cron_grid_of
 from freshtable_airflow.grid import grid_of
-from freshtable_airflow.timetable import FORMER_CRONS, ExpressionTimetable, GridTimetable, plan
+from freshtable_airflow.timetable import ExpressionTimetable, GridTimetable, plan
 
 GOLDEN = json.loads((Path(__file__).parents[2] / "tests" / "golden" / "grid.json").read_text())
 CRONS = json.loads((Path(__file__).parents[2] / "tests" / "golden" / "cron.json").read_text())
 SINCE = "2026-11-21T17:00:00+00:00"
-# What the release before stored in Airflow: a cron, which stood for an interval.
-STORED = json.loads((Path(__file__).parent / "stored_timetables.json").read_text())
 
 
 def utc(text: str) -> pendulum.DateTime:
@@ -73,21 +71,6 @@ def test_a_cron_runs_at_its_points_after_the_table_was_created() -> None:
     assert info.data_interval == DataInterval.exact(utc("2999-11-25T05:00:00Z"))
 
 
-@pytest.mark.parametrize("stored", STORED, ids=lambda stored: stored["summary"])
-def test_a_timetable_that_the_release_before_stored_keeps_its_interval_and_its_texts(
-    stored: dict[str, Any],
-) -> None:
-    timetable = decode_timetable(stored["timetable"])
-
-    assert isinstance(timetable, GridTimetable)
-    assert [timetable.amount, timetable.unit] == stored["interval"]
-    assert (timetable.summary, timetable.description) == (stored["summary"], stored["description"])
-
-
-def test_every_cron_that_the_release_before_stored_is_read() -> None:
-    assert len(FORMER_CRONS) == 20
-
-
 def test_nothing_is_run_at_once_and_the_first_tick_is_kept_while_the_scheduler_is_away() -> None:
     assert planned("2026-11-21T17:00:01Z") == "2026-11-21T18:00:00+00:00"
     assert planned("2026-11-21T18:30:00Z") == "2026-11-21T18:00:00+00:00"
@@ -132,10 +115,10 @@ def test_a_cron_survives_what_airflow_does_to_store_it() -> None:
     assert (stored.description, stored.periodic) == (timetable.description, True)
 
 
-def test_a_schedule_without_a_cron_is_stored_as_it_was_by_the_release_before() -> None:
-    (former,) = (each["timetable"]["__var"] for each in STORED if each["interval"] == [90, "MINUTE"])
+def test_a_schedule_without_a_cron_is_stored_without_one() -> None:
+    grid = {"amount": 90, "unit": "MINUTE", "timezone": "Europe/Berlin", "since": SINCE}
 
-    assert GridTimetable(90, "MINUTE", timezone="Europe/Berlin", since=former["since"]).serialize() == former
+    assert GridTimetable(90, "MINUTE", timezone="Europe/Berlin", since=SINCE).serialize() == grid
 
 
 def test_the_summaries_are_those_that_the_gateway_compares() -> None:

@@ -30,14 +30,10 @@ def schedule_json(schedule: Schedule) -> dict[str, Any]:
 
     A cron schedule has version 3. A freshness schedule has its grid, and a cron expression as a label if the
     interval has one.
-
-    Version 1 schedules had no `version`. Their readers still find the fields that they know: `kind`, and
-    depending on it either `cron` or `amount` and `unit`.
     """
     if schedule.cron is not None:
         return {
             "version": CRON_SCHEDULE_VERSION,
-            "kind": "cron",
             "cron": schedule.cron.expression,
             "zone": schedule.zone,
         }
@@ -48,7 +44,7 @@ def schedule_json(schedule: Schedule) -> dict[str, Any]:
         "unit": str(freshness.unit),
         "anchor": FIRST_MONDAY.isoformat(),
         "zone": schedule.zone,
-        **({"kind": "cron", "cron": cron} if cron is not None else {"kind": "grid"}),
+        **({} if cron is None else {"cron": cron}),
     }
 
 

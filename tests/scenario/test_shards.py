@@ -89,7 +89,6 @@ def test_a_shard_has_all_that_a_dag_needs(world: ManagerWorld, airflow: httpx.Cl
                     "unit": "DAY",
                     "anchor": "1970-01-05",
                     "zone": "Europe/Berlin",
-                    "kind": "cron",
                     "cron": "0 0 * * *",
                 },
                 "freshness": {"amount": 1, "unit": "DAY"},

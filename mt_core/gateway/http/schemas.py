@@ -219,7 +219,6 @@ PUBLISHED_WORKFLOW = fields(
                 "unit": TEXT,
                 "anchor": {"type": "string", "format": "date"},
                 "zone": TEXT,
-                "kind": one_of("cron", "grid"),
             },
             {"cron": TEXT},
         ),

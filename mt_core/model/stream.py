@@ -6,7 +6,7 @@ objects, jars, and the engine's plan (`stream_plan.py`). Any process can start t
 and its checkpoint, without a session. After the engine has prepared it, the definition stays the same, except
 that a changed freshness of a materialized table changes the interval. What changes while the job lives (the
 last batch, failures, a stop request) is in `StreamState`; `StreamProgress` is the engine's report and is not
-stored. Definitions of version 1 remain readable, which is why some fields have a reader of their own below.
+stored. Definitions of version 1 remain readable, which is why the plan has a reader of its own below.
 """
 
 from __future__ import annotations
@@ -225,13 +225,5 @@ def _member(body: Mapping[str, Any]) -> StreamMember:
         text=body["text"],
         hints=tuple(SourceHint(**hint) for hint in body["hints"]),
         endless_only=body.get("endless_only", False),
-        state_ttls=_state_ttls(body),
+        state_ttls=tuple(map(tuple, body["state_ttls"])) if "state_ttls" in body else None,
     )
-
-
-def _state_ttls(body: Mapping[str, Any]) -> tuple[tuple[str, ...], ...] | None:
-    """Return the TTLs of a member; those stored before a TTL had a policy are numbers of milliseconds."""
-    if "state_ttls_ms" in body:
-        return tuple(tuple(f"{ttl} ms" for ttl in each) for each in body["state_ttls_ms"])
-    ttls = body.get("state_ttls")
-    return None if ttls is None else tuple(map(tuple, ttls))

@@ -35,28 +35,26 @@ class Start:
 class MemberPlan:
     """The table `columns` that one INSERT writes, in the order of its query's columns.
 
-    `given` are the names of the query's columns when the job was created, None for a job of an earlier
-    release, which stored only their number. If the key `materialized` is not empty, the stream materializes
-    its rows by it.
+    `given` are the names of the query's columns when the job was created. If the key `materialized` is not
+    empty, the stream materializes its rows by it.
     """
 
     columns: tuple[str, ...]
-    given: tuple[str, ...] | None = None
+    given: tuple[str, ...]
     materialized: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         return {
             "columns": list(self.columns),
-            "given": None if self.given is None else list(self.given),
+            "given": list(self.given),
             "materialized": list(self.materialized),
         }
 
     @classmethod
     def from_json(cls, body: Mapping[str, Any]) -> MemberPlan:
-        given = body["given"]
         return cls(
             columns=tuple(body["columns"]),
-            given=None if given is None else tuple(given),
+            given=tuple(body["given"]),
             materialized=tuple(body["materialized"]),
         )
 
@@ -107,25 +105,19 @@ class StreamPlan:
 
     `starts` maps each Iceberg source to the position where reading begins; with `begun`, the job of the
     savepoint has already written the rows up to there. `sources` is the order of all sources in Spark's
-    offset log. `members` has one entry for each INSERT. `sinks` are the written tables that have a connector,
-    and `tables` the written Iceberg tables by name. In jobs of earlier releases `sources` and `sinks` are
-    None, and `tables` is empty.
+    offset log, None if version 1 of the definition stored the plan. `members` has one entry for each INSERT.
+    `sinks` are the written tables that have a connector, and `tables` the written Iceberg tables by name.
 
-    The flags are False only in jobs of earlier releases. The job reads temporary tables of files, and
-    generated rows that end, as streams (`streams_files`, `streams_ending_rows`); its joins, limits and
-    aggregations use Freshtable's own operators (`own_operators`); its checkpoint was created with it, so a
-    missing one is lost (`has_checkpoint`).
+    With `has_checkpoint` the checkpoint was created with the job, so a missing one is lost; version 1 created
+    it at the first start.
     """
 
     starts: Mapping[str, Start] = field(default_factory=dict)
     begun: bool = False
     sources: tuple[str, ...] | None = None
     members: tuple[MemberPlan, ...] = ()
-    sinks: tuple[SinkTarget, ...] | None = None
+    sinks: tuple[SinkTarget, ...] = ()
     tables: Mapping[str, IcebergTarget] = field(default_factory=dict)
-    streams_files: bool = True
-    streams_ending_rows: bool = True
-    own_operators: bool = True
     has_checkpoint: bool = True
 
     def to_json(self) -> dict[str, Any]:
@@ -135,52 +127,40 @@ class StreamPlan:
             "begun": self.begun,
             "sources": None if self.sources is None else list(self.sources),
             "members": [member.to_json() for member in self.members],
-            "sinks": None if self.sinks is None else [target.to_json() for target in self.sinks],
+            "sinks": [target.to_json() for target in self.sinks],
             "tables": {name: table.to_json() for name, table in self.tables.items()},
-            "streams_files": self.streams_files,
-            "streams_ending_rows": self.streams_ending_rows,
-            "own_operators": self.own_operators,
             "has_checkpoint": self.has_checkpoint,
         }
 
     @classmethod
     def from_json(cls, body: Mapping[str, Any]) -> StreamPlan:
-        sources, sinks = body["sources"], body["sinks"]
+        sources = body["sources"]
         return cls(
             starts={name: Start.from_json(start) for name, start in body["starts"].items()},
             begun=body["begun"],
             sources=None if sources is None else tuple(sources),
             members=tuple(map(MemberPlan.from_json, body["members"])),
-            sinks=None if sinks is None else tuple(map(SinkTarget.from_json, sinks)),
+            sinks=tuple(map(SinkTarget.from_json, body["sinks"])),
             tables={name: IcebergTarget.from_json(table) for name, table in body["tables"].items()},
-            streams_files=body["streams_files"],
-            streams_ending_rows=body["streams_ending_rows"],
-            own_operators=body["own_operators"],
             has_checkpoint=body["has_checkpoint"],
         )
 
     @classmethod
     def from_pinned(cls, body: Mapping[str, Any]) -> StreamPlan:
-        """Return the plan of a version 1 definition, which lacks the keys of later releases."""
-        columns, uuids, keys = body.get("columns", []), body.get("targets", {}), body.get("keys", {})
-        given = body.get("given") or [None for _ in columns]
-        materialized = body.get("materialized") or [() for _ in columns]
-        members = [
-            {"columns": each, "given": names, "materialized": key}
-            for each, names, key in zip(columns, given, materialized, strict=True)
-        ]
-        tables = {name: {"uuid": uuid, "keys": keys.get(name, ())} for name, uuid in uuids.items()}
+        """Return the plan of a version 1 definition."""
+        members = zip(body["columns"], body["given"], body["materialized"], strict=True)
+        tables = {name: {"uuid": uuid, "keys": body["keys"][name]} for name, uuid in body["targets"].items()}
         return cls.from_json(
             {
-                "starts": body.get("starts", {}),
-                "begun": body.get("begun", False),
+                "starts": body["starts"],
+                "begun": body["begun"],
                 "sources": body.get("sources"),
-                "members": members,
-                "sinks": body.get("sinks"),
+                "members": [
+                    {"columns": columns, "given": given, "materialized": key}
+                    for columns, given, key in members
+                ],
+                "sinks": body["sinks"],
                 "tables": tables,
-                "streams_files": "temporary_files" in body,
-                "streams_ending_rows": "ending_rows" in body,
-                "own_operators": body.get("operators", False),
                 "has_checkpoint": "checkpoint" in body,
             }
         )

@@ -59,8 +59,6 @@ _SPARSE = frozenset(
         *("connector", "partition_keys", "spark_name", "query"),
     }
 )
-# Fields that nested facts did not have from the beginning.
-_LATER = frozenset({"drop", "states", "keys"})
 
 
 def instant_text(instant: datetime) -> str:
@@ -185,8 +183,7 @@ def _stored(value: Any) -> Any:
             | KafkaTopic()
             | FunctionFile()
         ):
-            stored = {field.name: _stored(getattr(value, field.name)) for field in fields(value)}
-            return {name: each for name, each in stored.items() if each or name not in _LATER}
+            return {field.name: _stored(getattr(value, field.name)) for field in fields(value)}
         case Mapping():
             return {key: _stored(item) for key, item in value.items()}
         case tuple() | list():

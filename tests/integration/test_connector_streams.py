@@ -7,7 +7,6 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -144,26 +143,6 @@ def test_a_batch_is_once_in_a_temporary_table_of_files_whose_stream_is_another_o
     create_temporary(world.driver, world.session, temporary[1])
     assert sorted(map(tuple, world.sql("SELECT kind, n FROM sums"))) == [("a", 0), ("a", 3)]
     assert (definition.reads, definition.writes) == ((("events",),), (("sums",),))
-
-
-def test_a_job_of_an_earlier_release_reads_temporary_tables_of_files_as_they_stand(
-    world: StreamWorld, tmp_path: Path
-) -> None:
-    temporary = (
-        f"CREATE TEMPORARY TABLE cities (row STRING) WITH ('connector' = 'csv', 'path' = '{tmp_path}')",
-    )
-    text = "INSERT INTO arrivals SELECT f.row FROM flights f JOIN cities c ON f.row = c.row"
-    definition = world.engine.prepare(world.definition("c", text, temporary=temporary), "j")
-    earlier = replace(definition, plan=replace(definition.planned, streams_files=False))
-
-    names = []
-    for each in (definition, earlier):
-        with world.engine._sessions.passing(each) as session:
-            read = world.engine._sessions.member(session, each.members[0], each.settings)
-            names.append([source.name for source in read.text.sources])
-
-    flights = f"lake.{world.namespace}.flights"
-    assert names == [[flights, "cities"], [flights]]
 
 
 def test_a_stream_from_a_temporary_table_of_files_into_itself_is_refused(

@@ -127,7 +127,7 @@ def a_plan(**changes: Any) -> StreamPlan:
         sources=(flights, "rate"),
         members=(
             MemberPlan(columns=("id", "city"), given=("ID", "é"), materialized=("id",)),
-            MemberPlan(columns=("id",)),
+            MemberPlan(columns=("id",), given=("n",)),
         ),
         sinks=(SinkTarget(table=("shown",), connector="print", stored_name="`shown`", keys=("id",)),),
         tables={arrivals: IcebergTarget(uuid="a", keys=("id",))},

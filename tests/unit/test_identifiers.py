@@ -52,7 +52,7 @@ def test_people_see_back_quotes_only_where_they_are_needed(parts: tuple[str, ...
     assert display_name(parts) == shown
 
 
-def test_a_namespace_is_stored_as_earlier_releases_wrote_it() -> None:
+def test_a_namespace_of_plain_names_is_stored_as_these_with_dots() -> None:
     assert namespace_text(("eu", "sales-2")) == "eu.sales-2"
     assert namespace_of("eu.sales-2") == ("eu", "sales-2")
 

@@ -196,7 +196,7 @@ STREAM = replace(
     finished_at=None,
 )
 # One whose definition is of version 1.
-EARLIER_STREAM = replace(STREAM, definition=a_stream(plan=StreamPlan.from_pinned({"start": 3})))
+EARLIER_STREAM = replace(STREAM, definition=a_stream(plan=StreamPlan(has_checkpoint=False)))
 
 FACTS: list[tuple[str, Any]] = [
     ("materialized_tables", TABLE),
@@ -267,7 +267,7 @@ def test_why_a_table_was_suspended_is_stored_with_what_failed() -> None:
     assert rows.fact_of(RefreshRun, rows.row_of(run)) == run
 
 
-def test_what_began_the_scheduler_s_own_run_is_stored_and_unknown_of_runs_of_earlier_releases() -> None:
+def test_what_began_the_scheduler_s_own_run_is_stored_and_absent_where_unknown() -> None:
     row = rows.row_of(RUN)
 
     assert rows.fact_of(RefreshRun, rows.row_of(replace(RUN, trigger="backfill"))) == replace(

@@ -1,4 +1,4 @@
-"""What a job stores of a table that it writes is read again, also by later releases."""
+"""What a job stores of a table that it writes is read again."""
 
 from __future__ import annotations
 
@@ -12,11 +12,3 @@ def test_a_target_is_read_as_it_was_stored(keys: tuple[str, ...]) -> None:
     target = SinkTarget(table=("lake", "shop", "totals"), connector="jdbc", stored_name="`a`.`b`", keys=keys)
 
     assert SinkTarget.from_json(target.to_json()) == target
-
-
-def test_a_target_of_an_earlier_release_has_no_key() -> None:
-    body = {"table": ["totals"], "connector": "jdbc", "stored_name": "`totals`"}
-
-    assert SinkTarget.from_json(body) == SinkTarget(
-        table=("totals",), connector="jdbc", stored_name="`totals`"
-    )

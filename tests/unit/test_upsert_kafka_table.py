@@ -4,9 +4,6 @@ and what is refused.
 
 from __future__ import annotations
 
-import json
-from dataclasses import replace
-
 import pytest
 
 from mt_core.errors import DefinitionInvalid, MtError, Unsupported
@@ -94,15 +91,10 @@ def test_the_columns_of_the_key_need_not_be_in_the_value_and_may_have_a_prefix()
     assert "value IS NULL OR get_json_object(CAST(value AS STRING), '$') IS NOT NULL" in found.condition
 
 
-def test_the_registry_keeps_the_key_of_a_topic_and_reads_the_topics_of_earlier_releases() -> None:
+def test_the_registry_keeps_the_key_of_a_topic() -> None:
     kept = ConnectorTable(name="`l`.`d`.`t`", columns=(), clauses="", connector="upsert-kafka", topic=topic())
-    of_before = ConnectorTable(
-        name="`l`.`d`.`t`", columns=(), clauses="", connector="kafka", topic=replace(topic(), keys=())
-    )
 
     assert fact_of(ConnectorTable, row_of(kept)) == kept
-    assert "keys" not in json.loads(row_of(of_before)["body"])["topic"]
-    assert fact_of(ConnectorTable, row_of(of_before)) == of_before
 
 
 @pytest.mark.parametrize(

@@ -16,8 +16,6 @@ from mt_core.spark.driver.jvm_objects import class_name, scala_items, state_of
 
 LAST_OFFSET = "freshtable.last-offset"
 """Option of a bounded source: the offset at which it has returned all rows."""
-ENDING_AS_STREAMS = "freshtable.generated-rows.streams"
-"""Session setting; `false`: bounded generated rows are read as a batch, not as a stream."""
 _RATE = "rate"
 
 
@@ -64,9 +62,9 @@ def forget_generated(session: SparkSession, name: str) -> None:
 
 
 def generated_table(session: SparkSession, name: str) -> GeneratedTable | None:
-    """Return the temporary table *name* if it has generated rows and is read as a stream, or None."""
+    """Return the temporary table *name* if it has generated rows, or None."""
     table = _tables.get(session, {}).get(name.lower())
-    if table is None or not reads_ending_rows(session):
+    if table is None:
         return None
     view = state_of(session).catalog().getRawTempView(name)
     plan = view.get().plan() if view.isDefined() else None
@@ -77,11 +75,6 @@ def generated_table(session: SparkSession, name: str) -> GeneratedTable | None:
         and "Range" in map(class_name, scala_items(plan.get().collectLeaves()))
     )
     return table if counts else None
-
-
-def reads_ending_rows(session: SparkSession) -> bool:
-    """Return whether bounded generated rows are read as a stream."""
-    return session.conf.get(ENDING_AS_STREAMS, "true") != "false"
 
 
 @contextmanager

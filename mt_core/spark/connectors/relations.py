@@ -7,7 +7,7 @@ from pyspark.sql import SparkSession
 from mt_core.base.identifiers import quote, string_literal
 from mt_core.model.connector_table import ConnectorTable, GeneratedRows
 from mt_core.spark.connectors.connector_tables import stored_table
-from mt_core.spark.connectors.generated import generated_stream, reads_ending_rows
+from mt_core.spark.connectors.generated import generated_stream
 
 FILES = frozenset({"parquet", "orc", "csv", "json", "text", "avro"})
 _GLOBAL = "global_temp"
@@ -18,7 +18,7 @@ def stream_of(session: SparkSession, table: ConnectorTable) -> str | None:
 
     None if the table is read as a batch.
     """
-    rows = table.unbounded or (table.bounded if reads_ending_rows(session) else None)
+    rows = table.unbounded or table.bounded
     if rows is not None:
         return _generated(session, table, rows)
     if table.query or _provider(session, table) not in FILES:

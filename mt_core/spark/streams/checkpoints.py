@@ -22,16 +22,17 @@ from pyspark.sql import SparkSession
 from mt_core.errors import DefinitionInvalid
 from mt_core.spark.connectors.stream_errors import NEW_JOB, StreamBroken
 from mt_core.spark.files.hadoop_files import Files
-from mt_core.spark.streams.operators.earlier_releases import LAYOUT, UNNUMBERED
 
 SAVEPOINT_VERSION = 1
+LAYOUT = 3
+"""The state layout of our operators, stored in checkpoints; increased with each incompatible change."""
 END_OF_TIME_MS = 253402300799000
 """The last second of the year 9999, the end of the range of Spark's date arithmetic."""
 _COPY, _FACTS, _PROBE = "checkpoint", "savepoint.json", "probe"
 _CREATED = "created"
 _JOB = "job"
 # The file with the state layout of our operators.
-_LAYOUT = "operators"
+_OPERATORS = "operators"
 # Spark's metadata of a stateful operator.
 _METADATA, _SCHEMAS = "_metadata/v2", "/_stateSchema/"
 # Spark's file with the query id, which a restored job must not share.
@@ -75,16 +76,10 @@ class Checkpoints:
         return self._folders.exists(f"{folder}/{_CREATED}")
 
     def layout(self, folder: str) -> int | None:
-        """Return the state layout of our operators in a checkpoint; None if it has neither a state nor a
-        layout number.
-        """
-        if self._folders.exists(f"{folder}/{_LAYOUT}"):
-            return int(json.loads(self._folders.read(f"{folder}/{_LAYOUT}"))["layout"])
-        states = f"{folder}/state"
-        has_states = any(
-            self._folders.exists(f"{states}/{each}/{_METADATA}") for each in self._folders.names(states)
-        )
-        return UNNUMBERED if has_states else None
+        """Return the state layout of our operators in a checkpoint; None before its first start."""
+        if not self._folders.exists(f"{folder}/{_OPERATORS}"):
+            return None
+        return int(json.loads(self._folders.read(f"{folder}/{_OPERATORS}"))["layout"])
 
     def savepoint_layout(self, savepoint: str) -> int | None:
         """Return the same as `layout` for a savepoint."""
@@ -99,7 +94,7 @@ class Checkpoints:
         """Note that the states have this release's layout; raises StreamBroken if they have another one."""
         layout = self.layout(folder)
         if layout is None:
-            self._folders.write(f"{folder}/{_LAYOUT}", json.dumps({"layout": LAYOUT}))
+            self._folders.write(f"{folder}/{_OPERATORS}", json.dumps({"layout": LAYOUT}))
         elif layout != LAYOUT:
             raise StreamBroken(
                 f"Checkpoint {folder} has states of operators in layout {layout}, and this release "

@@ -79,10 +79,7 @@ class MemberRows:
         tables.
         """
         return [
-            _renamed(
-                _selected(frame, _with_kind(frame, plan.given)),
-                _with_kind(frame, plan.columns) or plan.columns,
-            )
+            _renamed(_selected(frame, _with_kind(frame, plan.given)), _with_kind(frame, plan.columns))
             for frame, plan in zip(frames, self.plans, strict=True)
         ]
 
@@ -120,16 +117,16 @@ def _unpacked(rows: DataFrame, number: int, columns: Sequence[str]) -> DataFrame
     return mine.select(*(col(f"_{number}._{position}").alias(name) for position, name in enumerate(names)))
 
 
-def _with_kind(frame: DataFrame, columns: Sequence[str] | None) -> Sequence[str] | None:
+def _with_kind(frame: DataFrame, columns: Sequence[str]) -> Sequence[str]:
     """Return *columns*, followed by the row kind if *frame* has one."""
-    return columns if columns is None or not is_changelog(frame) else [*columns, ROW_KIND]
+    return [*columns, ROW_KIND] if is_changelog(frame) else columns
 
 
-def _selected(frame: DataFrame, given: Sequence[str] | None) -> DataFrame:
+def _selected(frame: DataFrame, given: Sequence[str]) -> DataFrame:
     """Return *frame* with the columns that its query had at creation: a * selects others once its table is
     altered.
     """
-    if given is None or frame.columns == list(given):
+    if frame.columns == list(given):
         return frame
     present = {name.lower() for name in frame.columns}
     if len(present) < len(frame.columns) or not {name.lower() for name in given} <= present:

@@ -26,13 +26,13 @@ from pyspark.sql import DataFrame, SparkSession
 from mt_core.base.identifiers import sql_name
 from mt_core.errors import QueryFailed, Unsupported
 from mt_core.model.stream import StreamDefinition, StreamMember
-from mt_core.model.stream_plan import Start, StreamPlan
+from mt_core.model.stream_plan import Start
 from mt_core.spark.catalogs.plugins import close_plugins
 from mt_core.spark.connectors.changelog import ROW_KIND, Changelog
 from mt_core.spark.connectors.connector_names import ConnectorNames
 from mt_core.spark.connectors.connector_tables import ConnectorSource, no_connectors
-from mt_core.spark.connectors.files.temporary_files import READ_AS_STREAMS, streamed_files
-from mt_core.spark.connectors.generated import ENDING_AS_STREAMS, streamed_rows
+from mt_core.spark.connectors.files.temporary_files import streamed_files
+from mt_core.spark.connectors.generated import streamed_rows
 from mt_core.spark.connectors.kafka.insert import columns_of_insert
 from mt_core.spark.connectors.kafka.source import TopicTable, streamed
 from mt_core.spark.connectors.temporary import create_temporary
@@ -49,7 +49,6 @@ from mt_core.spark.driver.jvm_objects import (
 from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.queries.contexts import QueryContexts
 from mt_core.spark.streams.inserts import Insert, query_of, read_insert
-from mt_core.spark.streams.operators.earlier_releases import leave_to_spark
 from mt_core.spark.streams.operators.rewriting import with_operators
 from mt_core.spark.streams.operators.state_ttls import hinted_views, read_ttls
 from mt_core.spark.streams.operators.watermarks import of_all_rows
@@ -224,14 +223,6 @@ class StreamSessions:
         # An attempt that was killed while it wrote its first offset leaves a temporary file, which is not
         # another stream's.
         session.conf.set("spark.sql.streaming.verifyCheckpointDirectoryEmptyOnStart", "false")
-        plan = definition.plan or StreamPlan()
-        if not plan.own_operators:
-            leave_to_spark(session)
-        if not plan.streams_files:
-            # Checkpoints of earlier releases do not have such sources.
-            session.conf.set(READ_AS_STREAMS, "false")
-        if not plan.streams_ending_rows:
-            session.conf.set(ENDING_AS_STREAMS, "false")
         for jar in definition.jars:
             self.driver.added_jars.add(session, jar)
         with active_session(session):

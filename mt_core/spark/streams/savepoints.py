@@ -10,8 +10,7 @@ from pyspark.sql import SparkSession
 
 from mt_core.errors import DefinitionInvalid
 from mt_core.model.stream_plan import Start, StreamPlan
-from mt_core.spark.streams.checkpoints import Checkpoints
-from mt_core.spark.streams.operators.earlier_releases import LAYOUT, OPERATORS
+from mt_core.spark.streams.checkpoints import LAYOUT, Checkpoints
 from mt_core.spark.streams.sources.order import SOURCES, order_of
 
 
@@ -20,7 +19,7 @@ def savepoint_facts(plan: StreamPlan, *, begun: bool) -> dict[str, Any]:
     written.
     """
     starts = {name: start.to_json() for name, start in plan.starts.items()}
-    facts = {"starts": starts, "begun": begun, OPERATORS: plan.own_operators}
+    facts = {"starts": starts, "begun": begun}
     return facts if plan.sources is None else {**facts, SOURCES: list(plan.sources)}
 
 
@@ -62,5 +61,4 @@ def restored(
             )
         order = [stored.index(name) for name in names]
     starts = {name: Start.from_json(body) for name, body in facts["starts"].items()}
-    inherited = replace(plan, starts=starts, begun=facts["begun"], own_operators=facts.get(OPERATORS, False))
-    return inherited, order
+    return replace(plan, starts=starts, begun=facts["begun"]), order

@@ -2,11 +2,8 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from datetime import timedelta
 
 from mt_core.model.stream import OnSourceRewrite, SourceHint, StreamDefinition, StreamMember
-from mt_core.plans.durations import FOR_EVER
-from mt_core.plans.states import planned_policy
 from tests.support.registry_facts import a_plan, a_reservation, a_stream
 
 FULL = a_stream(
@@ -31,8 +28,11 @@ STORED = (
     '{"catalog": "lake", "checkpoint": "checkpoints/a", "interval_ms": 5000, "jars": '
     '["udf.jar"], "members": [{"hints": [{"options": {"streaming": "false"}, "start": '
     '36, "stop": 43}], "text": "INSERT INTO arrivals SELECT * FROM flights    "}], "namespace": '
-    '["default"], "on_source_rewrite": "ignore", "pinned": {"start": {"lake.default.flights": '
-    '12}}, "reads": [["lake", "default", "flights"]], "restored_from": "savepoints/s", "settings": '
+    '["default"], "on_source_rewrite": "ignore", "pinned": {"begun": false, '
+    '"columns": [["id"]], "ending_rows": true, "given": [["id"]], "keys": {"lake.default.arrivals": []}, '
+    '"materialized": [[]], "operators": true, "sinks": [], "starts": {}, "targets": '
+    '{"lake.default.arrivals": "a"}, "temporary_files": true}, "reads": [["lake", "default", '
+    '"flights"]], "restored_from": "savepoints/s", "settings": '
     '{"spark.sql.shuffle.partitions": "2"}, "temporary": ["CREATE TEMPORARY VIEW late AS '
     'SELECT 1"], "version": 1, "writes": [["lake", "default", "arrivals"]], "zone": "UTC"}'
 )
@@ -63,16 +63,3 @@ def test_a_definition_says_which_version_it_is_of() -> None:
     body = FULL.to_json()
 
     assert (body["version"], body["plan"]["version"], "pinned" in body) == (2, 1, False)
-
-
-def test_ttls_that_a_plan_gave_in_milliseconds_before_they_were_policies_are_kept() -> None:
-    stored = a_stream().to_json()
-    stored["members"][0]["state_ttls_ms"] = [[3_600_000, 86_400_000], [3_153_600_000_000]]
-
-    (member, *_) = StreamDefinition.from_json(stored).members
-
-    assert member.state_ttls == (("3600000 ms", "86400000 ms"), ("3153600000000 ms",))
-    assert [[planned_policy(ttl).ttl for ttl in each] for each in member.state_ttls] == [
-        [timedelta(hours=1), timedelta(days=1)],
-        [FOR_EVER],
-    ]

@@ -13,8 +13,6 @@ from mt_core.base.identifiers import quote
 from mt_core.model.temporary_files import TemporaryFiles
 from mt_core.spark.driver.jvm_objects import java_dataset, scala_sequence, state_of, static_member, text_map
 
-READ_AS_STREAMS = "freshtable.temporary-files.streams"
-"""Session setting; `false`: temporary file tables are read as a batch, not as a stream."""
 _FILES = "org.apache.spark.sql.execution.datasources.HadoopFsRelation"
 _RELATION = "org.apache.spark.sql.execution.datasources.LogicalRelation"
 _STREAM = "org.apache.spark.sql.execution.streaming.runtime.StreamingRelation$.MODULE$.apply"
@@ -57,9 +55,7 @@ class FileView:
 
 
 def file_view(session: SparkSession, name: str) -> FileView | None:
-    """Return the temporary view *name* if it is over files and is read as a stream, or None."""
-    if session.conf.get(READ_AS_STREAMS, "true") == "false":
-        return None
+    """Return the temporary view *name* if it is over files, or None."""
     view = state_of(session).catalog().getRawTempView(name)
     plan = view.get().plan() if view.isDefined() else None
     if plan is None or not plan.isDefined() or str(plan.get().getClass().getName()) != _RELATION:

@@ -17,7 +17,6 @@ from mt_core.plans.operators import ADDS, OperatorState, RowKind
 from mt_core.spark.connectors.changelog import Changelog, Unique
 from mt_core.spark.driver.jvm_objects import class_name, scala_items, scala_sequence, static_member
 from mt_core.spark.streams.operators import watermarks
-from mt_core.spark.streams.operators.earlier_releases import is_left_to_spark
 from mt_core.spark.streams.operators.java_operators import java_operator
 from mt_core.spark.streams.operators.java_states import java_policy
 from mt_core.spark.streams.operators.lookups import looked_up
@@ -101,11 +100,7 @@ def _regular(walk: Walk, plan: Any, sides: Sequence[Changelog]) -> Changelog:
 
 
 def _is_native(session: SparkSession, plan: Any, sides: Sequence[Changelog]) -> bool:
-    """Return whether Spark runs the join: all rows are append-only and expire, or the job began with Spark's
-    join.
-    """
-    if is_left_to_spark(session):
-        return True
+    """Return whether Spark runs the join of append-only rows: all of them expire."""
     # Spark does not support this join for two streams.
     return (
         str(plan.joinType().sql()) != "LEFT ANTI"

@@ -12,7 +12,6 @@ from mt_core.errors import Unsupported
 from mt_core.plans.operators import ADDS, OperatorState
 from mt_core.spark.connectors.changelog import Changelog
 from mt_core.spark.driver.jvm_objects import class_name, scala_items, scala_sequence, static_member
-from mt_core.spark.streams.operators.earlier_releases import is_left_to_spark
 from mt_core.spark.streams.operators.java_operators import java_operator
 from mt_core.spark.streams.operators.java_states import java_state
 from mt_core.spark.streams.operators.operator_nodes import operator_of
@@ -38,13 +37,12 @@ class _Limit:
 
 
 def limited(walk: Walk, plan: Any) -> Changelog | None:
-    """Return the changelog of a LIMIT, an OFFSET, or both; None if it selects no rows or Spark runs it.
+    """Return the changelog of a LIMIT, an OFFSET, or both; None if it selects no rows.
 
     Raises Unsupported.
     """
     limit = _limit(plan)
-    # A checkpoint of an earlier release has the state of Spark's LIMIT.
-    if limit.first > limit.last or is_left_to_spark(walk.session):
+    if limit.first > limit.last:
         return None
     projections, sort = _sort_below(limit.rows)
     if sort is None:

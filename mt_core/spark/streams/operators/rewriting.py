@@ -10,7 +10,6 @@ from pyspark.sql import SparkSession
 from mt_core.spark.connectors.changelog import Changelog
 from mt_core.spark.driver.jvm_objects import class_name, scala_items, static_member
 from mt_core.spark.streams.operators.aggregates import aggregated, distinct
-from mt_core.spark.streams.operators.earlier_releases import is_left_to_spark
 from mt_core.spark.streams.operators.joins import joined, with_conditions
 from mt_core.spark.streams.operators.limits import limited, sorted_without_limit
 from mt_core.spark.streams.operators.operator_nodes import scan_of
@@ -36,9 +35,8 @@ def with_operators(session: SparkSession, analysed: Any, ttls: StateTtls) -> Cha
         if has_common
         else analysed
     )
-    plan = plan if is_left_to_spark(session) else with_conditions(session, plan)
     walk = Walk(session, ttls, lambda below: _changelog(walk, below))
-    changelog = walk.changelog(plan)
+    changelog = walk.changelog(with_conditions(session, plan))
     if any(operator.states for operator in changelog.operator.all()):
         return changelog
     return Changelog(plan=analysed, operator=changelog.operator, unique=changelog.unique)

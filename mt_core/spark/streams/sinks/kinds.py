@@ -114,24 +114,8 @@ def targets_with_connector(
 
 
 def planned_targets(definition: StreamDefinition) -> dict[TableName, SinkTarget]:
-    """Return the result of `targets_with_connector` at the creation of the job.
-
-    Jobs of earlier releases did not store it: their targets are tables with one-part names, or JDBC tables in
-    Spark's own catalog.
-    """
-    planned = definition.planned.sinks
-    if planned is not None:
-        return {target.table: target for target in planned}
-    of_session = _temporary_connectors(definition.temporary)
-    return {
-        table: SinkTarget(
-            table=table,
-            connector=of_session[table[0].lower()] if len(table) == 1 else JDBC,
-            stored_name=sql_name(table),
-        )
-        for table in definition.writes
-        if len(table) == 1 or table[0] == SESSION_CATALOG
-    }
+    """Return the result of `targets_with_connector` at the creation of the job."""
+    return {target.table: target for target in definition.planned.sinks}
 
 
 def sinks_of(attempt: SinkAttempt) -> dict[TableName, Sink]:
@@ -146,10 +130,8 @@ def sinks_of(attempt: SinkAttempt) -> dict[TableName, Sink]:
             sinks[table] = _kind_with_connector(targets[table])(targets[table], attempt)
         else:
             identifier = TableIdentifier(table[0], table[1:-1], table[-1])
-            planned = tables.get(display_name(table))
-            # Jobs of earlier releases did not store their tables, and append to tables with a key as well.
-            known = (None, ()) if planned is None else (planned.uuid, planned.keys)
-            sinks[table] = IcebergSink(identifier, attempt, *known)
+            planned = tables[display_name(table)]
+            sinks[table] = IcebergSink(identifier, attempt, planned.uuid, planned.keys)
     return sinks
 
 

@@ -9,7 +9,7 @@ from mt_core.base.identifiers import display_name
 from mt_core.spark.driver.jvm_objects import class_name, scala_items
 
 SOURCES = "sources"
-"""The savepoint fact with that order, absent in savepoints of earlier releases."""
+"""The savepoint fact with that order; absent for a plan of version 1."""
 _CATALOG_RELATION, _RELATION = "StreamingRelationV2", "StreamingRelation"
 # Options that distinguish two sources of one format.
 _PLACES = ("subscribe", "subscribepattern", "assign", "path")

@@ -51,7 +51,7 @@ class ConnectorTable:
     columns: tuple[str, ...]
     clauses: str = field(repr=False)
     keys: tuple[str, ...] = ()
-    connector: str = ""
+    connector: str
     options: Mapping[str, str] = field(default_factory=dict, repr=False)
     comment: str | None = None
     partition_keys: tuple[str, ...] = ()

@@ -56,7 +56,7 @@ _SPARSE = frozenset(
         *("failing", "failed_times", "rest", "alike", "broken", "by_query", "batches", "recent", "waits_for"),
         "continuous_job",
         *("session", "user", "restarts", "hooks", "failures", "drain"),
-        *("connector", "partition_keys", "spark_name", "query"),
+        *("partition_keys", "spark_name", "query"),
     }
 )
 

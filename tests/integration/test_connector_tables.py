@@ -67,7 +67,12 @@ def test_tables_have_the_rows_that_are_in_their_folders_and_databases(
         ("base", ("`n` DECIMAL(20, 0)",), f"USING jdbc OPTIONS ({url})"),
     ]
     tables = [
-        ConnectorTable(name=f"`spark_catalog`.`default`.`{names[name]}`", columns=columns, clauses=clauses)
+        ConnectorTable(
+            name=f"`spark_catalog`.`default`.`{names[name]}`",
+            columns=columns,
+            clauses=clauses,
+            connector=name,
+        )
         for name, columns, clauses in wanted
     ]
 

@@ -400,7 +400,7 @@ class CatalogsContract:
     def test_tables_with_a_connector_are_found_as_they_were_put_until_they_are_deleted(
         self, registry: Registry
     ) -> None:
-        plain = ConnectorTable(name="`b`", columns=("`n` INT",), clauses="USING csv")
+        plain = ConnectorTable(name="`b`", columns=("`n` INT",), clauses="USING csv", connector="csv")
         odd = a_connector_table()
         with registry.transaction() as transaction:
             for table in (odd, replace(plain, clauses="USING orc"), plain):

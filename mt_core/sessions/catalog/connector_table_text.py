@@ -10,12 +10,7 @@ from mt_core.sql.flink.spark_types import in_flink
 
 
 def show_create(table: ConnectorTable) -> str:
-    """Return the CREATE TABLE statement, one clause a line, with secret option values masked.
-
-    A table that an earlier release stored has only Spark's clauses, and is shown with them.
-    """
-    if not table.connector:
-        return f"{table.statement}\n"
+    """Return the CREATE TABLE statement, one clause a line, with secret option values masked."""
     items = [_column(column) for column in table.columns]
     if table.watermark is not None:
         items.append(f"WATERMARK FOR {quote(table.watermark.column)} AS {table.watermark_text()}")

@@ -94,11 +94,7 @@ def targets_with_connector(
             if len(table) == 1:
                 connector = of_session.get(table[0].lower(), "")
             else:
-                connector = (
-                    named_table.connector
-                    if named_table is not None and named_table.connector
-                    else _provider(session, table)
-                )
+                connector = _provider(session, table) if named_table is None else named_table.connector
             if connector in KINDS:
                 targets[table] = SinkTarget(
                     table=table,

@@ -203,7 +203,7 @@ class _Reader:
         table = self._connectors.named(full)
         if table is not None and table.topic is not None:
             return _topic(full, topic_of(table))
-        if table is not None and table.connector and (table.unbounded is not None or not self._endless_only):
+        if table is not None and (table.unbounded is not None or not self._endless_only):
             reading = stream_of(self._session, table)
             return None if reading is None else StreamSource(parts=full, reading=reading)
         view = self._names.view(full)

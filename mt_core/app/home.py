@@ -158,11 +158,8 @@ class Home:
 
 
 def _is_ours(pid: int, started: str | None) -> bool:
-    """Return whether *pid* is the recorded JVM, rather than a later process with its id.
-
-    *started* is None in records of earlier releases.
-    """
-    if started is not None and process_identity.start_of(pid) != started:
+    """Return whether *pid* is the recorded JVM, rather than a later process with its id."""
+    if process_identity.start_of(pid) != started:
         return False
     try:
         process = psutil.Process(pid)

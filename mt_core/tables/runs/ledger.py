@@ -111,7 +111,7 @@ class Ledger:
         earlier = tx.runs.with_key(run.table_id, run.request_key or "")
         if earlier is None:
             return run, None
-        if earlier.request not in (None, run.request):
+        if earlier.request != run.request:
             raise RequestKeyReused(
                 f"Idempotency-Key '{run.request_key}' belongs to another refresh of {table.identifier}: "
                 f"it was sent with {earlier.request}, now it is sent with {run.request}; "

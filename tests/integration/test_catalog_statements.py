@@ -285,7 +285,7 @@ def test_a_catalog_that_spark_cannot_open_is_not_created_and_says_why(client: Cl
     assert client.names("SHOW CATALOGS") == ["lake", "spark_catalog"]
 
 
-def test_a_table_with_catalog_settings_of_an_earlier_release_keeps_reading_from_its_own(
+def test_a_table_with_catalog_settings_of_its_session_keeps_reading_from_its_own(
     client: Client, tmp_path: Path
 ) -> None:
     mine, shared = (

@@ -153,7 +153,7 @@ def _users(tx: Transaction, name: str) -> Iterator[str]:
         if table.identifier.catalog == name:
             yield f"{table.identifier} is in it"
         elif f"{PREFIX}{name}" in definition.settings:
-            # Defined by an earlier release with its session's own catalog of that name.
+            # The session that defined it had configured a catalog of that name.
             continue
         elif definition.catalog == name or _names_catalog(definition.expanded_query, name):
             yield f"{table.identifier} reads from it"

@@ -38,7 +38,7 @@ class QueryContexts:
         """Return the session that analyses and runs *query*."""
         settings = tuple(sorted(query.settings.items()))
         key = (self._driver.generation, query.catalog, query.namespace, query.zone, settings)
-        # The frozen settings of a table of an earlier release may configure catalogs.
+        # The session of the query may have configured catalogs.
         own_catalogs = configured_catalogs(query.settings)
         with self._lock:
             session = self._sessions.get(key)

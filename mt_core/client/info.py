@@ -51,7 +51,6 @@ class GatewayInfo:
             date=headers.get("date"),
             work=headers.get(WORK_HEADER),
             engine_note=headers.get(ENGINE_NOTE_HEADER, ""),
-            # An older gateway does not send the header.
             scheduler=headers.get(SCHEDULER_HEADER, UNKNOWN),
         )
 

@@ -5,7 +5,7 @@ change silently. So the registry stores the content hash of each file, and `dige
 decides the function's values; it is one of the source versions that a refresh compares. The gateway never
 imports Python code: another process inspects the object with the Python that will run it, and reports its
 form, parameters and types as a `PythonDeclaration`. That report comes from user code, so `from_json`
-validates it. A function without a declaration, such as one of an earlier release, is inspected again.
+validates it. A function without a declaration is inspected at its first use.
 """
 
 from __future__ import annotations
@@ -200,7 +200,7 @@ class CreatedFunction:
     `parameters` are as written, None without a list. `returns` is a Spark type, or the columns of a table
     function; it is empty if the code itself declares them. `deterministic` is None if the statement did not
     declare it. Names in a SQL body are resolved in `catalog` and `namespace`. `declared` is what the Python
-    object declares, None before it is inspected and for functions of earlier releases.
+    object declares, None before it is inspected.
     """
 
     name: str

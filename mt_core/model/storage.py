@@ -58,8 +58,8 @@ COPIED = "freshtable.copied-rows"
 # Two versions with the same rows may differ in both.
 PIN = "at"
 COMMITTED = "committed"
-# A hash of the source columns that the query reads; and the schema id of the source, which is all that
-# earlier releases recorded.
+# A hash of the source columns that the query reads; and the schema id of the source, which decides where a
+# vector lacks the hash.
 COLUMNS = "columns"
 SCHEMA = "schema"
 # The version of a table without commits.

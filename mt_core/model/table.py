@@ -5,8 +5,7 @@ it, so its JSON decides the fingerprint and a refresh can be repeated years late
 registry's row, which the gateway changes with every command and refresh: status, covered points, failing
 points, doubts, the command in progress. Two invariants hold. A status moves only along `TRANSITIONS`. Every
 change of a row raises `revision` by a compare-and-set, and every claim on the storage raises `claim`, so that
-a replaced gateway or worker cannot write. Rows of any earlier release must load: new fields have defaults,
-and JSON keys with empty values are omitted so that a definition of an earlier release keeps its form.
+a replaced gateway or worker cannot write. Rows of any earlier release must load: new fields have defaults.
 """
 
 from __future__ import annotations
@@ -99,8 +98,8 @@ class TableDefinition:
     change.
 
     `query_types` maps the table's columns to the types of the query at definition time; `sources` are the
-    tables that the query read then. Both are empty in definitions of earlier releases. `streams` are the
-    unbounded sources, which do not store their rows: only a streaming job can maintain such a table.
+    tables that the query read then. `streams` are the unbounded sources, which do not store their rows: only
+    a streaming job can maintain such a table.
     `partition_keys` are the columns whose values name partitions; `transforms` only determine the layout of
     the files.
     """
@@ -179,7 +178,6 @@ class TableDefinition:
         body["cron"] = None if self.cron is None else self.cron.expression
         body["options"], body["settings"] = dict(self.options), dict(self.settings)
         body["namespace"] = namespace_text(self.namespace)
-        # Empty values are omitted, as in the JSON of earlier releases.
         body["query_types"], body["sources"] = dict(self.query_types), list(self.sources)
         body["streams"] = list(self.streams)
         body["transforms"] = list(body["transforms"])
@@ -191,7 +189,7 @@ class TableDefinition:
         facts["columns"] = tuple(Column(**column) for column in facts["columns"])
         facts["partition_keys"] = tuple(facts["partition_keys"])
         facts["transforms"] = tuple(map(Transform.from_json, facts.get("transforms", ())))
-        facts["namespace"] = namespace_of(facts.get("namespace", ""))
+        facts["namespace"] = namespace_of(facts["namespace"])
         facts["sources"] = tuple(facts.get("sources", ()))
         facts["streams"] = tuple(facts.get("streams", ()))
         facts["freshness"] = Freshness(**facts["freshness"]) if facts["freshness"] else None

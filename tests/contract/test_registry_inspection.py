@@ -37,7 +37,7 @@ def test_a_registry_has_its_migration_and_its_tables(url: str) -> None:
     assert found.tables == {*METADATA.tables, "alembic_version"}
 
 
-def test_a_registry_of_an_earlier_release_stays_one(url: str) -> None:
+def test_a_registry_with_an_earlier_migration_stays_as_it_is(url: str) -> None:
     SqlRegistry.open(url).close()
     driver = url.replace("postgresql://", "postgresql+psycopg://")
     engine = create_engine(driver)

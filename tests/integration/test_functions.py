@@ -530,7 +530,7 @@ def test_a_function_that_fails_slowly_does_not_hold_up_each_statement(world: Wor
     assert world.value("slow()") == 1
 
 
-def test_a_function_of_an_earlier_release_is_read_once_at_its_first_use_and_kept(
+def test_a_function_without_a_declaration_is_read_once_at_its_first_use_and_kept(
     world: World, tmp_path: Path
 ) -> None:
     loads = tmp_path / "loads"

@@ -523,7 +523,9 @@ def test_a_savepoint_before_the_first_commit_of_a_source_has_nothing_twice_besid
 
 
 @pytest.mark.slow
-def test_a_stream_of_an_earlier_release_whose_checkpoint_was_deleted_waits_for_it(world: StreamWorld) -> None:
+def test_a_stream_with_a_plan_of_version_1_whose_checkpoint_was_deleted_waits_for_it(
+    world: StreamWorld,
+) -> None:
     world.append("a")
     job_id, definition = world.start()
     world.wait_rows(["a"])

@@ -367,7 +367,7 @@ class LedgerContract:
         lapsed, orphaned = run("a", "g1", -HOUR), run("b", "ended", HOUR)
         ownerless, unleased = run("c", None, HOUR), run("d", "g1", None)
         alive, queued = run("e", "g1", HOUR), a_run("f", owner="ended", lease_until=now - HOUR)
-        unknown = run("g", "an earlier release", HOUR)
+        unknown = run("g", "without a lease", HOUR)
         insert_runs(registry, lapsed, orphaned, ownerless, unleased, alive, queued, unknown)
         with registry.transaction() as transaction:
             transaction.gateways.put(GatewayLease(owner="g1", lease_until=now + HOUR))

@@ -224,7 +224,7 @@ def test_a_failure_is_the_exception_of_its_kind_with_both_codes(
             {"error_class": "X", "sqlstate": "42703"},
             dbapi.ProgrammingError,
         ),
-        ("[X] of an older gateway SQLSTATE: 22012", {"error_class": "X"}, dbapi.DataError),
+        ("[X] without the fact SQLSTATE: 22012", {"error_class": "X"}, dbapi.DataError),
     ],
 )
 def test_the_sqlstate_of_an_error_is_a_fact_of_it_before_it_is_a_part_of_its_text(

@@ -355,7 +355,7 @@ def test_a_body_of_another_version_is_refused_by_name() -> None:
         rows.fact_of(RefreshRun, row)
 
 
-def test_a_function_in_python_of_an_earlier_or_a_later_release_is_read_without_its_declaration() -> None:
+def test_a_function_in_python_with_none_or_a_later_declaration_is_read_without_one() -> None:
     body = (
         '{"version": 1, "language": "PYTHON", "body": "scores.score", "kind": '
         '"SCALAR", "returns": "INT", "files": []'

@@ -1,4 +1,4 @@
-"""Late declarations of Python functions that were created by an earlier release or another Python version.
+"""Late declarations of Python functions that were created without one, or under another Python version.
 
 Each declaration is read once, in its own thread, at the first use after the start of the gateway. A statement
 waits a few seconds for all of them together, and continues without those that are still being read, so a

@@ -242,7 +242,7 @@ def _incomparable(name: str, then: Mapping[str, Any], now: Mapping[str, Any]) ->
         return None if then == now else f"{name} was replaced"
     if then.get("uuid") != now["uuid"]:
         return f"{name} was created again"
-    # Vectors without COLUMNS recorded the schema of the whole table.
+    # Without the hash of the columns read, the schema of the whole table decides.
     key = COLUMNS if COLUMNS in then and COLUMNS in now else SCHEMA
     if then.get(key) != now.get(key):
         return f"the query reads other columns of {name} than before"

@@ -227,7 +227,7 @@ def alter_options(
                 key=key,
             )
     warnings = check_table_options(options, str(identifier), "SET")
-    # An option of an earlier release can still be removed.
+    # An option that this release does not know can still be removed.
     check_known([key for key in removed if key not in seen.definition.options], where)
     merged = {key: value for key, value in seen.definition.options.items() if key not in removed} | dict(
         options

@@ -23,7 +23,7 @@ def fingerprint_of(definition: TableDefinition) -> str:
         },
         "settings": {key: value for key, value in definition.settings.items() if key not in EXECUTION},
         "zone": definition.zone,
-        # Earlier releases included the options of RESUME; without any, the fingerprint is the same as theirs.
+        # Empty, and part of every stored fingerprint.
         "dynamic_options": {},
     }
     return sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:32]

@@ -179,8 +179,8 @@ def _is_same(then: Mapping[str, Any] | None, now: Mapping[str, Any] | None) -> b
     """Return whether two entries of a source have the same rows, as far as their versions show.
 
     The pinned snapshot and the commit time do not distinguish versions, nor do columns that the query does
-    not read. The columns that it reads are unknown if an earlier release wrote one of the entries; the schema
-    counts then.
+    not read. The columns that it reads are unknown if one of the entries lacks their hash; the schema counts
+    then.
     """
     both = [entry for entry in (then, now) if entry is not None and entry["version"] is not None]
     known = all(COLUMNS in entry["version"] for entry in both if "uuid" in entry["version"])

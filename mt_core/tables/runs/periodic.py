@@ -149,7 +149,7 @@ def _marked(tx: Transaction, table: MaterializedTable, run: RefreshRun) -> Mater
     if run.status in DONE:
         if table.definition.date_formatters and run.points:
             marked = without_to_come(cover(marked, run.points), tx.now())
-        # An upgrade may have changed the text of the query, and with it the fingerprint.
+        # An upgrade may have changed what is part of a fingerprint.
         computed = run.fingerprint in (table.rebuild_due, fingerprint_of(table.definition))
         # A run that began before the doubt arose may still have applied changes.
         trusted = table.doubt is None or run.kind is RunKind.REBUILD or run.strategy == Way.RECOMPUTE

@@ -429,10 +429,10 @@ def test_a_new_freshness_of_a_suspended_table_leaves_it_suspended_also_when_its_
     assert world.table().status is RefreshStatus.SUSPENDED
 
 
-def test_a_rebuild_due_under_the_text_of_an_earlier_release_is_done_by_the_next_whole_run(
+def test_a_rebuild_due_with_the_fingerprint_of_another_release_is_done_by_the_next_whole_run(
     world: ManagerWorld,
 ) -> None:
-    due = replace(world.table(), rebuild_due="what an earlier release computed")
+    due = replace(world.table(), rebuild_due="what another release computed")
     in_transaction(world.registry, lambda tx: tx.tables.replace(due))
 
     tick(world)

@@ -203,7 +203,7 @@ def test_a_table_over_a_materialized_table_leaves_the_writers_to_that_one() -> N
     assert late(world, "above") == (None, "no")
 
 
-def test_a_table_that_an_earlier_release_refreshed_has_no_writer_to_blame() -> None:
+def test_a_table_whose_sources_record_no_commit_times_has_no_writer_to_blame() -> None:
     world = ManagerWorld()
     world.sql(COMPUTED_TABLE)
     world.engine.sources["lake.default.orders"].committed.clear()

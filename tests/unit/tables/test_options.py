@@ -118,7 +118,7 @@ def test_a_setting_that_a_refresh_does_not_take_is_refused_by_name(
     assert world.state() == before
 
 
-def test_options_of_an_earlier_release_that_are_not_known_any_more_do_not_stop_its_ticks(
+def test_stored_options_that_this_release_does_not_know_do_not_stop_the_ticks_of_their_table(
     world: ManagerWorld,
 ) -> None:
     table = replace(world.table("totals"), dynamic_options={"sink.paralellism": "3"})

@@ -143,14 +143,14 @@ def test_the_version_is_set_where_a_package_has_it(checkout: Path) -> None:
         "import mt_core\nopen('page', 'w').write(mt_core.__version__)\n"
     )
 
-    set_version("0.2.0", checkout)
+    set_version("99.0.0", checkout)
 
     changed = [line for line in git(checkout, "diff", "-U0").splitlines() if line.startswith(("+", "-"))]
     assert [line for line in changed if line.startswith("+") and not line.startswith("+++")] == [
-        '+version = "0.2.0"',
-        '+__version__ = "0.2.0"',
+        '+version = "99.0.0"',
+        '+__version__ = "99.0.0"',
     ]
-    assert (checkout / "page").read_text() == "0.2.0"
+    assert (checkout / "page").read_text() == "99.0.0"
 
 
 def test_what_the_clone_changed_is_copied_and_git_stays_as_it_is(checkout: Path, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # What the targets of tests run, and beside what. WORKERS=4 runs four of Spark's tests at once.
 RUN = $(BIN)/python -m tests.run $@ $(MAKECMDGOALS)
 
-.PHONY: help setup airflow wheel demo check format test test-slow test-kills test-deep durations bench picture docs clean
+.PHONY: help setup airflow wheel demo check format test test-slow test-kills test-deep durations bench picture docs release clean
 help:            ## Show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
 
@@ -73,6 +73,9 @@ picture: setup   ## Run the demo, and draw docs/images/demo.svg from what it sho
 
 docs: setup      ## Write the generated reference pages again
 	$(BIN)/python docs/build.py
+
+release: setup airflow ## Make the release VERSION=x.y.z: changelog and packages, installed and tried; git stays as it is
+	$(BIN)/python -m deploy.release '$(VERSION)'
 
 clean:           ## Remove what setup and the tools made
 	rm -rf $(VENV) $(AIRFLOW_VENV) build .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from mt_core import __version__
 from mt_core.base.rowset import BOOLEAN, Column, LogicalType, RowKind, RowSet
 from mt_core.gateway.draft import endpoints
 from mt_core.model.run import RunStatus
@@ -95,7 +96,7 @@ def test_a_session_of_execution_type_streaming_is_in_streaming_mode(gateway: Gat
 def test_the_product_is_named_in_both_ways(gateway: Gateway) -> None:
     assert gateway.http.get("/v1/info").json() == {
         "productName": "Freshtable",
-        "version": "0.1.0",
+        "version": __version__,
         "product_name": "Freshtable",
     }
 

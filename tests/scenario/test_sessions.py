@@ -6,6 +6,7 @@ from uuid import uuid4
 import httpx
 import pytest
 
+from mt_core import __version__
 from mt_core.errors import PortInUse
 from mt_core.gateway.application import build_app
 from mt_core.gateway.http.server import GatewayServer, listen
@@ -139,7 +140,7 @@ def test_the_api_versions_are_told_on_v1_too(gateway: Gateway) -> None:
     ]
 
     assert answers == [{"versions": ["V1", "V2", "V3", "V4"]}] * 3
-    assert gateway.http.get("/v3/info").json() == {"productName": "Freshtable", "version": "0.1.0"}
+    assert gateway.http.get("/v3/info").json() == {"productName": "Freshtable", "version": __version__}
 
 
 @pytest.mark.parametrize("header", [None, "Bearer wrong", "Basic first", "Bearer", "Bearer firstt"])

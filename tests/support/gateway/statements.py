@@ -17,6 +17,7 @@ from typing import Any
 
 import httpx
 
+from mt_core import __version__
 from mt_core.app.statement_wiring import StatementPorts, StatementServices, wire_statements
 from mt_core.app.stream_wiring import wire_streams
 from mt_core.clock import Clock, SystemClock
@@ -44,6 +45,7 @@ VARIABLE = [
     (re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"), "<uuid>"),
     (re.compile(r"\b[0-9a-f]{32}\b"), "<32 hex>"),
     (re.compile(r"\\tat [^\\\"]*"), r"\\tat <origin>"),
+    (re.compile(r'(?<="version":")[0-9.]+'), "<release>"),
 ]
 
 
@@ -138,7 +140,7 @@ def _services(sessions: SessionManager, statements: StatementServices, runs: Fak
         names=statements.names,
         operations=OperationFinder(sessions, runs, lambda: CLUSTER),
         runs=runs,
-        info=ProductInfo(version="0.1.0"),
+        info=ProductInfo(version=__version__),
     )
 
 

@@ -82,11 +82,31 @@ def test_a_machine_without_a_jdk_is_told_how_to_get_one(sources: Path, without_j
         compiled(without_jdk, sources)
 
 
-def test_a_jdk_that_is_too_old_counts_as_none(tmp_path: Path) -> None:
-    javac = tmp_path / "bin" / "javac"
+def put_jdk(home: Path, version: str) -> None:
+    """Put a `javac` into *home* that compiles as the one of this machine, under another *version*."""
+    javac = home / "bin" / "javac"
     javac.parent.mkdir()
-    javac.write_text("#!/bin/sh\necho 'openjdk version \"11.0.2\" 2019-01-15' >&2\n", encoding="ascii")
+    shown, real = f'openjdk version "{version}" 2024-01-16', compiler(os.environ).program
+    javac.write_text(
+        f"#!/bin/sh\n[ $1 != -J-version ] || {{ echo '{shown}' >&2; exit; }}\nexec {real} \"$@\"\n"
+    )
     javac.chmod(0o755)
+
+
+def test_only_the_jdk_of_the_developers_refuses_a_warning(
+    sources: Path, environ: dict[str, str], tmp_path: Path
+) -> None:
+    (sources / "Simple.java").write_text("package freshtable; class Simple { java.util.List raw; }")
+    put_jdk(tmp_path, "21.0.1")
+
+    with pytest.raises(EngineError, match="warnings found and -Werror specified"):
+        compiled(environ, sources)
+
+    assert compiled(environ | {"JAVA_HOME": str(tmp_path)}, sources).is_file()
+
+
+def test_a_jdk_that_is_too_old_counts_as_none(tmp_path: Path) -> None:
+    put_jdk(tmp_path, "11.0.2")
 
     with pytest.raises(JavaMissing, match=r"javac is Java 11; Spark needs 17 or newer. Install a JDK 17"):
         compiler({"JAVA_HOME": str(tmp_path)})

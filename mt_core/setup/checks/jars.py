@@ -71,7 +71,7 @@ def _operators(environ: Mapping[str, str]) -> Finding:
             SUBJECT, f"{place} is missing, which has the classes that the gateway needs in Spark", REINSTALL
         )
     try:
-        javac = compiler(environ)
+        javac = compiler(environ).program
     except JavaMissing as error:
         return Finding.problem(SUBJECT, error.message, "apt install openjdk-17-jdk-headless")
     return Finding.ok(SUBJECT, f"{javac} compiles the classes that the gateway needs in Spark when it starts")

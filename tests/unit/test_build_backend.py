@@ -32,7 +32,9 @@ def checkout(tmp_path: Path) -> Path:
     """A copy of what the backend reads, with the sources of one class."""
     for folder in ("mt_core/base", "mt_core/spark/driver", "java/stubs"):
         shutil.copytree(ROOT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__"))
-    for file in ("mt_core/errors.py", "java/build_backend.py", "pyproject.toml"):
+    for file in ("__init__.py", "errors.py", "spark/__init__.py"):
+        shutil.copy(ROOT / "mt_core" / file, tmp_path / "mt_core" / file)
+    for file in ("java/build_backend.py", "pyproject.toml"):
         shutil.copy(ROOT / file, tmp_path / file)
     (tmp_path / "java" / "freshtable").mkdir()
     (tmp_path / "java" / "freshtable" / "Simple.java").write_text("package freshtable; class Simple { }")

@@ -291,24 +291,6 @@ def test_a_build_without_a_jdk_warns_and_packs_neither_a_jar_nor_a_file_of_an_ea
     assert not (client.source / JAR).exists()
 
 
-def test_a_client_from_a_checkout_without_a_jdk_sends_statements_but_starts_no_gateway(
-    client: Client, gateway: str, without_jdk: dict[str, str], tmp_path: Path
-) -> None:
-    # With the packages of this environment, which has what a gateway needs.
-    freshtable, environ = [sys.executable, "-m", "mt_core"], without_jdk | {"PYTHONPATH": str(client.site)}
-    home = ["--home", tmp_path / "home"]
-
-    answer = run([*freshtable, "sql", "--gateway", gateway, "--format", "csv", "-e", ONE], tmp_path, environ)
-    refused = run([*freshtable, "gateway", "-D", FREE_PORT, *home], tmp_path, environ, code=1)
-    advice = subprocess.run([*freshtable, "doctor", *home], env=environ, capture_output=True, text=True)
-
-    assert answer == "one\n1\n"
-    for shown in (refused, advice.stdout):
-        assert f"{client.site / JAR} is missing" in shown
-        assert "Install a JDK 17 or newer" in shown
-        assert "install the wheel of a release" in shown
-
-
 def test_an_editable_installation_compiles_nothing(builder: Path, tmp_path: Path) -> None:
     source, cache = checkout(tmp_path / "checkout"), tmp_path / "cache"
     install = [
@@ -408,6 +390,26 @@ def test_the_demo_has_its_flights_with_the_extra_demo(installation: Installation
     installation.install("demo")
 
     assert installation.run("python", "-c", FLIGHTS, tmp_path) == "True\n"
+
+
+def test_a_client_from_a_checkout_without_a_jdk_sends_statements_but_starts_no_gateway(
+    client: Client, gateway: str, without_jdk: dict[str, str], tmp_path: Path
+) -> None:
+    # With the packages of this environment, which has what a gateway needs.
+    freshtable, environ = [sys.executable, "-m", "mt_core"], without_jdk | {"PYTHONPATH": str(client.site)}
+    home = ["--home", tmp_path / "home"]
+
+    answer = run([*freshtable, "sql", "--gateway", gateway, "--format", "csv", "-e", ONE], tmp_path, environ)
+    refused = run([*freshtable, "gateway", "-D", FREE_PORT, *home], tmp_path, environ, code=1)
+    doctor = subprocess.run(
+        [*freshtable, "doctor", *home], cwd=tmp_path, env=environ, capture_output=True, text=True, check=False
+    )
+
+    assert (answer, doctor.returncode) == ("one\n1\n", 1)
+    for shown in (refused, doctor.stdout):
+        assert f"{client.site / JAR} is missing" in shown
+        assert "Install a JDK 17 or newer" in shown
+        assert "install the wheel of a release" in shown
 
 
 @pytest.mark.airflow

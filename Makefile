@@ -26,9 +26,11 @@ $(STAMP): pyproject.toml
 	$(BIN)/python -m mt_core.spark.driver.operator_jar
 	@touch $@
 
-wheel: setup     ## Build the wheel of the package into dist/, with our classes for Spark compiled
+# The first line ends with an error without a JDK, where the build alone would make a package without the jar.
+wheel: setup     ## Build the wheel and the sdist of both packages into dist/
 	$(BIN)/python -m mt_core.spark.driver.operator_jar
-	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
+	$(BIN)/python -m build --quiet --outdir dist .
+	$(BIN)/python -m build --quiet --outdir dist dags
 
 airflow: $(AIRFLOW_STAMP) ## Make .venv-airflow, an Airflow with our package, for the tests
 

@@ -16,7 +16,7 @@ from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 
-from mt_core.spark.driver.jars import cache_dir
+from mt_core.base.cache_folder import cache_dir
 
 # Without the C2 compiler, the code cache defaults to 48 MB. Spark fills it within minutes, and sweeping it
 # then takes a fifth of the time. A small metaspace causes full garbage collections while classes are loaded.

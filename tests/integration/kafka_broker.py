@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pyspark
 
-from mt_core.spark.driver.jars import cache_dir
+from mt_core.base.cache_folder import cache_dir
 from tests.integration.maven_jars import Environ, fetch, maven_jars
 from tests.support.gateway.own_process import wait_until
 

@@ -10,8 +10,9 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from mt_core.base.cache_folder import cache_dir
 from mt_core.errors import MtError
-from mt_core.spark.driver.jars import cache_dir, fetch_packages
+from mt_core.spark.driver.jars import fetch_packages
 
 Environ = Mapping[str, str]
 

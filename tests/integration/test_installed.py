@@ -8,16 +8,21 @@ import os
 import shutil
 import subprocess
 import sys
+import tarfile
 import time
+import zipfile
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from mt_core.spark.driver.operator_jar import SOURCES_ENTRY
 from tests.support.gateway.own_process import FAST, launch, ready_url, wait_until
 
 ROOT = Path(__file__).parents[2]
-SOURCES = ("mt_core", "scheduler_plugins", "java", "pyproject.toml", "README.md", "LICENSE")
+FOLDERS = ("mt_core", "scheduler_plugins", "java")
+FILES = ("pyproject.toml", "MANIFEST.in", "README.md", "LICENSE")
 JAR = "mt_core/spark/freshtable-operators.jar"
 pytestmark = [pytest.mark.slow, pytest.mark.spark]
 
@@ -37,6 +42,8 @@ SET 'execution.runtime-mode' = 'streaming';
 INSERT INTO lake.default.firsts SELECT city, n FROM (
   SELECT *, ROW_NUMBER() OVER (PARTITION BY city ORDER BY now()) AS rn FROM lake.default.clicks) WHERE rn = 1;
 """
+ONE = "SELECT 1 AS one"
+FREE_PORT = "sql-gateway.endpoint.rest.port=0"
 DRIVER = """
 import sys
 from mt_core.client import dbapi
@@ -108,9 +115,7 @@ class Installation:
     """
 
     def __init__(self, folder: Path, wheel: Path) -> None:
-        self._wheel, self.bin = wheel, folder / "bin"
-        # Nothing of the checkout, and nothing of this process, is to be found from here.
-        self.environ = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+        self._wheel, self.bin, self.environ = wheel, folder / "bin", alone()
         run([sys.executable, "-m", "venv", folder], folder.parent, self.environ)
 
     def install(self, *extras: str) -> None:
@@ -131,23 +136,88 @@ def run(command: list[str | Path], folder: Path, environ: dict[str, str], code: 
     return ended.stderr if code else ended.stdout
 
 
+def alone() -> dict[str, str]:
+    """Return this environment, in which nothing of the checkout and of this process is found."""
+    return {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+
+
+def checkout(folder: Path) -> Path:
+    """Return a copy of what this checkout is built from: a build leaves files in its sources."""
+    ignored = shutil.ignore_patterns("__pycache__", "*.jar", "*.egg-info")
+    for name in FOLDERS:
+        shutil.copytree(ROOT / name, folder / name, ignore=ignored)
+    for name in FILES:
+        shutil.copy(ROOT / name, folder / name)
+    return folder
+
+
 @pytest.fixture(scope="module")
-def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the two wheels of this checkout, built from a copy:
-    a build leaves files in its sources.
+def without_jdk(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The environment of a machine that has the commands of this one, but no compiler of Java."""
+    folder = tmp_path_factory.mktemp("commands")
+    for place in map(Path, os.environ["PATH"].split(os.pathsep)):
+        for command in place.iterdir() if place.is_dir() else ():
+            if command.name != "javac" and not (folder / command.name).is_symlink():
+                (folder / command.name).symlink_to(command)
+    return alone() | {"PATH": str(folder), "JAVA_HOME": ""}
+
+
+@pytest.fixture(scope="module")
+def builder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The Python of an environment with the tools of a build, and without PySpark."""
+    folder = tmp_path_factory.mktemp("builder")
+    run([sys.executable, "-m", "venv", folder], folder, alone())
+    run([folder / "bin" / "pip", "install", "--quiet", "build", "setuptools>=77"], folder, alone())
+    return folder / "bin" / "python"
+
+
+@pytest.fixture(scope="module")
+def wheels(builder: Path, without_jdk: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the sdist and the wheel of both packages.
+
+    As in `make wheel`, the jar is compiled first, and wheels are built from sdists; here without a JDK.
     """
     folder = tmp_path_factory.mktemp("wheels")
-    main, dags = folder / "main", folder / "dags"
-    main.mkdir()
-    for name in SOURCES:
-        copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
-        copy(ROOT / name, main / name)
-    shutil.copytree(ROOT / "dags", dags)
-    # As `make wheel` does.
+    main, dags = checkout(folder / "main"), shutil.copytree(ROOT / "dags", folder / "dags")
     run([sys.executable, "-m", "mt_core.spark.driver.operator_jar", main / JAR], ROOT, dict(os.environ))
-    build = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", folder]
-    run([*build, main, dags], folder, dict(os.environ))
+    for source in (main, dags):
+        run([builder, "-m", "build", "--no-isolation", "--outdir", folder, source], folder, without_jdk)
     return folder
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Client:
+    """What is built from a checkout without a JDK: its wheel, and where this is installed."""
+
+    source: Path
+    warnings: str
+    wheel: Path
+    site: Path
+
+
+@pytest.fixture(scope="module")
+def client(builder: Path, without_jdk: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Client:
+    """The client that a machine without a JDK gets from a checkout in which earlier versions were built."""
+    folder = tmp_path_factory.mktemp("client")
+    source, site = checkout(folder / "checkout"), folder / "site"
+    with zipfile.ZipFile(source / JAR, "w") as jar:
+        jar.writestr(SOURCES_ENTRY, "the hash of earlier sources")
+    (source / "build" / "lib" / "mt_core").mkdir(parents=True)
+    (source / "build" / "lib" / "mt_core" / "removed.py").touch()
+    built = subprocess.run(
+        [builder, "-m", "build", "--no-isolation", "--wheel", "--outdir", folder, source],
+        env=without_jdk,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    (wheel,) = folder.glob("*.whl")
+    run(
+        [builder, "-m", "pip", "install", "--no-deps", "--no-compile", "--target", site, wheel],
+        folder,
+        alone(),
+    )
+    return Client(source=source, warnings=built.stderr, wheel=wheel, site=site)
 
 
 @pytest.fixture(scope="module")
@@ -156,32 +226,20 @@ def installation(wheels: Path) -> Installation:
     return Installation(wheels / "environment", wheel)
 
 
-def runtime_alone(folder: Path) -> dict[str, str]:
-    """Return the environment of a machine that has the commands of this one, but no compiler of Java."""
-    for place in map(Path, os.environ["PATH"].split(os.pathsep)):
-        for command in place.iterdir() if place.is_dir() else ():
-            if command.name != "javac" and not (folder / command.name).is_symlink():
-                (folder / command.name).symlink_to(command)
-    return {"PATH": str(folder), "JAVA_HOME": ""}
-
-
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("home")
 
 
 @pytest.fixture(scope="module")
-def gateway(
-    installation: Installation, home: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[str]:
+def gateway(installation: Installation, home: Path, without_jdk: dict[str, str]) -> Iterator[str]:
     """The URL of a gateway which runs with nothing but the extra `gateway`,
     where there is a JRE and no JDK.
     """
     options = [part for setting in FAST for part in ("-D", setting)]
     command = [str(installation.bin / "freshtable"), "gateway", "--home", str(home), *options]
     installation.install("gateway")
-    environ = installation.environ | runtime_alone(tmp_path_factory.mktemp("java"))
-    process = launch(command, home / "stderr.txt", environ)
+    process = launch(command, home / "stderr.txt", without_jdk)
     try:
         yield ready_url(process)
     finally:
@@ -189,19 +247,68 @@ def gateway(
         process.communicate(timeout=60)
 
 
-def test_the_wheel_has_every_file_of_the_package(wheels: Path) -> None:
-    tracked = subprocess.run(
-        ["git", "ls-files", "mt_core", "scheduler_plugins"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    wheel = next(wheels.glob("freshtable-*.whl"))
+def tracked(*paths: str) -> set[str]:
+    return set(run(["git", "ls-files", *paths], ROOT, dict(os.environ)).split())
 
-    packed = run([sys.executable, "-m", "zipfile", "-l", wheel], wheels, dict(os.environ))
 
-    assert [name for name in tracked.stdout.split() if name not in packed] == []
+def test_the_wheel_has_every_file_of_the_package_and_the_jar(wheels: Path) -> None:
+    jar = (wheels / "main" / JAR).read_bytes()
+
+    with zipfile.ZipFile(next(wheels.glob("freshtable-*.whl"))) as wheel:
+        packed = {name for name in wheel.namelist() if ".dist-info/" not in name}
+        packed_jar = wheel.read(JAR)
+
+    assert packed == tracked("mt_core", "scheduler_plugins") | {JAR}
+    assert packed_jar == jar
+
+
+def test_the_sdist_has_what_the_wheel_is_built_from_and_the_jar(wheels: Path) -> None:
+    with tarfile.open(next(wheels.glob("freshtable-*.tar.gz"))) as sdist:
+        packed = {member.name.partition("/")[2] for member in sdist.getmembers() if member.isfile()}
+
+    added = {name for name in packed if name in ("PKG-INFO", "setup.cfg") or ".egg-info/" in name}
+    assert packed - added == tracked(*FOLDERS, *FILES) | {JAR}
+
+
+def test_the_airflow_package_has_its_license_and_no_tests(wheels: Path) -> None:
+    with tarfile.open(next(wheels.glob("freshtable_airflow-*.tar.gz"))) as sdist:
+        packed = {member.name.partition("/")[2] for member in sdist.getmembers() if member.isfile()}
+
+    assert {"LICENSE", "README.md", "freshtable_airflow/provider.py"} <= packed
+    assert not [name for name in packed if name.startswith("tests/")]
+    assert (ROOT / "dags" / "LICENSE").read_bytes() == (ROOT / "LICENSE").read_bytes()
+
+
+def test_a_build_without_a_jdk_warns_and_packs_neither_a_jar_nor_a_file_of_an_earlier_build(
+    client: Client,
+) -> None:
+    with zipfile.ZipFile(client.wheel) as wheel:
+        packed = {name for name in wheel.namelist() if ".dist-info/" not in name}
+
+    assert "warning: freshtable-operators.jar is not in this package" in client.warnings
+    assert "Install a JDK 17 or newer" in client.warnings
+    assert packed == tracked("mt_core", "scheduler_plugins")
+    assert not (client.source / JAR).exists()
+
+
+def test_an_editable_installation_compiles_nothing(builder: Path, tmp_path: Path) -> None:
+    source, cache = checkout(tmp_path / "checkout"), tmp_path / "cache"
+    install = [
+        builder,
+        "-m",
+        "pip",
+        "install",
+        "--no-deps",
+        "--no-build-isolation",
+        "--prefix",
+        tmp_path / "env",
+    ]
+
+    run([*install, "--editable", source], tmp_path, alone() | {"XDG_CACHE_HOME": str(cache)})
+
+    assert list((tmp_path / "env").rglob("freshtable"))
+    assert not (source / JAR).exists()
+    assert not (cache / "freshtable").exists()
 
 
 def test_the_base_alone_is_a_client_and_says_which_extra_a_gateway_needs(installation: Installation) -> None:
@@ -283,6 +390,26 @@ def test_the_demo_has_its_flights_with_the_extra_demo(installation: Installation
     installation.install("demo")
 
     assert installation.run("python", "-c", FLIGHTS, tmp_path) == "True\n"
+
+
+def test_a_client_from_a_checkout_without_a_jdk_sends_statements_but_starts_no_gateway(
+    client: Client, gateway: str, without_jdk: dict[str, str], tmp_path: Path
+) -> None:
+    # With the packages of this environment, which has what a gateway needs.
+    freshtable, environ = [sys.executable, "-m", "mt_core"], without_jdk | {"PYTHONPATH": str(client.site)}
+    home = ["--home", tmp_path / "home"]
+
+    answer = run([*freshtable, "sql", "--gateway", gateway, "--format", "csv", "-e", ONE], tmp_path, environ)
+    refused = run([*freshtable, "gateway", "-D", FREE_PORT, *home], tmp_path, environ, code=1)
+    doctor = subprocess.run(
+        [*freshtable, "doctor", *home], cwd=tmp_path, env=environ, capture_output=True, text=True, check=False
+    )
+
+    assert (answer, doctor.returncode) == ("one\n1\n", 1)
+    for shown in (refused, doctor.stdout):
+        assert f"{client.site / JAR} is missing" in shown
+        assert "Install a JDK 17 or newer" in shown
+        assert "install the wheel of a release" in shown
 
 
 @pytest.mark.airflow

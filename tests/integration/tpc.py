@@ -14,7 +14,7 @@ from pathlib import Path
 
 from filelock import FileLock
 
-from mt_core.spark.driver.jars import cache_dir
+from mt_core.base.cache_folder import cache_dir
 
 PACKAGES = (
     "duckdb==1.5.5",

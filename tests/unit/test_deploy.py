@@ -118,6 +118,24 @@ def test_the_images_are_built_by_a_docker_without_buildkit() -> None:
     assert os.access(DEPLOY / "gateway" / "healthy.sh", os.X_OK)
 
 
+def test_a_stage_with_a_jdk_has_all_that_a_wheel_is_built_from_and_the_image_a_jre_alone() -> None:
+    build, image = (DEPLOY / "gateway" / "Dockerfile").read_text().split("\nFROM ")[1:]
+    listed = re.findall(
+        r"^(?:include|recursive-include) (.*)$", (DEPLOY.parent / "MANIFEST.in").read_text(), re.M
+    )
+    files, folders = set(listed[0].split()), {line.split()[0] for line in listed[1:]}
+
+    copied = {name for line in re.findall(r"^COPY (.*) \S+$", build, re.M) for name in line.split()}
+
+    assert copied == files | folders
+    assert "openjdk-17-jdk-headless" in build
+    assert "openjdk-17-jre-headless" in image
+    assert "jdk-17-jdk" not in image
+    assert re.findall(r"^COPY --from=build (\S+) (\S+)$", image, re.M) == [
+        ("/opt/freshtable", "/opt/freshtable")
+    ]
+
+
 def test_sql_in_the_container_of_the_image_finds_the_generated_token() -> None:
     dockerfile = (DEPLOY / "gateway" / "Dockerfile").read_text()
 

@@ -11,7 +11,7 @@ from mt_core.errors import JavaMissing
 from mt_core.model.finding import Finding
 from mt_core.setup.machine import Machine
 from mt_core.spark.driver.jars import PACKAGES, default_jars_dir, local_jars
-from mt_core.spark.driver.operator_jar import compiler, is_checkout, place_of
+from mt_core.spark.driver.operator_jar import REINSTALL, compiler, is_checkout, place_of
 
 SUBJECT = "jars"
 _CLASS_PATH = "spark.driver.extraClassPath"
@@ -67,9 +67,11 @@ def _operators(environ: Mapping[str, str]) -> Finding:
     if place.is_file():
         return Finding.ok(SUBJECT, f"the classes that the gateway needs in Spark are in {place}")
     if not is_checkout():
-        return Finding.problem(SUBJECT, f"{place} is missing", "install the wheel again")
+        return Finding.problem(
+            SUBJECT, f"{place} is missing, which has the classes that the gateway needs in Spark", REINSTALL
+        )
     try:
-        javac = compiler(environ)
+        javac = compiler(environ).program
     except JavaMissing as error:
         return Finding.problem(SUBJECT, error.message, "apt install openjdk-17-jdk-headless")
     return Finding.ok(SUBJECT, f"{javac} compiles the classes that the gateway needs in Spark when it starts")

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from pyspark import SparkConf
 
+from mt_core.base.cache_folder import cache_dir
 from mt_core.errors import ConfigError, EngineError, MtError
 from mt_core.spark.driver.java import check_java
 from mt_core.spark.driver.process import end_process, launch_process
@@ -39,12 +40,6 @@ def default_jars_dir(environ: Mapping[str, str]) -> Path:
     """Return the jar folder: `FRESHTABLE_SPARK_JARS`, or one in the cache folder."""
     chosen = environ.get(JARS_VARIABLE)
     return Path(chosen).expanduser() if chosen else cache_dir(environ) / "jars"
-
-
-def cache_dir(environ: Mapping[str, str]) -> Path:
-    """Return the user's cache folder, for files that can be downloaded or built again."""
-    cache = environ.get("XDG_CACHE_HOME")
-    return (Path(cache) if cache else Path.home() / ".cache") / "freshtable"
 
 
 def local_jars(jars_dir: Path, packages: Sequence[str] = PACKAGES) -> list[Path] | None:

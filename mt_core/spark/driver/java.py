@@ -21,7 +21,7 @@ _VERSION = re.compile(r'version "(?:1\.)?(\d+)')
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Java:
-    """The `java` program that Spark runs, with its major version."""
+    """A program of a Java installation, such as the `java` that Spark runs, with its major version."""
 
     program: Path
     version: int
@@ -37,19 +37,26 @@ def check_java(environ: Mapping[str, str]) -> Path:
 
 def installed_java(environ: Mapping[str, str]) -> Java:
     """Return the `java` program with its version; otherwise like `check_java`."""
-    java = _find(environ)
+    return with_version(_find(environ), "-version", ADVICE)
+
+
+def with_version(program: Path, option: str, advice: str) -> Java:
+    """Return the *program* of a Java installation with its version, which it prints with *option*.
+
+    Raises JavaMissing, with *advice*, if it cannot be run or is too old.
+    """
     try:
         process = subprocess.run(
-            [str(java), "-version"], capture_output=True, text=True, timeout=30, check=False
+            [str(program), option], capture_output=True, text=True, timeout=30, check=False
         )
     except (OSError, subprocess.TimeoutExpired) as cause:
-        raise JavaMissing(f"{java} cannot be run: {cause}. {ADVICE}") from cause
+        raise JavaMissing(f"{program} cannot be run: {cause}. {advice}") from cause
     version = java_version(process.stderr)
     if version is None:
-        raise JavaMissing(f"{java} -version prints no version. {ADVICE}")
+        raise JavaMissing(f"{program} {option} prints no version. {advice}")
     if version < OLDEST:
-        raise JavaMissing(f"{java} is Java {version}; Spark needs {OLDEST} or newer. {ADVICE}")
-    return Java(program=java, version=version)
+        raise JavaMissing(f"{program} is Java {version}; Spark needs {OLDEST} or newer. {advice}")
+    return Java(program=program, version=version)
 
 
 def java_version(text: str) -> int | None:

@@ -113,7 +113,7 @@ class _Part:
         return any(map(self.is_sum, node.children))
 
     def with_items(self, items: Sequence[Node], *, keep: bool = False) -> _Part:
-        """Return the facts of an operator that outputs *items*, after its child's columns if *keep* is set."""
+        """Return the facts of an operator with output *items*; *keep* puts its child's columns first."""
         doubts = {each.identity: reason for each in items if (reason := self.doubt_of([each.value()]))}
         sums = frozenset(each.identity for each in items if self.is_sum(each.value()))
         renamed = {each.identity: column.identity for each in items if (column := each.column()) is not None}
@@ -304,7 +304,7 @@ def _list_below(node: Node) -> Node | None:
 
 
 def _ordered(node: Node) -> Node | None:
-    """Return the column of a SortOrder or of a plain column expression, or None if there is no such column."""
+    """Return the column of a SortOrder or of a plain column expression, or None for another expression."""
     return (node.children[0] if node.kind == "SortOrder" else node).column()
 
 

@@ -27,7 +27,7 @@ def can_be_compared(type_: str) -> bool:
 
 
 class ChangeKind(IntEnum):
-    """The kind of a change of a source, ordered: several commits together have the highest kind among them."""
+    """The kind of a change of a source. Several commits together have the highest kind among them."""
 
     NOTHING = 0
     COMPACTION = 1

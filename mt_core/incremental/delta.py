@@ -198,7 +198,10 @@ class DeltaTexts:
     def keys(
         self, columns: Sequence[str], key_columns: Mapping[int, tuple[str, ...] | None], keys: Sequence[int]
     ) -> str:
-        """Return a query for the distinct result keys of the changed rows. *keys* are positions in *columns*."""
+        """Return a query for the distinct result keys of the changed rows.
+
+        *keys* are positions in *columns*.
+        """
         names = [quote(columns[position]) for position in keys]
         fields = ", ".join(map(quote, columns))
         parts = []

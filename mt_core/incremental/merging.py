@@ -82,7 +82,7 @@ def _counts_rows(value: Node) -> bool:
 
 
 def _without_renaming(node: Node) -> Node:
-    """Return the Aggregate below projections that only rename its columns, or *node* itself if there is none."""
+    """Return the Aggregate below projections that only rename its columns, or *node* if there is none."""
     top = node
     while top.kind in ("Project", "SubqueryAlias"):
         below = top.children[0]

@@ -55,7 +55,7 @@ class ExplainMode(StrEnum):
 
 
 def statement_at(text: str, start: int) -> str:
-    """Return the statement that begins at offset *start* of *text*, padded with blanks to keep its positions."""
+    """Return the statement at offset *start* of *text*, padded with blanks to keep its positions."""
     blank = "".join("\n" if letter == "\n" else " " for letter in text[:start])
     return blank + text[start:].rstrip().removesuffix(";")
 

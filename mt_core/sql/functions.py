@@ -23,7 +23,7 @@ class CreateFunction(CatalogStatement):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlterFunction(CatalogStatement):
-    """ALTER FUNCTION [IF EXISTS] name …, which has the clauses of CREATE FUNCTION and replaces all of them."""
+    """ALTER FUNCTION [IF EXISTS] name …, with the clauses of CREATE FUNCTION, all of which it replaces."""
 
     function: CreatedFunction
     if_exists: bool = False

@@ -23,7 +23,7 @@ _BEFORE_TABLE = frozenset({"FROM", "JOIN", "INTO", "OVERWRITE", "TABLE", "STREAM
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HintedText:
-    """A text in which blanks replace the hints, so that all positions stay the same, and the hints in order."""
+    """A text in which blanks replace the hints, so that positions stay the same, and the hints in order."""
 
     text: str
     hints: tuple[SourceHint, ...] = ()

@@ -17,11 +17,10 @@ _KEYS = (TokenKind.STRING, TokenKind.WORD, TokenKind.IDENTIFIER)
 
 
 def with_state_ttls(text: str) -> str:
-    """Replace each = in the STATE_TTL hints of *text* by a comma, a form that Spark attaches to a query
-    block.
+    """Replace each = in the STATE_TTL hints of *text* by a comma, so that Spark can parse the hints.
 
-    All positions stay the same. Raises SqlSyntaxError if a hint cannot be parsed, has no duration, or does
-    not follow SELECT.
+    Spark then attaches them to the query block. All positions stay the same. Raises SqlSyntaxError if a hint
+    cannot be parsed, has no duration, or does not follow SELECT.
     """
     if not _HINT.search(text):
         return text

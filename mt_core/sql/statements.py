@@ -227,7 +227,7 @@ class VerifyTable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExplainCreate:
-    """EXPLAIN CREATE [OR ALTER] MATERIALIZED TABLE …. The positions of `statement` refer to the whole text."""
+    """EXPLAIN CREATE [OR ALTER] MATERIALIZED TABLE …; positions in `statement` are in the whole text."""
 
     statement: CreateMaterializedTable
 

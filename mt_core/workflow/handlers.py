@@ -43,7 +43,10 @@ class RefreshHandler:
 
     @classmethod
     def deserialize(cls, text: str) -> RefreshHandler:
-        """Return the handler that *text* contains; raises WorkflowError if it has no handler of this version."""
+        """Return the handler that *text* contains.
+
+        Raises WorkflowError if it has no handler of this version.
+        """
         try:
             body = json.loads(text)
             if body["version"] != HANDLER_VERSION:

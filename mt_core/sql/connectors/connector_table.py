@@ -45,7 +45,7 @@ _NOT_TEMPORARY = "a table that is not of a file or database connector"
 
 
 def read_connector_table(cursor: TokenCursor, text: str) -> CatalogStatement | None:
-    """Read the statement after CREATE [OR REPLACE] [TEMPORARY] TABLE; return None if it is in Spark's syntax."""
+    """Read the statement after CREATE [OR REPLACE] [TEMPORARY] TABLE; return None if it is Spark's."""
     if not _is_flink_syntax(text):
         return None
     words = frozenset(takewhile(lambda word: word != "TABLE", (token.keyword for token in significant(text))))
@@ -156,7 +156,10 @@ def _check_columns_of_query(table: WrittenTable) -> None:
 
 
 def _check_keys(table: WrittenTable) -> None:
-    """Make the key columns NOT NULL, as Flink does. Raises DefinitionInvalid for columns that cannot be keys."""
+    """Make the key columns NOT NULL, as Flink does.
+
+    Raises DefinitionInvalid for columns that cannot be keys.
+    """
     columns = {name.lower(): name for name in table.columns}
     for key in table.keys:
         name = columns.get(key.lower())

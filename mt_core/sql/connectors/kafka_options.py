@@ -49,7 +49,7 @@ _ONE_A_KEY = "leave it out; of the rows that a key has in a batch the last one i
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Connector:
-    """The options of a connector: exact names, prefixes, and refused options of Flink with the alternative."""
+    """The options of a connector: exact names, prefixes, and the alternatives to refused options of Flink."""
 
     known: tuple[str, ...]
     beginnings: tuple[str, ...]

@@ -125,7 +125,10 @@ def _single(name: tuple[str, ...]) -> str:
 
 
 def _refuse_language(cursor: TokenCursor, name: tuple[str, ...]) -> None:
-    """Raise Unsupported if a qualified function has a form that Spark cannot parse: parameters or LANGUAGE."""
+    """Raise Unsupported if a qualified function has a form that Spark cannot parse.
+
+    These forms are parameters and LANGUAGE.
+    """
     if cursor.word() == "(" or (
         cursor.accept("AS") and cursor.string("the class of the function") and cursor.accept("LANGUAGE")
     ):

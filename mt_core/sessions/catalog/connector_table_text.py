@@ -10,9 +10,9 @@ from mt_core.sql.flink.spark_types import in_flink
 
 
 def show_create(table: ConnectorTable) -> str:
-    """Return the CREATE TABLE statement, one clause a line, with secret option values masked.
+    """Return the CREATE TABLE statement with one clause per line. The values of secret options are masked.
 
-    A table that an earlier release stored has only Spark's clauses, and is shown with them.
+    A table that an earlier release stored has only Spark's clauses, and is shown with those.
     """
     if not table.connector:
         return f"{table.statement}\n"
@@ -31,7 +31,7 @@ def show_create(table: ConnectorTable) -> str:
 
 
 def _column(column: str) -> str:
-    """Return a Spark column definition in Flink's syntax."""
+    """Return the definition of a column with its Spark type translated to Flink's."""
     cursor = TokenCursor(column)
     name = cursor.identifier("a column")
     first = cursor.peek()

@@ -1,4 +1,4 @@
-"""Compiled plans in a session's folder, for programs that do not share files with the gateway."""
+"""Compiled plans in a session's folder, for programs that share no files with the gateway."""
 
 from __future__ import annotations
 
@@ -22,8 +22,9 @@ PlanName = Annotated[str, Path(pattern=r"^[\w-][\w.-]{0,199}$")]
 
 
 def plans_router(services: GatewayServices) -> APIRouter:
-    """Return the endpoints to read and write a plan, which `EXECUTE PLAN 'name'` of the session can
-    execute.
+    """Return the endpoints that read and write a plan.
+
+    `EXECUTE PLAN 'name'` in the same session executes it.
     """
     router = direct_router("/sessions/{session_handle}/plans")
 

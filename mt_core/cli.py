@@ -65,8 +65,8 @@ def main(
 ) -> None:
     """Materialized tables that keep themselves fresh, on Spark and Iceberg."""
     if context.invoked_subcommand == "sql":
-        # Imported modules are never garbage; collecting while they load would take a tenth
-        # of the client's start.
+        # Imported modules are never garbage. Collections while they load would take a tenth of the client's
+        # start.
         gc.set_threshold(OBJECTS_PER_COLLECTION)
 
 
@@ -78,8 +78,8 @@ def sql(options: SqlOptions) -> None:
     """
     import os
 
-    # httpx imports its own command line, with all of pygments if installed,
-    # which would take a sixth of the client's start.
+    # httpx imports its own command line, with all of pygments if it is installed. This would take a sixth of
+    # the client's start.
     sys.modules.setdefault("httpx._main", None)  # type: ignore[arg-type]
 
     from mt_core.terminal.run import run_sql

@@ -18,7 +18,7 @@ from mt_core.plans.json_form import read_plan
 from mt_core.sessions.ports import PlanFiles
 
 PlanName = Annotated[str, Path(pattern=r"^[\w-][\w.-]{0,199}$")]
-"""A file name in the folder of a session, not a path."""
+"""The name of a file in the folder of a session. It is not a path."""
 
 
 def plans_router(services: GatewayServices) -> APIRouter:

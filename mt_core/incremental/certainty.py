@@ -26,7 +26,7 @@ OF_ORDER: Mapping[str, str] = {
     "Last": "last()",
     "ListAgg": "listagg()",
 }
-"""Aggregates whose value depends on the order of rows, by Spark class."""
+"""Aggregates whose value depends on the order of the rows, by Spark class."""
 
 _OF_TIES: Mapping[str, str] = {
     "ApproximatePercentile": "approx_percentile()",

@@ -10,25 +10,25 @@ from mt_core.incremental.strategy import Strategy, TooManyKeys, ValueChanged, Wa
 from mt_core.model.storage import InVain
 
 MOST_CHANGED = 0.5
-"""Appends are applied and partitions replaced up to this share of the sources' bytes."""
+"""The largest changed share of the sources' bytes for which appends are applied and partitions replaced."""
 MOST_REWRITTEN = 0.75
-"""A table is rewritten if its bytes and those of the change are up to this share of the sources' bytes."""
+"""A table is rewritten if its bytes and those of the change do not exceed this share of its sources'."""
 MOST_KEYS = 0.2
-"""Keys are replaced up to this share of the table's rows."""
+"""The largest share of the table's rows for which keys are replaced."""
 MOST_CHANGED_FOR_KEYS = 0.3
 FEW_KEYS = 1000
-"""Up to this many keys are always replaced: counting them already cost most of the work."""
+"""Up to this number, keys are always replaced, because counting them was already most of the work."""
 LARGE_TABLE = 1_000_000
-"""Tables with fewer rows are rewritten, larger ones changed in place."""
+"""Tables with fewer rows are rewritten; larger tables are changed in place."""
 SMALL_TABLE = 200_000
-"""Up to this many rows, one task groups a table faster than an exchange would."""
+"""Up to this number of rows, one task groups a table faster than an exchange would."""
 MOST_IN_PLACE = 0.1
-"""A large table is changed in place up to this share of the sources' bytes."""
+"""The largest changed share of the sources' bytes for which a large table is changed in place."""
 
 CLEARLY_SMALLER = 0.5
-"""After a slow change, one of up to this share of its bytes is tried."""
+"""After a slow change, another is tried if it has at most this share of the slow one's bytes."""
 RETRIED_AFTER = 5
-"""After this many recomputations any change is tried: the cause of the slowness may have gone."""
+"""After this many recomputations, any change is tried, because the cause of the slowness may be gone."""
 DOUBTED_AFTER = 1
 """The same limit if only one change was slow, perhaps because of a cold JVM or other load."""
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 OCCURRENCE_PREFIX = "_source_"
-"""The n-th relation of the text has the alias with this prefix and n, which identifies it in the plan."""
+"""The alias of the n-th relation in the text is this prefix and n, which identifies it in the plan."""
 
 # Fields that may differ between uses of the same expression.
 _NAMES_OF_USES = frozenset({"exprId", "qualifier", "metadata", "nonInheritableMetadataKeys"})

@@ -36,7 +36,7 @@ from mt_core.incremental.plan import (
 )
 
 Lineage = Mapping[int, str]
-"""For a result column: the relation columns with the same values, by relation number."""
+"""The relation columns that have the same values as a result column, by relation number."""
 
 # The number of a relation whose numbered alias is still above it.
 _UNNUMBERED = -1
@@ -55,11 +55,11 @@ class Reach(IntEnum):
     """How the result depends on the rows of a relation."""
 
     LINEAR = 0
-    """The result's change is the query's own result over the changed rows."""
+    """The change of the result is the query over the changed rows."""
     GROUPED = 1
-    """Groups or windows are above: the query over the changed rows returns the keys of affected rows."""
+    """Groups or windows are above. The query over the changed rows returns the keys of affected rows."""
     NONE = 2
-    """Neither: the change can only be applied by a column that divides the result."""
+    """Neither of these. The change can be applied only by a column that divides the result."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

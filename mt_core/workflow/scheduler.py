@@ -126,7 +126,7 @@ class WorkflowScheduler(ABC):
     identifier: ClassVar[str]
     options: ClassVar[tuple[SchedulerOption, ...]] = ()
     kinds: ClassVar[frozenset[ScheduleKind]] = frozenset({ScheduleKind.FRESHNESS})
-    """The kinds of schedules that it runs; a table with any other kind is refused."""
+    """The kinds of schedules that the scheduler runs. A table with any other kind is refused."""
 
     @abstractmethod
     def open(self, context: SchedulerContext) -> None:

@@ -14,7 +14,7 @@ from mt_core.sessions.statements.spark_work import SparkWork, Task
 from mt_core.sql.kinds import Trait
 
 Answer = Callable[[Any, CatalogRequest], OperationResult]
-"""Performs a statement, given its fact, and returns the result."""
+"""Performs a parsed statement, and returns its result."""
 Answers = Mapping[type, Answer]
 
 

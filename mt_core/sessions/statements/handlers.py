@@ -14,7 +14,7 @@ from mt_core.sql.hints import check_hints
 from mt_core.sql.parser import ReadStatement
 
 Handler = Callable[[Task, Any], PendingRefresh | None]
-"""Performs the statement of a task, by its fact; finishes the operation or returns the run to wait for."""
+"""Performs a task's parsed statement. It finishes the operation or returns the run to wait for."""
 Handlers = Mapping[type, Handler]
 
 _T = TypeVar("_T")

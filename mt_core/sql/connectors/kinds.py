@@ -23,9 +23,7 @@ SINKS = ("print", "blackhole")
 KAFKA, UPSERT_KAFKA = "kafka", "upsert-kafka"
 TOPICS = (KAFKA, UPSERT_KAFKA)
 STREAMING_CONNECTORS = ("datagen", "rate", *SINKS, *TOPICS)
-"""Connectors whose tables store no rows themselves: they generate rows, consume those of a stream, or use
-Kafka.
-"""
+"""Connectors whose tables store no rows: they generate rows, receive those of a stream, or use Kafka."""
 SUPPORTED = (*FORMATS, "filesystem", "iceberg", "jdbc", *STREAMING_CONNECTORS)
 _SINK_OPTIONS: Mapping[str, tuple[str, ...]] = {"print": ("print-identifier",), "blackhole": ()}
 _SQL_TIMESTAMP = "yyyy-MM-dd HH:mm:ss[.SSSSSS]"

@@ -59,7 +59,7 @@ _UNITS = ", ".join(FreshnessUnit)
 _NUMBER = re.compile(r"[+-]?[0-9]{1,18}(?:\.[0-9]{0,18})?", re.ASCII)
 _WIDTH = re.compile(r"0*[1-9][0-9]*", re.ASCII)
 MOST_WIDE = 2**31 - 1
-"""The greatest number that a transform accepts."""
+"""The largest number that a transform accepts."""
 _BRACKETS = {"(": 1, "<": 1, ")": -1, ">": -1}
 
 

@@ -18,7 +18,7 @@ from mt_core.terminal.prompt.keywords import keywords_after
 from mt_core.terminal.prompt.typed import BACKSLASH, is_command
 
 MOST_OFFERED = 100
-"""Maximum number of offered words: the menu is redrawn with each key, and measures all of them."""
+"""The maximum number of offered words. Each key redraws the menu, which measures all of them."""
 # A word as the gateway parses it: a name with its dots and quotes.
 _WORD = re.compile(r"(?:`(?:[^`]|``)*(?:`|$)|[\w$.])*$")
 _STRING = re.compile(r"'(?:[^'\\]|\\.)*'", re.DOTALL)

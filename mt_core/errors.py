@@ -253,8 +253,8 @@ class QueryBroken(RefreshFailed):
 class QueryFailed(MtError):
     """Spark refused or failed a query.
 
-    `error_class` and `sqlstate` are Spark's. Each of them, and `line` and `position`, is None if Spark does
-    not report it.
+    `error_class` and `sqlstate` come from Spark. These, `line` and `position` are None if Spark does not
+    report them.
     """
 
     code = "QUERY_FAILED"

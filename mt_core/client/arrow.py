@@ -26,7 +26,7 @@ def read_stream(content: bytes) -> pa.Table:
 def as_tables(
     pages: Iterable[pa.Table | ResultPage], properties: Callable[[], Mapping[str, str]]
 ) -> Iterator[pa.Table]:
-    """Yield *pages*, some of which may be JSON, as tables. *properties* returns those of the session."""
+    """Yield *pages*, some of which may be JSON, as tables. *properties* returns the session's properties."""
     convert = None
     for page in pages:
         if isinstance(page, ResultPage):

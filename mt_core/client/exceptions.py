@@ -18,7 +18,8 @@ class Warning(Exception):
 class Error(Exception):
     """The base class of the driver's errors.
 
-    `code` is the gateway's error code, `error_class` Spark's, such as DIVIDE_BY_ZERO.
+    `code` is the error code of the gateway. `error_class` is the error class of Spark, such as
+    DIVIDE_BY_ZERO.
     """
 
     def __init__(self, message: str = "", *, code: str | None = None, error_class: str | None = None) -> None:

@@ -1,8 +1,8 @@
 """Settings: every key with its type, default and help.
 
 A setting is declared in exactly one place, as data. Parsing, `-D`, environment variables, docs/settings.md
-and the suggestions for misspelled keys are all derived from this table, so they cannot disagree. If Flink has
-an equivalent, the key is Flink's, with Flink's value syntax (`30 min`, `64 mb`), because users bring their
+and the suggestions for misspelled keys are all derived from this table, so they cannot disagree. A setting
+that Flink has too has Flink's key and value syntax (`30 min`, `64 mb`), because users bring their
 configuration. Freshtable's own keys follow the same style. The help is a sentence for the documentation. It
 says what the value means, and explains 0 or the empty text if they are special. Bounds are part of the
 declaration; the modules that use several settings together check their combination.

@@ -74,7 +74,8 @@ class Fetch:
 def results_router(services: GatewayServices, version: ApiVersion) -> APIRouter:
     """Return the results endpoint.
 
-    With extras, it supports Arrow and page sizes, and returns progress, warnings and the refresh run.
+    If *version* has extras, the endpoint supports Arrow and page sizes, and returns progress, warnings and
+    the refresh run.
     """
     router, pages = direct_router(), _Pages(services=services, version=version)
     route = described("A page of a result", result_schema(version))

@@ -78,7 +78,7 @@ def configuring_router(services: GatewayServices) -> APIRouter:
 
 
 def operations_router(services: GatewayServices, version: ApiVersion) -> APIRouter:
-    """Return the endpoints of operations. With extras, the status includes the progress."""
+    """Return the endpoints of operations. If *version* has extras, the status includes the progress."""
     router = direct_router()
 
     @router.get(f"{OPERATION_PATH}/status", **described("Status of an operation", OPERATION_STATUS))

@@ -1,13 +1,15 @@
 """Certainty of a query's result: which columns have the same values in every computation.
 
 A verification compares a table with its query. Two correct computations over the same rows may still differ
-where SQL does not define the result: a value may depend on the order of the rows, or on which of several tied
+where SQL does not define the result. A value may depend on the order of the rows, or on which of several tied
 rows is chosen. Such a difference is not an error. This module walks the analysed plan bottom-up and records
-for each column why its value is uncertain: an order-dependent function, row_number() among ties, a LIMIT, or
-the rounding of a sum of doubles. An uncertain column in a filter, join or grouping key makes even the set of
-rows uncertain. The rules are conservative: a column without a recorded reason is certain, and an operator
-without a rule makes everything above it uncertain if any of its inputs is. Sums of doubles are allowed,
-because they are compared within a tolerance.
+why each uncertain column is uncertain. Reasons are an order-dependent function, row_number() among ties, a
+LIMIT, and the rounding of a sum of doubles. An uncertain column in a filter, join or grouping key makes even
+the set of rows uncertain.
+
+The rules are conservative: only a column without a recorded reason is certain. An operator without a rule
+makes everything above it uncertain if any of its inputs is uncertain. Sums of doubles are allowed, because
+they are compared within a tolerance.
 """
 
 from __future__ import annotations

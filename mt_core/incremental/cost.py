@@ -12,7 +12,7 @@ from mt_core.model.storage import InVain
 MOST_CHANGED = 0.5
 """The largest changed share of the sources' bytes for which appends are applied and partitions replaced."""
 MOST_REWRITTEN = 0.75
-"""A table is rewritten if its bytes and those of the change do not exceed this share of its sources'."""
+"""A table is rewritten only if its bytes and the change's are at most this share of the sources' bytes."""
 MOST_KEYS = 0.2
 """The largest share of the table's rows for which keys are replaced."""
 MOST_CHANGED_FOR_KEYS = 0.3
@@ -26,7 +26,7 @@ MOST_IN_PLACE = 0.1
 """The largest changed share of the sources' bytes for which a large table is changed in place."""
 
 CLEARLY_SMALLER = 0.5
-"""After a slow change, another is tried if it has at most this share of the slow one's bytes."""
+"""After a slow change, another is tried if its bytes are at most this share of the slow change's."""
 RETRIED_AFTER = 5
 """After this many recomputations, any change is tried, because the cause of the slowness may be gone."""
 DOUBTED_AFTER = 1

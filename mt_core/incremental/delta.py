@@ -130,8 +130,8 @@ class DeltaTexts:
     def subtracted(self, columns: Sequence[str], merge: Merge, doubt: str) -> str:
         """Return a query for the change of each group's aggregates, omitting the groups whose change is zero.
 
-        The boolean column *doubt* marks the groups whose new aggregates do not follow from the change: the
-        group may now be empty, or a sum may be NULL because no value is left to add.
+        The boolean column *doubt* marks the groups whose new aggregates do not follow from the change. Such a
+        group may now be empty, or have a NULL sum because no value is left to add.
         """
         sign, names = f"d.{doubt}_sign", [quote(column) for column in columns]
         removed_rows, added_rows = f"min({sign}) < 0", f"max({sign}) > 0"

@@ -3,8 +3,8 @@
 A refresh should recompute only the part of the result that a change affects. Two properties make that
 possible. A relation is LINEAR if the change of the result is the query over the changed rows. A column
 *divides* the result by a relation if the result rows with a given value depend only on the relation's rows
-with the same value in a corresponding column, which the lineage names. Then the rows with changed values can
-be replaced.
+with the same value. The lineage names the column of the relation that has this value. Then the rows with
+changed values can be replaced.
 
 Both properties are computed bottom-up over the analysed plan, by one rule for each operator. A rule may lose
 a property but never adds one, and an operator without a rule loses all properties. Refreshes therefore stay
@@ -114,7 +114,7 @@ class _Part:
     coalesced: Mapping[frozenset[int], Lineage] = field(default_factory=dict)
 
     def worsened(self, reach: Reach, reason: str, *, above: Reach = Reach.LINEAR) -> dict[int, Occurrence]:
-        """Return the occurrences, with those that reach *above* or worse lowered to *reach*."""
+        """Return the occurrences. Each whose reach is *above* or worse now has *reach*, or its worse one."""
         return {
             number: each.at_least(reach, reason) if each.reach >= above else each
             for number, each in self.occurrences.items()

@@ -96,7 +96,7 @@ class TokenCursor:
     def value(self, what: str, *kinds: TokenKind) -> str:
         """Read a token of one of *kinds* and return its value.
 
-        For any other token, raise that *what* is expected.
+        If the next token is of another kind, raise an error that says that *what* was expected.
         """
         token = self.peek()
         if token is None or token.kind not in kinds:
@@ -112,7 +112,7 @@ class TokenCursor:
     def text_of(self, skip: Callable[[], None], what: str) -> str:
         """Return the text that *skip* moves past, with its comments.
 
-        If *skip* does not move, raise an error that *what* is expected.
+        If *skip* does not move, raise an error that says that *what* was expected.
         """
         first = self._next
         skip()

@@ -1,11 +1,12 @@
 """The table of statements: the type, reader, traits and completion phrases of each kind of statement.
 
-Many parts of the gateway must know something about a statement before it is parsed: whether it needs Spark,
-runs a job, may run out of turn, or can be completed. They all look it up in this table. A new statement
-therefore needs one row here and one reader, and no condition in those parts. The longest matching sequence of
-first words selects the row. If there is no row, or the reader returns None, the statement is left to Spark.
-The traits of a type must hold for all its statements, because the first words alone decide them. The modules
-`changes`, `functions` and others are imported under other names, to serve as columns of the table.
+Many parts of the gateway must know something about a statement before it is parsed. They ask whether it needs
+Spark, runs a job, may run out of turn, or can be completed. All of them look that up in this table. A new
+statement therefore needs one row here and one reader, and no condition in those parts. The longest matching
+sequence of first words selects the row. If there is no row, or the reader returns None, the statement is left
+to Spark. The traits of a type must hold for all its statements, because the first words alone decide them.
+The modules `changes`, `functions` and others are imported under other names, to serve as columns of the
+table.
 """
 
 from __future__ import annotations
@@ -349,7 +350,7 @@ def traits_of(type_: str) -> frozenset[Trait]:
 def reader_of(words: Sequence[str]) -> tuple[Reader | None, Sequence[str]]:
     """Return the reader of statements that begin with *words*, and its key.
 
-    The reader is None if the statement is Spark's.
+    The reader is None if Spark parses the statement.
     """
     for length in range(min(len(words), MOST_WORDS), 0, -1):
         if reader := _READERS.get(" ".join(words[:length])):

@@ -127,9 +127,9 @@ class DefinitionStore(ABC):
     def latest_schedule_times(self) -> Mapping[str, datetime]:
         """Return for each workflow the latest schedule time that a run in the ledger covers or will cover.
 
-        A workflow without such a run is absent. Runs do not count if they were skipped because the table was
-        suspended, if their schedule time is in the future, or if they were requested later than now because
-        the clock was set back since.
+        A workflow without any such run is absent. A run does not count if it was skipped because its table
+        was suspended, or if its schedule time is in the future. Neither does a run that was requested later
+        than now because the clock was set back since.
         """
 
     def shard(self, number: int) -> tuple[str, list[WorkflowDefinition]]:

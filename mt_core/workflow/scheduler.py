@@ -69,7 +69,7 @@ class SchedulerContext:
 
 @contextmanager
 def workflow_errors(what: str) -> Iterator[None]:
-    """Translate errors in the block, such as the store's, to a WorkflowError.
+    """Translate errors in the block, such as those of the store, to a WorkflowError.
 
     *what* says what failed and begins the message.
     """

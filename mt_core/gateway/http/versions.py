@@ -9,12 +9,12 @@ from dataclasses import dataclass, replace
 class ApiVersion:
     """An API version. `prefix` begins its paths; it is empty for the copy of the default version.
 
-    Endpoints: `draft` adds those of FLIP-91's draft, `configures` adds configure-session and
-    complete-statement, `refreshes` adds those of workflow schedulers, and `scripts` adds script deployment.
+    Endpoints: `draft` adds the endpoints of FLIP-91's draft, `configures` configure-session and
+    complete-statement, `refreshes` the endpoints for workflow schedulers, and `scripts` script deployment.
 
-    Responses: `row_formats` allows results as text. `extras` adds members to Flink's, which clients older
-    than Flink 1.19 reject, and the endpoints of plans. `null_uri` adds `nextResultUri: null` to the last
-    page.
+    Responses: `row_formats` allows results as text. `extras` adds members that Flink does not have, which
+    clients older than Flink 1.19 reject, and the endpoints of plans. `null_uri` adds `nextResultUri: null` to
+    the last page.
     """
 
     number: int

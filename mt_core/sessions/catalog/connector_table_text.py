@@ -12,7 +12,7 @@ from mt_core.sql.flink.spark_types import in_flink
 def show_create(table: ConnectorTable) -> str:
     """Return the CREATE TABLE statement with one clause per line. The values of secret options are masked.
 
-    A table that an earlier release stored has only Spark's clauses, and is shown with those.
+    For a table that an earlier release stored, only Spark's clauses are known, and these are returned.
     """
     if not table.connector:
         return f"{table.statement}\n"

@@ -22,7 +22,10 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatementHandlers:
-    """Looks up the handler of a statement by its class, which is NoneType for a statement of Spark's."""
+    """Looks up the handler of a statement by its class.
+
+    The class is NoneType for a statement that only Spark parses.
+    """
 
     of_fact: Handlers
     run_set: Callable[[Task, Sequence[ReadStatement]], None]

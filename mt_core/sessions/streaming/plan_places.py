@@ -40,7 +40,11 @@ class PlanPlaces:
 
     @contextmanager
     def of(self, task: Task, plan: CompiledPlan) -> Iterator[Task]:
-        """Yield *task* in a session in which names resolve as in *plan*: its own, or else a new one."""
+        """Yield *task* in a session in which names resolve as in *plan*.
+
+        This is its own session, or a new one if names resolve differently there. Raises the errors of the
+        statements that create the temporary objects.
+        """
         state = self.engine.session_state(task.context())
         temporary = restored(task, plan, state)
         if _is_home(plan, state) and temporary == texts(task.session.temporary, state):

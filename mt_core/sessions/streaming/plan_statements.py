@@ -1,12 +1,13 @@
 """Statements about compiled plans: COMPILE PLAN, EXECUTE PLAN and EXPLAIN PLAN.
 
 A compiled plan fixes the meaning of an INSERT, as in Flink, so that a job can be restarted from its state
-after an upgrade. Spark's physical plans cannot be stored and loaded. A plan file therefore contains what
-determines such a plan: the statements, the namespace that resolves their names, the temporary objects, and a
-description of the operators with their state (the topology). To execute a plan, its statements are planned
-again and their operators compared with those in the file. If they differ, the plan is rejected before
-anything runs. Users may edit a plan file, to change state TTLs for example, so its statements are checked
-too. Only INSERT and CREATE TEMPORARY are allowed, because any other statement would run unnoticed.
+after an upgrade. Spark's physical plans cannot be stored and loaded. A plan file therefore contains
+everything that determines the plan. This includes the statements, the namespace that resolves their names,
+the temporary objects, and a description of the operators with their state (the topology). To execute a plan,
+its statements are planned again and the operators compared with the operators in the file. If they differ,
+the plan is rejected before anything runs. Users may edit a plan file, to change state TTLs for example, so
+its statements are checked too. Only INSERT and CREATE TEMPORARY are allowed, because any other statement
+would run unnoticed.
 """
 
 from __future__ import annotations

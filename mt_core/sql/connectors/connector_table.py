@@ -1,12 +1,12 @@
-"""CREATE TABLE … WITH (…), or with a primary key: Flink's statement translated to Spark's.
+"""CREATE TABLE … WITH (…), or with a primary key: translated from Flink's syntax to Spark's.
 
 Spark and Flink share most of CREATE TABLE but differ in types, keys, watermarks and options. The first step
-decides in whose syntax a statement is (`_is_flink_syntax`): a WITH list, a key, a watermark or a column list
-before AS is Flink's. Every other statement is left to Spark, which reports its own errors. The second step
-collects the clauses in a `WrittenTable`, in Flink's order, and refuses clauses that have no equivalent. The
-third step depends on the connector. For tables that store rows, this module writes Spark's CREATE TABLE text;
-Kafka tables and tables that store no rows are built in `rowless_table.py`. A query after AS keeps its line
-and column, so that the positions in Spark's errors refer to the user's text.
+decides whether a statement is in Flink's syntax (`_is_flink_syntax`): it is if it has a WITH list, a key, a
+watermark or a column list before AS. Every other statement is left to Spark, which reports its own errors.
+The second step collects the clauses in a `WrittenTable`, in Flink's order, and refuses clauses that have no
+equivalent. The third step depends on the connector. For tables that store rows, this module writes Spark's
+CREATE TABLE text; Kafka tables and tables that store no rows are built in `rowless_table.py`. A query after
+AS keeps its line and column, so that the positions in Spark's errors refer to the user's text.
 """
 
 from __future__ import annotations
@@ -45,7 +45,10 @@ _NOT_TEMPORARY = "a table that is not of a file or database connector"
 
 
 def read_connector_table(cursor: TokenCursor, text: str) -> CatalogStatement | None:
-    """Read the statement after CREATE [OR REPLACE] [TEMPORARY] TABLE; return None if it is Spark's."""
+    """Read the rest of CREATE [OR REPLACE] [TEMPORARY] TABLE.
+
+    Return None if the statement is in Spark's syntax.
+    """
     if not _is_flink_syntax(text):
         return None
     words = frozenset(takewhile(lambda word: word != "TABLE", (token.keyword for token in significant(text))))

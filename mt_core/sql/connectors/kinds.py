@@ -177,7 +177,7 @@ _CONNECTORS: Mapping[str, Callable[[str, dict[str, str]], Source]] = {
 
 
 def option_names(connector: str) -> tuple[str, ...]:
-    """Return the options of a connector's tables, except those whose names contain a name of the user's."""
+    """Return the options of a connector's tables, without options whose names contain a column name."""
     match connector:
         case "kafka" | "upsert-kafka":
             return TOPIC_OPTIONS[connector]

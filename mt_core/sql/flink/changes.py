@@ -1,4 +1,4 @@
-"""ALTER and DROP of tables, databases and views: Flink's statements translated to Spark's.
+"""ALTER and DROP of tables, databases and views, translated from Flink's syntax to Spark's.
 
 Flink's ALTER TABLE is translated clause by clause to the equivalent of Spark or Iceberg; for example, a
 primary key becomes identifier fields. Both dialects have ALTER TABLE, so each reader first recognizes Spark's
@@ -199,9 +199,9 @@ def alter_database(cursor: TokenCursor, text: str) -> CatalogStatement | None:
 
 
 def drop_temporary(cursor: TokenCursor, text: str) -> CatalogStatement | None:
-    """Read the statement after DROP TEMPORARY TABLE | VIEW.
+    """Read the rest of DROP TEMPORARY TABLE | VIEW.
 
-    The name is always that of a temporary view, because a temporary table is stored as one.
+    The name is always that of a temporary view, because a temporary table is stored as a view.
     """
     if_exists = cursor.accept("IF", "EXISTS")
     name = cursor.name("the name of a temporary table or view")

@@ -165,9 +165,9 @@ _FLINK_DETAILS = {
 
 
 def read_explain(cursor: TokenCursor, text: str) -> Explain | ExplainPlan:
-    """Read the statement after EXPLAIN.
+    """Read the rest of EXPLAIN.
 
-    It is PLAN 'uri', or another statement after Flink's details, PLAN FOR or one of Spark's modes.
+    This is PLAN 'uri', or a statement that Flink's details, PLAN FOR or one of Spark's modes may precede.
     """
     plan = explain_plan(cursor)
     if plan is not None:

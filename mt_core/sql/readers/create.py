@@ -1,13 +1,13 @@
 """CREATE [OR ALTER] MATERIALIZED TABLE: its clauses, in the order that Flink's parser accepts (FLIP-435).
 
-The statement is Flink's. A script that works in Flink should work here, and a statement that Flink rejects
-should not be accepted by accident. Clauses are therefore accepted only in Flink's order. An error lists the
-whole order, because a wrong order is the most frequent mistake. Clauses of Flink that Freshtable cannot honor
-are refused with an alternative, never ignored. Extensions (SCHEDULE CRON, Iceberg's transforms in PARTITIONED
-BY) have fixed places in that order. Types and the query are not parsed, because only Spark knows their
-grammar. Their text is passed to Spark, with the line and column at which it begins. Values that the model
-validates (freshness, cron, time zone) are constructed here, so that their errors are raised before anything
-is created.
+The statement comes from Flink. A script that works in Flink should work here, and a statement that Flink
+rejects should not be accepted by accident. Clauses are therefore accepted only in Flink's order. An error
+lists the whole order, because a wrong order is the most frequent mistake. Clauses of Flink that Freshtable
+cannot honor are refused with an alternative, never ignored. Extensions (SCHEDULE CRON, Iceberg's transforms
+in PARTITIONED BY) have fixed places in that order. Types and the query are not parsed, because only Spark
+knows their grammar. Their text is passed to Spark, with the line and column at which it begins. Values that
+the model validates (freshness, cron, time zone) are constructed here, so that their errors are raised before
+anything is created.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def is_view(cursor: TokenCursor) -> bool:
 
 
 def create(cursor: TokenCursor, text: str, *, or_alter: bool = False) -> CreateMaterializedTable | None:
-    """Read the statement after CREATE [OR ALTER] MATERIALIZED. Return None for Spark's MATERIALIZED VIEW.
+    """Read the rest of CREATE [OR ALTER] MATERIALIZED. Return None for Spark's MATERIALIZED VIEW.
 
     Raises SqlSyntaxError, DefinitionInvalid or Unsupported.
     """
@@ -99,7 +99,7 @@ def create(cursor: TokenCursor, text: str, *, or_alter: bool = False) -> CreateM
 
 
 def create_named(cursor: TokenCursor, text: str, *, or_alter: bool) -> CreateMaterializedTable:
-    """Read the statement after CREATE [OR ALTER] MATERIALIZED TABLE."""
+    """Read the rest of CREATE [OR ALTER] MATERIALIZED TABLE."""
     if cursor.word() == "IF" and cursor.word(1) == "NOT":
         raise cursor.error(
             "a name: CREATE MATERIALIZED TABLE has no IF NOT EXISTS, use CREATE OR ALTER MATERIALIZED TABLE"
@@ -171,7 +171,7 @@ def _read_clause(cursor: TokenCursor, word: str, clauses: _Clauses) -> None:
 
 
 def read_cron(cursor: TokenCursor) -> tuple[Cron, str | None]:
-    """Read the clause after SCHEDULE; return the cron expression and the time zone or None."""
+    """Read the rest of the clause SCHEDULE. Return the cron expression, and the time zone or None."""
     if cursor.word() in {"EVERY", "REFRESH"}:
         raise cursor.refusal("expected CRON; an interval is FRESHNESS = INTERVAL 'n' unit")
     cursor.expect("CRON")

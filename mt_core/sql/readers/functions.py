@@ -45,7 +45,7 @@ _NAME = "the name of a function"
 
 
 def create_function(*, temporary: bool = False, or_replace: bool = False) -> Reader:
-    """Return the reader of the statement after CREATE … FUNCTION."""
+    """Return the function that reads the rest of CREATE … FUNCTION."""
 
     def read(cursor: TokenCursor, text: str) -> CatalogStatement | None:
         if_not_exists = cursor.accept("IF", "NOT", "EXISTS")
@@ -85,7 +85,7 @@ def alter_temporary_function(cursor: TokenCursor, text: str) -> None:
 
 
 def drop_function(*, temporary: bool = False) -> Reader:
-    """Return the reader of the statement after DROP … FUNCTION."""
+    """Return the function that reads the rest of DROP … FUNCTION."""
 
     def read(cursor: TokenCursor, text: str) -> CatalogStatement | None:
         if_exists = cursor.accept("IF", "EXISTS")

@@ -162,7 +162,7 @@ def show_tables(cursor: TokenCursor, text: str) -> Statement | None:
 
 
 def show_create(cursor: TokenCursor, text: str, *, or_alter: bool = False) -> Statement | None:
-    """Read the statement after SHOW CREATE MATERIALIZED or SHOW CREATE OR ALTER."""
+    """Read the rest of SHOW CREATE MATERIALIZED or SHOW CREATE OR ALTER."""
     if or_alter:
         cursor.expect("MATERIALIZED", "TABLE")
     elif is_view(cursor):
@@ -237,7 +237,7 @@ def _read_percent(cursor: TokenCursor) -> float:
 
 
 def explain_create(cursor: TokenCursor, text: str, *, or_alter: bool = False) -> Statement:
-    """Read the statement after EXPLAIN CREATE [OR ALTER] MATERIALIZED TABLE."""
+    """Read the rest of EXPLAIN CREATE [OR ALTER] MATERIALIZED TABLE."""
     return ExplainCreate(statement=create_named(cursor, text, or_alter=or_alter))
 
 

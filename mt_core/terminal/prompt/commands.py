@@ -1,11 +1,12 @@
 """The commands of the prompt.
 
 A command is a line that the client itself runs. It is not SQL, needs no semicolon, and ends with its line.
-`COMMANDS` defines all commands. Dispatch, HELP, and the completion of command names and their table arguments
-all use this table, so a new command is one row (and an entry of `typed.WORDS` if its name has no backslash).
-Names with a backslash follow psql. The other names follow Flink's client; no statement starts with them, so
-the prompt recognizes a command by its first word. Most commands run a fixed statement into which the argument
-is inserted, like a typed statement. A command has no state of its own and uses only that of the prompt.
+`COMMANDS` defines all commands. Dispatch, HELP, and the completion of command names and table arguments all
+use this table. A new command is therefore one row (and an entry of `typed.WORDS` if its name has no
+backslash). Names with a backslash follow psql. The other names follow Flink's client; no statement starts
+with them, so the prompt recognizes a command by its first word. Most commands insert their argument into a
+fixed statement, which runs like a typed statement. A command has no state of its own and uses only that of
+the prompt.
 """
 
 from __future__ import annotations

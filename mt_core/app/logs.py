@@ -49,7 +49,7 @@ def _shown(key: str, value: object) -> object:
 
 
 def log_to(folder: Path, *, verbose: bool) -> None:
-    """Log to *folder*/gateway.log, and log warnings (all events if *verbose*) to stderr."""
+    """Log to *folder*/gateway.log, and log warnings, or all events if *verbose*, to stderr."""
     file = RotatingFileHandler(
         folder / "gateway.log", maxBytes=_MAX_BYTES, backupCount=_BACKUPS, encoding="utf-8"
     )

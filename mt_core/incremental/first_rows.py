@@ -23,7 +23,7 @@ class FirstRows:
 
 
 def sort_of(root: Node) -> tuple[int, Node] | None:
-    """Return the number of a query's LIMIT and the Sort below it, or None if the query has another shape."""
+    """Return a query's LIMIT and the Sort below it, or None if the query has another shape."""
     node = root
     for kind in ("GlobalLimit", "LocalLimit"):
         while node.kind == "SubqueryAlias":

@@ -140,7 +140,7 @@ class GatewayStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measure:
-    """What counts as trouble.
+    """The conditions that count as trouble.
 
     These are jobs that failed after `since`, and tables that are late for a fault that is not in `ignored`.
     """

@@ -46,7 +46,10 @@ class TokenCursor:
         return self._tokens[index]
 
     def word(self, ahead: int = 0) -> str:
-        """Return the word *ahead* in upper case, or the symbol. Return an empty string after the end."""
+        """Return the word *ahead* words after the next one, in upper case, or the symbol.
+
+        Return an empty string after the end of the statement.
+        """
         token = self.peek(ahead)
         if token is None:
             return ""

@@ -73,7 +73,7 @@ class StreamEngine(Protocol):
         """
 
     def missing(self, job_id: str, definition: StreamDefinition) -> str | None:
-        """Return a message if a file is missing that the stopped stream needs, or None."""
+        """Return a message about a missing file that the stopped stream needs, or None if all exist."""
 
     def discard(self, job_id: str, definition: StreamDefinition, *, drop: bool) -> None:
         """Remove the checkpoint of a stopped stream and the files that it wrote for the table it creates.

@@ -57,7 +57,7 @@ class Draft:
 
 
 def affected(count: int | None, *, first: bool) -> Draft:
-    """Return the number of rows that a change wrote, as the *first* page or, without rows, a later one."""
+    """Return a page with the number of rows that a change wrote. Only the *first* page has this row."""
     rows = [[SUCCESS_NO_INFO if count is None else count]] if first else []
     return Draft(columns=[("affected_row_count", BIGINT)], rows=rows)
 

@@ -265,7 +265,10 @@ class View:
 
     @property
     def _last_column(self) -> int:
-        """The number, from 1, of the last column shown completely, or of the first column."""
+        """The number, from 1, of the last completely visible column.
+
+        If no column fits completely, this is the first visible column.
+        """
         return self.left + max(1, whole_columns(self.widths, self.left, self._room))
 
     @property

@@ -358,7 +358,7 @@ class Cursor(Closing):
         self._reader, self.columns, self.description, self.rownumber = None, (), None, None
         self.is_changelog = False
         if operation is not None:
-            # If the gateway or the session is gone, so are the rows.
+            # If the gateway or the session no longer exists, the rows do not exist either.
             with suppress(GatewayError, InterfaceError):
                 self.connection.client.close_operation(operation)
 

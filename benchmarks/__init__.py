@@ -1,1 +1,1 @@
-"""Benchmarks: one module per question, run by `make bench`; README.md explains the method."""
+"""Benchmarks: one module for each question, run by `make bench`. README.md explains the method."""

@@ -1,4 +1,7 @@
-"""`python -m benchmarks [name …]`: measure, print the tables, and with no names write them to results.md."""
+"""`python -m benchmarks [name …]`: measures and prints the tables.
+
+Without names, it runs all benchmarks and writes the tables to results.md.
+"""
 
 from __future__ import annotations
 
@@ -59,7 +62,7 @@ BENCHMARKS: Mapping[str, Callable[[], Iterator[Finding]]] = {
 
 
 def main(names: Sequence[str]) -> int:
-    """Run the benchmarks of those names, or all of them; return an exit code."""
+    """Run the benchmarks with these names, or all of them, and return an exit code."""
     unknown = sorted(set(names) - set(BENCHMARKS))
     if unknown:
         sys.stderr.write(f"There is no benchmark {unknown[0]}; there are {', '.join(BENCHMARKS)}.\n")

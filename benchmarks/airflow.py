@@ -1,5 +1,6 @@
-"""With a thousand tables in a real Airflow: how soon does it show a change, what does it cost,
-and is a tick on time?
+"""Measures a real Airflow with a thousand tables.
+
+How soon does it show a change, what does it cost, and do ticks arrive on time?
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ TICKING, CLIENTS, TICKS_FOR_S = 20, 4, 120
 SHORTEST_S = 60
 REFRESHES, WARM_UP = 200, 8
 QUIET_S, PARSED_FILES = 60, 8
-# The interval that docs/airflow.md asks for: so often each file is parsed without a reason.
+# The interval that docs/airflow.md recommends. Each file is parsed this often even without a change.
 ROUND_S = 300
 SOON_S, LONG_S = 60, 300
 LOOK_EVERY_S = 0.5
@@ -36,7 +37,7 @@ RUNNING = {None, "queued", "scheduled", "running", "deferred", "up_for_retry", "
 
 
 def measure() -> Iterator[Finding]:
-    """Yield the tables of changes, of what a thousand tables cost, and of ticks and refreshes."""
+    """Yield the tables for changes, for the cost of a thousand tables, and for ticks and refreshes."""
     with stage(Setup(write_s=REFRESH_S, workers=WORKERS, new_data=True)) as (both, shown_s):
         yield _changes(both)
         yield _cost(both, shown_s)
@@ -109,7 +110,7 @@ def _is_altered(dag: dict[str, object]) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Window:
-    """What Airflow's dag-processor did in a while: its processor time, and how many files it parsed."""
+    """What Airflow's dag-processor did in a period: its processor time, and how many files it parsed."""
 
     lasted_s: float
     busy_s: float
@@ -119,8 +120,8 @@ class Window:
 def _cost(both: Stage, shown_s: float) -> Finding:
     quiet = _window(both, [], QUIET_S)
     parsing = _window(both, list(both.parsed())[:PARSED_FILES])
-    # Two windows, two unknowns. How many parses fall into a minute is chance;
-    # in the long run each file has its share.
+    # Two windows give two equations for two unknowns. The number of parses in one minute varies by chance; in
+    # the long run each file has its share.
     parse_s = (parsing.busy_s * quiet.lasted_s - quiet.busy_s * parsing.lasted_s) / (
         parsing.parses * quiet.lasted_s - quiet.parses * parsing.lasted_s
     )
@@ -157,8 +158,9 @@ def _cost(both: Stage, shown_s: float) -> Finding:
 
 
 def _window(both: Stage, asked: Sequence[str], longest_s: float = SOON_S) -> Window:
-    """Look for *longest_s*; when files are *asked* for, have them parsed one after the other,
-    for no longer than that takes.
+    """Watch the dag-processor for *longest_s*.
+
+    If files are *asked* for, have them parsed one after the other, and stop as soon as that is done.
     """
     before, begun, known, left = both.processor_s(), time.monotonic(), both.parsed(), list(asked)
     waiting, parses = "", 0
@@ -178,14 +180,14 @@ def _window(both: Stage, asked: Sequence[str], longest_s: float = SOON_S) -> Win
 
 
 def _refreshes(both: Stage) -> Iterator[Finding]:
-    # The first tasks after Airflow's start are slow: modules are loaded, and workers made.
+    # The first tasks after Airflow's start are slow, because it loads modules and starts workers.
     _trigger(both, range(WARM_UP))
     _create_ticking(both)
     start = datetime.now(UTC)
     time.sleep(TICKS_FOR_S)
     runs = [run for run in both.population.runs(start) if run.point >= start]
     yield _ticks(runs)
-    # Before the crowd that comes next, in which each task waits for the others.
+    # Measure this before many tasks run together, because each of them would wait for the others.
     yield _startup(both)
     _pause_ticking(both)
     _trigger(both, range(WARM_UP, REFRESHES - len(runs)))
@@ -193,7 +195,7 @@ def _refreshes(both: Stage) -> Iterator[Finding]:
 
 
 def _create_ticking(both: Stage) -> None:
-    """Make the tables that tick, each with a period of its own, so that their ticks are spread."""
+    """Create the tables that tick. Each has a period of its own, so that their ticks are spread."""
 
     def create(number: int) -> None:
         with GatewayClient(both.url, both.token) as client:
@@ -230,7 +232,7 @@ def _ticks(runs: Sequence[Run]) -> Finding:
 
 
 def _trigger(both: Stage, numbers: Iterable[int]) -> None:
-    """Run tables that have not run yet by hand, all at once."""
+    """Trigger tables that have not run yet, all at the same time."""
     for number in numbers:
         both.airflow.rest.trigger(f"{DAG_ID_PREFIX}lake.default.t{number:05}")
     both.airflow.rest.wait(lambda: all(task.state not in RUNNING for task in both.tasks()), LONG_S)

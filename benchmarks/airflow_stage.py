@@ -1,5 +1,6 @@
-"""A real Airflow beside a gateway whose Spark is a fake, with a thousand tables present:
-what the benchmark `airflow` looks at.
+"""The environment of the benchmark `airflow`: a real Airflow, and a gateway with a fake Spark.
+
+The gateway has a thousand tables.
 """
 
 from __future__ import annotations
@@ -30,13 +31,13 @@ PARALLELISM = 16
 TOKEN = "token-of-the-benchmark"
 ALL_SHOWN_S = 240
 PAGE = 100
-# No pass of the reconciler meets an Airflow that begins: it would only add to the noise.
+# The reconciler must not run while Airflow starts, because it would only add noise.
 NEVER_S = 3600.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Startup:
-    """What a task's process took before it began: our bundle, and the file with its DAG."""
+    """The seconds that a task's process needed to load our bundle, and to parse the file of its DAG."""
 
     bundle_s: float
     parse_s: float
@@ -48,7 +49,7 @@ class Startup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """A task instance at its end."""
+    """A task instance after its end."""
 
     dag_id: str
     state: str
@@ -56,7 +57,7 @@ class Task:
 
 
 class Stage:
-    """Both, running; `sql` is a statement of one client."""
+    """The running Airflow and gateway. `sql` runs a statement with a client."""
 
     def __init__(self, airflow: AirflowStack, population: Population, folder: Path, url: str) -> None:
         self.airflow, self.population, self.url = airflow, population, url
@@ -72,16 +73,16 @@ class Stage:
         return rows
 
     def dag(self, name: str) -> dict[str, Any]:
-        """Return what Airflow shows of a table's DAG, {} if there is none."""
+        """Return the DAG of a table as Airflow shows it, or {} if it does not exist."""
         return self.airflow.rest.dag(f"{DAG_ID_PREFIX}lake.default.{name}")
 
     def parsed(self) -> dict[str, str]:
-        """Return when each of our files was parsed last."""
+        """Return when each of our files was last parsed."""
         found = self.airflow.rest.get("/dags", tags="freshtable", limit=PAGE)
         return {dag["dag_id"]: dag["last_parsed_time"] for dag in found["dags"]}
 
     def in_files(self) -> list[int]:
-        """Return how many DAGs each file has, without its anchor."""
+        """Return the number of DAGs in each file, without its anchor."""
         counts: dict[str, int] = {}
         for dag in self._all("/dags", "dags", dag_id_prefix_pattern=DAG_ID_PREFIX):
             counts[dag["relative_fileloc"]] = counts.get(dag["relative_fileloc"], -1) + 1
@@ -93,7 +94,7 @@ class Stage:
         return [Task(dag_id=each["dag_id"], state=each["state"], tries=each["try_number"]) for each in found]
 
     def startups(self) -> list[Startup]:
-        """Return what each task said in its log about its start."""
+        """Return what each task wrote into its log about its start."""
         logs = (self.airflow.settings.home / "logs").glob("dag_id=*/run_id=*/task_id=*/*.log")
         lines = [
             json.loads(line)
@@ -112,7 +113,7 @@ class Stage:
         return len(path.read_text().splitlines()) if path.exists() else 0
 
     def processor_s(self) -> float:
-        """Return the processor time that Airflow's dag-processor has had, with its parsers."""
+        """Return the processor time of Airflow's dag-processor, including its parsers."""
         process = psutil.Process(self.airflow.pid("dag-processor"))
         own = process.cpu_times()
         alive = sum(_busy_s(child) for child in process.children(recursive=True))
@@ -127,7 +128,7 @@ class Stage:
 
 @contextmanager
 def stage(setup: Setup) -> Iterator[tuple[Stage, float]]:
-    """Yield both with all tables shown by Airflow, and how long after its start that was."""
+    """Yield the stage when Airflow shows all tables, and the seconds since Airflow's start."""
     with ExitStack() as stack:
         folder, port = Path(stack.enter_context(TemporaryDirectory(prefix="freshtable-bench-"))), free_port()
         population = Population(folder)
@@ -146,10 +147,11 @@ def stage(setup: Setup) -> Iterator[tuple[Stage, float]]:
 
 @contextmanager
 def _database() -> Iterator[str]:
-    """Yield the URL of a PostgreSQL server of our own:
-    SQLite locks out all but one of Airflow's processes.
+    """Yield the URL of a new PostgreSQL server.
+
+    SQLite would let only one of Airflow's processes write at a time.
     """
-    # Not inside another temporary folder, which is closed to the account that the server runs under.
+    # The folder is not inside another temporary folder, which the account of the server could not enter.
     folder = Path(mkdtemp(prefix="freshtable-bench-postgres-"))
     try:
         with start_postgres(folder) as url:

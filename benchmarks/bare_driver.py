@@ -1,5 +1,6 @@
-"""A driver of Spark without a gateway: with the gateway's jars, and a catalog of its own in a folder
-that is removed at the end.
+"""A Spark driver without a gateway.
+
+It has the gateway's jars, and a catalog of its own in a folder that is removed at the end.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ START_S = 180.0
 
 @contextmanager
 def bare_driver() -> Iterator[tuple[SparkDriver, Path]]:
-    """Give the block a driver that is ready, and the folder."""
+    """Yield a driver that is ready, and its folder."""
     with TemporaryDirectory(prefix="freshtable-bench-") as name:
         folder = Path(name)
         driver = SparkDriver(driver_settings(folder))

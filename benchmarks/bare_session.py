@@ -1,5 +1,6 @@
-"""A bare SparkSession with the gateway's jars and catalog;
-the benchmark `startup` starts it in a process of its own.
+"""A SparkSession without a gateway, with the gateway's jars and catalog.
+
+The benchmark `startup` starts it in a separate process.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ def driver_settings(folder: Path) -> DriverSettings:
 
 
 def bare_session(folder: Path) -> SparkSession:
-    """Start Spark as a program of a user's own would, and run one statement."""
+    """Start Spark as a user's own program would, and run one statement."""
     settings = driver_settings(folder)
     prepare_files(settings)
     conf = spark_conf(settings)
@@ -41,7 +42,7 @@ def bare_session(folder: Path) -> SparkSession:
 
 
 def main(folder: Path) -> None:
-    """Stay until standard input ends."""
+    """Run until standard input ends."""
     spark = bare_session(folder)
     sys.stdout.write(f"{READY}\n")
     sys.stdout.flush()

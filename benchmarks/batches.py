@@ -1,5 +1,6 @@
-"""What does a batch of 100 rows cost over 500 batches, with upkeep counted in,
-and what do readers of the table pay meanwhile?
+"""What does a batch of 100 rows cost over 500 batches, including upkeep?
+
+And what do readers of the table pay meanwhile?
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ from benchmarks.sampling import Samples, show, timed
 BATCHES, ROWS_EACH, KEYS = 500, 100, 1_000_000
 SOURCE = "lake.default.events"
 PACE_S = 0.55
-# Commits between two looks at what the batches took, of which a table keeps few,
-# and at how long a reader takes.
+# The number of commits between two readings of the batch durations, of which a table keeps only a few, and of
+# the duration of a reader.
 LOOK_EVERY = 20
 WARM_UP = 20
 READS = 3
@@ -29,7 +30,7 @@ QUIET_S = 1.5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kept:
-    """A table, its options, and the seconds that a batch may take."""
+    """A table, its options, and the number of seconds that a batch may take."""
 
     name: str
     options: str
@@ -58,7 +59,7 @@ CASES = (
 
 @dataclass(slots=True)
 class Taken:
-    """What the batches of a table took, by when they began, and its readers while it was kept."""
+    """The durations of a table's batches, by their start, and of its readers while it was refreshed."""
 
     batches: dict[str, float] = field(default_factory=dict)
     reads: list[float] = field(default_factory=list)
@@ -69,7 +70,7 @@ class Taken:
 
 
 def measure() -> Iterator[Finding]:
-    """Yield a table for each way to keep one."""
+    """Yield a table for each way to maintain a table."""
     with embedded_gateway() as gateway:
         gateway.spark.sql(
             f"CREATE TABLE {SOURCE} USING iceberg AS "
@@ -121,7 +122,7 @@ def _finding(gateway: Embedded, kept: Kept) -> Finding:
 
 
 def _kept(gateway: Embedded, kept: Kept) -> Taken:
-    """Commit to the source until so many batches have been published, and suspend the table."""
+    """Commit to the source until the given number of batches has been published, then suspend the table."""
     taken = Taken()
     gateway.sql(
         f"CREATE MATERIALIZED TABLE {kept.name} WITH ('refresh.strategy' = 'incremental'{kept.options}) "
@@ -145,13 +146,13 @@ def _kept(gateway: Embedded, kept: Kept) -> Taken:
 
 
 def _batches(gateway: Embedded, kept: Kept) -> Mapping[str, float]:
-    """Return what the last batches took, by when they began."""
+    """Return the durations of the last batches, by their start."""
     found = _rows(gateway, f"SHOW REFRESHES FOR {kept.name} BATCHES LIMIT {3 * LOOK_EVERY}")
     return {str(each["began at"]): float(str(each["seconds"])) for each in found}
 
 
 def _upkeep(gateway: Embedded, kept: Kept) -> float:
-    """Return the seconds that all compactions of a table took."""
+    """Return the total duration of all compactions of a table, in seconds."""
     runs = _rows(gateway, f"SHOW REFRESHES FOR {kept.name} EXTENDED LIMIT 1000")
     return sum(
         (
@@ -163,7 +164,7 @@ def _upkeep(gateway: Embedded, kept: Kept) -> float:
 
 
 def _compacted(gateway: Embedded, kept: Kept) -> float:
-    """Return how long a reader takes of the table as a compaction of all its files leaves it."""
+    """Return how long a reader of the table takes after a compaction of all its files."""
     options = "map('rewrite-all', 'true', 'remove-dangling-deletes', 'true')"
     gateway.spark.sql(
         f"CALL lake.system.rewrite_data_files(table => 'default.{kept.name}', options => {options})"

@@ -1,5 +1,6 @@
-"""How long after a commit does a table show it: a continuous refresh, and a hand-written streaming job
-on the same source.
+"""How long after a commit does a table show it?
+
+Compares a continuous refresh with a hand-written streaming job on the same source.
 """
 
 from __future__ import annotations
@@ -30,8 +31,9 @@ Keeping = Callable[[str], AbstractContextManager[None]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Query:
-    """A query, how a table says how many rows of the source it shows, and the MERGE of a streaming job
-    for it.
+    """A query, and the MERGE of a streaming job for it.
+
+    `counted` is an expression for the number of source rows that a table shows.
     """
 
     name: str
@@ -149,7 +151,7 @@ def _streaming(gateway: Embedded, query: Query, folder: str, trigger: str, targe
 
 
 def _lags(gateway: Embedded, query: Query, name: str, kept: Keeping) -> Samples:
-    """Return how long each commit took to show, by whatever *kept* does while its block runs."""
+    """Return how long each commit took to appear in the table that *kept* maintains during its block."""
     target = f"lake.default.{name}"
     with kept(target):
         time.sleep(2)
@@ -174,9 +176,7 @@ def _lags(gateway: Embedded, query: Query, name: str, kept: Keeping) -> Samples:
 
 
 def _shown(gateway: Embedded, table: str, counted: str) -> Sequence[tuple[float, int]]:
-    """Return when each version of a table became current (seconds), and how many rows
-    of the source it shows.
-    """
+    """Return when each version of a table became current (in seconds), with its number of source rows."""
     counting = f"SELECT {counted} FROM {table} VERSION AS OF {{}}"
     log = gateway.spark.sql(f"SELECT made_current_at, snapshot_id FROM {table}.history ORDER BY 1").collect()
     return [

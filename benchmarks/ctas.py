@@ -1,4 +1,4 @@
-"""What does CREATE TABLE … AS cost over Spark's own?"""
+"""What does CREATE TABLE … AS cost compared with Spark's own?"""
 
 from __future__ import annotations
 

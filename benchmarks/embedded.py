@@ -1,4 +1,7 @@
-"""A whole gateway in this process, so that bare Spark statements can run in the same JVM in turns with it."""
+"""A complete gateway in this process.
+
+Bare Spark statements can then run in the same JVM, alternating with the gateway's.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,7 @@ SETTINGS = ("sql-gateway.endpoint.rest.port=0", "table.local-time-zone=UTC")
 
 
 class Steps:
-    """When each step of each refresh began, as the workers tell it. Thread-safe."""
+    """When each step of each refresh began, as reported by the workers. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -36,7 +39,7 @@ class Steps:
             self._begun.setdefault(claimed.run.run_id, []).append((step, time.perf_counter()))
 
     def of(self, run_id: str) -> list[tuple[str, float]]:
-        """Return (step, when it began) of a run."""
+        """Return the steps of a run, each with the time at which it began."""
         with self._lock:
             return list(self._begun.get(run_id, ()))
 
@@ -57,22 +60,23 @@ class Embedded:
         return pages
 
     def refresh(self, refresh: Refresh) -> tuple[str, Mapping[str, Any]]:
-        """Refresh a table through the endpoint; return the run's id and what it tells of itself
-        once it is FINISHED.
+        """Refresh a table through the endpoint.
+
+        Return the id of the run, and what the run reports about itself when it is FINISHED.
         """
         run_id = self.client.refresh(refresh)
         page = next(self.client.pages(run_id))
         return run_id, page.run or {}
 
     def spark_jobs(self) -> int:
-        """Return how many Spark jobs were started so far."""
+        """Return the number of Spark jobs started so far."""
         context: Any = self.spark.sparkContext._jsc.sc()  # type: ignore[union-attr]
         return int(context.dagScheduler().numTotalJobs())
 
 
 @contextmanager
 def embedded_gateway(settings: Sequence[str] = ()) -> Iterator[Embedded]:
-    """Run a gateway on a home of its own for the block."""
+    """Run a gateway with a home of its own during the block."""
     with TemporaryDirectory(prefix="freshtable-bench-") as folder:
         config = load_config(None, os.environ, [*SETTINGS, *settings], Path(folder))
         home, steps = Home(config.home), Steps()

@@ -1,8 +1,7 @@
-"""A gateway whose Spark is a fake, in a process of its own;
-started by the benchmarks `scheduler` and `airflow`.
+"""A gateway with a fake Spark in a separate process, for the benchmarks `scheduler` and `airflow`.
 
-Everything else is as in production: HTTP server, manager, workers, registry on SQLite, reconciler,
-log, and the scheduler.
+Everything else is as in production: HTTP server, manager, workers, registry on SQLite, reconciler, log, and
+scheduler.
 """
 
 from __future__ import annotations
@@ -32,18 +31,19 @@ from tests.support.gateway.wired import FakeParts, WiredGateway
 
 SOURCE = "lake.default.orders"
 STATEMENT_THREADS = 64
-# The least that Spark needs for a write; without it the workers would do in Python what no real gateway does.
+# The minimum time that Spark needs for a write. Without it, the workers would spend time in Python that no
+# real gateway does.
 WRITE_S = 0.1
 CHANGE_EVERY_S = 0.5
-# A line for each write of the fake engine, each of which would be the jobs of one refresh in Spark.
+# This file has a line for each write of the fake engine, which would be the jobs of one refresh in Spark.
 WRITES = "writes.txt"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setup:
-    """What the gateway is started with.
+    """The options with which the gateway is started.
 
-    *new_data* gives the source new rows all the time, so that no refresh is skipped.
+    If *new_data* is set, the source has new rows all the time, so that no refresh is skipped.
     """
 
     scheduler: str = "memory"
@@ -57,7 +57,7 @@ class Setup:
 
 
 class FakeSparkGateway(WiredGateway):
-    """Wired, leased and started as the application does it, with a fake of Spark."""
+    """A gateway wired, leased and started as the application does it, with a fake Spark."""
 
     def __init__(self, folder: Path, setup: Setup) -> None:
         self._setup, self._writes = setup, folder / WRITES
@@ -84,7 +84,7 @@ class FakeSparkGateway(WiredGateway):
         super().__init__(parts, port=setup.port, tokens=setup.token)
 
     def run(self) -> None:
-        """Begin, and let the reconciler work on, and the source change, until the gateway is stopped."""
+        """Start, and let the reconciler work and the source change, until the gateway is stopped."""
         self._create_storage()
         self.start(self._setup.options)
         threading.Thread(target=self._reconcile, name="reconciler", daemon=True).start()
@@ -96,7 +96,7 @@ class FakeSparkGateway(WiredGateway):
         super().stop()
 
     def _create_storage(self) -> None:
-        """Create the storage of all tables: that of a real engine outlives the process."""
+        """Create the storage of all tables, because the storage of a real engine outlives the process."""
         with self.registry.transaction() as tx:
             specs = [storage_spec(table) for table in tx.tables.page()]
         for spec in specs:
@@ -118,7 +118,7 @@ class FakeSparkGateway(WiredGateway):
 
 @contextmanager
 def started(folder: Path, setup: Setup) -> Iterator[tuple[str, subprocess.Popen[str]]]:
-    """Run such a gateway in a process of its own for the block; yield its URL and the process."""
+    """Run this gateway in a separate process during the block. Yield its URL and the process."""
     command = [sys.executable, "-m", __name__, str(folder), json.dumps(asdict(setup))]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     try:
@@ -135,7 +135,7 @@ def started(folder: Path, setup: Setup) -> Iterator[tuple[str, subprocess.Popen[
 
 
 def main(folder: Path, setup: Setup) -> None:
-    """Run on the registry in *folder* until standard input ends; tell the URL when started."""
+    """Run on the registry in *folder* until standard input ends. Print the URL when started."""
     log_to(folder, verbose=False)
     gateway = FakeSparkGateway(folder, setup)
     gateway.run()

@@ -1,4 +1,4 @@
-"""What does a refresh of a small table cost beside its query, and where does that go?"""
+"""What does a refresh of a small table cost compared with its query, and which parts cost most?"""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ROUNDS = 15
 WARM_UP = 5
 FIXED_S = 0.08
 QUERY = "SELECT id, id * 2 AS twice FROM lake.default.few"
-# Step of an attempt -> the part it belongs to.
+# Maps each step of an attempt to the part to which it belongs.
 PARTS = {
     "decide": "decide: versions of the sources, history",
     "open: read": "open: fence, branch",

@@ -1,4 +1,4 @@
-"""What does a full refresh cost over the bare INSERT OVERWRITE of the same query?"""
+"""What does a full refresh cost compared with a bare INSERT OVERWRITE of the same query?"""
 
 from __future__ import annotations
 
@@ -75,8 +75,9 @@ def _target(name: str, ours: Samples, bare: Samples) -> Target:
 
 
 def create(gateway: Embedded, name: str, query: str) -> None:
-    """Make the materialized table and, with the same columns, the table which the bare
-    statement overwrites.
+    """Create the materialized table and the table that the bare statement overwrites.
+
+    Both have the same columns.
     """
     gateway.sql(
         f"CREATE MATERIALIZED TABLE {name} FRESHNESS = INTERVAL '7' DAY REFRESH_MODE = FULL AS {query}"

@@ -1,5 +1,6 @@
-"""How long do the gateway's calls take, how many statements a second can it take,
-and how often must a client poll?
+"""How long do calls of the gateway take?
+
+How many statements per second can it run, and how often must a client poll?
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ RATE, POLLS = 600, 4.0
 
 
 def measure() -> Iterator[Finding]:
-    """Yield the tables of single calls, of a crowd, and of a slow query."""
+    """Yield the tables of single calls, of many concurrent clients, and of a slow query."""
     with TemporaryDirectory(prefix="freshtable-bench-") as folder, gateway_process() as gateway:
         spark = bare_session(Path(folder))
         try:

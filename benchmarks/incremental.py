@@ -1,5 +1,6 @@
-"""What does a refresh cost that applies a change of a ten-thousandth to a tenth of its source,
-beside a recomputation?
+"""What does a refresh cost that applies a change, compared with a recomputation?
+
+The changes affect from a ten-thousandth to a tenth of the source.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from mt_core.client.http import Refresh
 ROWS, FILES, KEYS, NAMES = 10_000_000, 40, 100_000, 1_000
 SOURCE, DIMENSION = "lake.default.sales", "lake.default.customers"
 STRATEGIES = ("full", "incremental", "auto")
-# Auto knows what a change and a recomputation take from its third run on.
+# From the third run on, `auto` knows how long a change and a recomputation take.
 SETTLED = 2
 MOST_OF_BETTER = 1.25
 _ids = count(ROWS)
@@ -60,7 +61,7 @@ DISTINCT = Query(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """What happens to the source before each round; `most` replaces the limits of the queries."""
+    """What happens to the source before each round. `most` replaces the limits of the queries."""
 
     name: str
     rounds: int
@@ -77,7 +78,7 @@ def _append(rows: int) -> str:
     )
 
 
-# The ids of one file lie together, those of each customer in all files.
+# The ids of one file are adjacent; the ids of each customer are spread over all files.
 CHANGES = (
     Change(
         name="0.01 % appended", rounds=3, queries=(PROJECTION, AGGREGATE, JOIN), text=_append(ROWS // 10_000)
@@ -113,8 +114,9 @@ CHANGES = (
 
 @dataclass(slots=True)
 class Taken:
-    """What the refreshes of one query took after one kind of change, by strategy,
-    and the ways that they took.
+    """The durations of the refreshes of one query after one kind of change, by strategy.
+
+    `ways` are the ways that they used.
     """
 
     seconds: dict[str, list[float]] = field(default_factory=dict)
@@ -124,7 +126,10 @@ class Taken:
         return statistics.median(self.seconds[strategy])
 
     def settled(self) -> float:
-        """Return the median of auto's runs from the third on, in units of the better of the other two."""
+        """Return the median of the runs of `auto` from the third on.
+
+        The unit is the better of the other two strategies.
+        """
         later = self.seconds["auto"][SETTLED:] or self.seconds["auto"]
         return statistics.median(later) / min(self.median("full"), self.median("incremental"))
 
@@ -163,8 +168,9 @@ def _table(query: Query, strategy: str) -> str:
 
 
 def _rounds(gateway: Embedded, change: Change) -> Mapping[str, Taken]:
-    """Change the source, and refresh the tables of each query in turns;
-    the first round brings all to one version.
+    """Change the source, and refresh the tables of each query in turn.
+
+    The first round brings all tables to the same version.
     """
     taken = {query.name: Taken() for query in change.queries}
     for number in range(-1, change.rounds):
@@ -182,7 +188,7 @@ def _rounds(gateway: Embedded, change: Change) -> Mapping[str, Taken]:
 
 
 def _refresh(gateway: Embedded, table: str) -> None:
-    """Refresh as the scheduler does: by hand, all rows are computed."""
+    """Refresh as the scheduler does, because a manual refresh computes all rows."""
     refresh = Refresh(
         identifier=f"lake.default.{table}",
         is_periodic=True,

@@ -1,4 +1,4 @@
-"""What does the gateway add to an INSERT of a megabyte, and how long does sending it take?"""
+"""What does the gateway add to an INSERT of one megabyte, and how long does it take to send it?"""
 
 from __future__ import annotations
 

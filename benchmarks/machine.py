@@ -1,4 +1,4 @@
-"""The machine that measured: what a reader needs to compare figures with their own."""
+"""The machine of the measurement, so that readers can compare the figures with their own."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from mt_core.spark.driver.java import check_java
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
-    """Facts about the machine, taken before anything was measured."""
+    """Facts about the machine, recorded before anything was measured."""
 
     facts: tuple[tuple[str, str], ...]
 
     @classmethod
     def look(cls) -> Machine:
-        """Return the machine as it is now."""
+        """Return the facts of this machine now."""
         iceberg = next(package for package in PACKAGES if "iceberg" in package)
         facts = {
             "measured": f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC, Freshtable {__version__}",

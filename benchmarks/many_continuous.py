@@ -1,5 +1,6 @@
-"""What do many continuous tables cost while nothing changes, and how many keep their freshness
-while all sources change?
+"""What do many continuous tables cost while nothing changes?
+
+And how many keep their freshness while all sources change?
 """
 
 from __future__ import annotations
@@ -20,13 +21,13 @@ from mt_core.client.http import GatewayClient
 SOURCES, IDLE_TABLES, IDLE_S = 100, 200, 60.0
 MOST_IDLE = 0.03
 ACTIVE = ((20, 5), (50, 15))
-"""So many active tables, each over a source of its own, with that freshness in seconds."""
+"""Pairs of a number of active tables, each with a source of its own, and their freshness in seconds."""
 PERIODS, WARM_UP = 6, 3
 CREATORS = 4
 
 
 def measure() -> Iterator[Finding]:
-    """Yield the table of idle tables, and that of active ones."""
+    """Yield the table of idle tables, and that of active tables."""
     with embedded_gateway() as gateway:
         _sources(gateway, range(SOURCES))
         _create(gateway, [(f"idle_{number}", number % SOURCES, 10) for number in range(IDLE_TABLES)])
@@ -73,7 +74,7 @@ def _sources(gateway: Embedded, numbers: Sequence[int]) -> None:
 
 
 def _create(gateway: Embedded, tables: Sequence[tuple[str, int, int]]) -> None:
-    """Create tables by name, number of the source and freshness in seconds, several at a time."""
+    """Create tables, given by name, number of the source and freshness in seconds, several at a time."""
     local = threading.local()
 
     def create(table: tuple[str, int, int]) -> None:
@@ -91,7 +92,7 @@ def _create(gateway: Embedded, tables: Sequence[tuple[str, int, int]]) -> None:
 
 
 def _idle(gateway: Embedded) -> Finding:
-    # Until the stretches of CREATE have ended: they do after a minute without a change.
+    # Wait until the intervals after CREATE have ended, which they do after a minute without a change.
     time.sleep(90)
     processes = [psutil.Process(os.getpid()), *psutil.Process(os.getpid()).children(recursive=True)]
     before, begun = _processor_s(processes), time.monotonic()
@@ -129,7 +130,10 @@ def _lags(gateway: Embedded, tables: int, freshness_s: int) -> Samples:
 
 
 def _lags_of(gateway: Embedded, source: str, table: str) -> list[float]:
-    """Return how long each of the last commits of a source took to show, by the rows that both logs count."""
+    """Return how long each of the last commits of a source took to appear in a table.
+
+    Commits are matched by the number of rows in both logs.
+    """
     commits, shown = (_rows_after(gateway, name) for name in (source, table))
     return [
         min((at for at, rows in shown if rows >= count), default=time.time()) - committed
@@ -138,7 +142,7 @@ def _lags_of(gateway: Embedded, source: str, table: str) -> list[float]:
 
 
 def _rows_after(gateway: Embedded, table: str) -> list[tuple[float, int]]:
-    """Return when each version of a table was committed (seconds), and how many rows it has."""
+    """Return when each version of a table was committed (in seconds), and how many rows it has."""
     log = gateway.spark.sql(
         "SELECT committed_at, CAST(summary['total-records'] AS BIGINT) "
         f"FROM lake.default.{table}.snapshots ORDER BY 1"

@@ -1,4 +1,4 @@
-"""What do operators of streams keep after an hour, with a TTL and without one?"""
+"""How much state do stream operators have after an hour, with a TTL and without one?"""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _STREAMING = "org.apache.spark.sql.execution.streaming"
 
 
 def measure() -> Iterator[Finding]:
-    """Yield the table of what is kept."""
+    """Yield the table of the states."""
     with bare_driver() as (driver, folder):
         spark = driver.new_session()
         spark.conf.set("spark.sql.streaming.stateStore.providerClass", ROCKSDB)
@@ -72,9 +72,7 @@ def measure() -> Iterator[Finding]:
 
 
 def _kept(spark: SparkSession, text: str, ttl: timedelta, checkpoint: Path) -> Sequence[str]:
-    """Return how many rows the operators of a query keep after a third of the hour and at its end,
-    and how much that is.
-    """
+    """Return how much state the operators of a query have after a third of the hour and at its end."""
     option = static_member(spark, "scala.Option.empty")
     source = static_member(spark, f"{_STREAMING}.runtime.MemoryStream")(
         0, spark._jsparkSession, option(), static_member(spark, "org.apache.spark.sql.Encoders.STRING")()

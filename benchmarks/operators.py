@@ -1,4 +1,4 @@
-"""How many rows a second do the operators of streams take, beside those of Spark for the same statement?"""
+"""How many rows per second do our stream operators process, compared with Spark's?"""
 
 from __future__ import annotations
 
@@ -56,10 +56,10 @@ TOP = (
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """A statement that ours run, what Spark runs for the same in its output mode,
-    and the least part of its *rows* a second.
+    """A statement that our operators run, and what Spark runs for the same result in its output mode.
 
-    There is no native one for what Spark cannot run, and nothing asked for without *least*.
+    `least` is the smallest accepted ratio of our rows per second to Spark's, or 0 if there is no target.
+    `native` is None if Spark cannot run the statement.
     """
 
     name: str
@@ -101,7 +101,7 @@ def _measured(spark: SparkSession, folder: Path) -> Finding:
     rows.repartition(FILES).write.parquet(str(folder / "numbers"))
     spark.conf.set("spark.sql.streaming.stateStore.providerClass", ROCKSDB)
     taken = {(each.name, side): list[float]() for each in COMPARED for side in each.sides}
-    # The turn before the first one warms the JVM up.
+    # The round before the first one warms up the JVM.
     for turn in range(-1, TURNS):
         for each in COMPARED:
             for side in each.sides:

@@ -32,29 +32,29 @@ DAG_ID_PREFIX = "mt__"
 
 
 def due_at(instant: datetime) -> Freshness:
-    """Return the freshness whose grid has its one point of this century at *instant*, a whole second.
+    """Return a freshness whose grid has its only point in this century at *instant*, a whole second.
 
-    Tables of one freshness tick together, so this is how many of them are made to tick at chosen instants:
-    such a grid is counted from 1970-01-05 in steps of some 56 years.
+    Such a grid counts from 1970-01-05 in steps of about 56 years. Tables with the same freshness tick
+    together, so this makes many tables tick at a chosen instant.
     """
     return Freshness(int(instant.timestamp()) - FIRST_INSTANT, "SECOND")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """What the ledger has of a periodic run: when it was accepted, and the grid point that it is for."""
+    """A periodic run in the ledger: when it was accepted, and its grid point."""
 
     accepted_at: datetime
     point: datetime
 
     @property
     def lateness(self) -> float:
-        """Seconds from the grid point to the acceptance."""
+        """The number of seconds from the grid point to the acceptance."""
         return (self.accepted_at - self.point).total_seconds()
 
 
 class Population:
-    """The registry's file, written and read beside the gateway that uses it."""
+    """The file of the registry, which is written and read while a gateway uses it."""
 
     def __init__(self, folder: Path) -> None:
         self._file = folder / "registry.db"
@@ -62,7 +62,7 @@ class Population:
         SqlRegistry.open(f"sqlite:///{self._file}").close()
 
     def create(self, instants: Sequence[datetime]) -> None:
-        """Add a table for each of *instants*, at which it is due."""
+        """Add a table for each of *instants*, at which the table is due."""
         created = datetime.now(UTC) - LONG_AGO
         tables = [
             _table(number, due_at(instant), created=created, scheduler="memory")
@@ -72,7 +72,7 @@ class Population:
         self._insert("workflow_definitions", map(_workflow_row, tables))
 
     def create_quiet(self, count: int) -> None:
-        """Add tables whose workflows are DAGs of an Airflow, and which are not due while anybody measures."""
+        """Add tables whose workflows are DAGs of an Airflow. They are not due during the measurement."""
         tables = [
             _table(number, QUIET, created=datetime.now(UTC), scheduler="airflow") for number in range(count)
         ]
@@ -80,7 +80,7 @@ class Population:
         self._insert("workflow_definitions", map(_workflow_row, tables))
 
     def reschedule(self, instant: datetime) -> None:
-        """Let every table be due at *instant*."""
+        """Make every table due at *instant*."""
         freshness = due_at(instant)
         with sqlite3.connect(self._file) as database:
             database.execute(
@@ -89,13 +89,13 @@ class Population:
             )
 
     def accepted(self, since: datetime) -> int:
-        """Return how many periodic runs were accepted since then."""
+        """Return the number of periodic runs accepted since *since*."""
         with sqlite3.connect(self._file) as database:
             found = database.execute("SELECT count(*) FROM runs WHERE requested_at >= ?", (_text(since),))
             return int(found.fetchone()[0])
 
     def runs(self, since: datetime) -> list[Run]:
-        """Return the periodic runs accepted since then, in that order."""
+        """Return the periodic runs accepted since *since*, in order of acceptance."""
         statement = (
             "SELECT requested_at, schedule_time FROM runs "
             "WHERE kind = 'PERIODIC' AND requested_at >= ? ORDER BY seq"

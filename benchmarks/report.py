@@ -1,4 +1,4 @@
-"""What a benchmark found: tables, shown on the terminal and written as Markdown."""
+"""The results of a benchmark: tables, printed on the terminal and written as Markdown."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rich.table import Table
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """What the issue asks for, what was measured, and whether that is enough."""
+    """A target, the measured value, and whether it meets the target."""
 
     asked: str
     measured: str
@@ -25,7 +25,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One table with its title, the targets it speaks to, and what a reader must know to trust it."""
+    """One table with its title, the targets that it checks, and what a reader must know to trust it."""
 
     title: str
     columns: Sequence[str]

@@ -1,5 +1,6 @@
-"""How fast do a million rows come through HTTP, as Arrow and as JSON, and how much memory does
-a long result take?
+"""How fast are a million rows transferred over HTTP, as Arrow and as JSON?
+
+And how much memory does a long result need?
 """
 
 from __future__ import annotations
@@ -34,8 +35,9 @@ MEBIBYTE = 2**20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Memory:
-    """Resident bytes of the gateway's Python and of its JVM: before, and at most meanwhile;
-    and how long it took.
+    """Resident bytes of the gateway's Python and of its JVM, before the transfer and at its maximum.
+
+    `seconds` is the duration of the transfer.
     """
 
     before: tuple[int, int]
@@ -44,7 +46,7 @@ class Memory:
 
 
 def measure() -> Iterator[Finding]:
-    """Yield the table of rates, then that of memory."""
+    """Yield the table of rates, then the table of memory."""
     with embedded_gateway() as gateway:
         yield _rates(gateway)
         yield _memories(gateway)
@@ -172,7 +174,7 @@ def _watched(processes: tuple[psutil.Process, psutil.Process]) -> Iterator[tuple
 
 
 def read_all(url: str, accept: str, statement: str) -> float:
-    """Run a statement, read all pages of its result as they are, and return how long that took."""
+    """Run a statement, read all pages of its result without parsing them, and return how long that took."""
     with httpx.Client(base_url=url, timeout=600, headers={"Accept": accept}) as http:
         session = http.post("/v3/sessions", json={}).json()["sessionHandle"]
         begun = time.perf_counter()
@@ -190,8 +192,8 @@ def read_all(url: str, accept: str, statement: str) -> float:
 def _next(page: httpx.Response) -> str | None:
     if page.headers["content-type"] == ARROW:
         return page.headers.get("freshtable-next-result-uri")
-    # It is the last member of the page; to read the rows takes the client longer than the gateway
-    # needs to write them.
+    # This is the last member of the page. Parsing the rows takes the client longer than writing them takes
+    # the gateway.
     tail = page.content[-300:].decode("utf-8", "replace").rpartition('"nextResultUri":"')
     return tail[2].partition('"')[0] if tail[1] else None
 

@@ -1,4 +1,4 @@
-"""Samples: times taken in turns, so that a machine that slows down slows every contender alike."""
+"""Samples: times measured in turn, so that a machine that slows down affects every contender equally."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ GOLDEN_RATIO = 0.618034
 
 @dataclass(frozen=True, slots=True)
 class Samples:
-    """Times in seconds, in the order they were taken."""
+    """Times in seconds, in the order of their measurement."""
 
     seconds: Sequence[float]
 
@@ -25,7 +25,7 @@ class Samples:
         return max(self.seconds)
 
     def percentile(self, percent: float) -> float:
-        """Return the smallest sample that is not exceeded by *percent* of all."""
+        """Return the smallest sample that is at least as large as *percent* of all samples."""
         ordered = sorted(self.seconds)
         return ordered[min(len(ordered) - 1, int(len(ordered) * percent / 100))]
 
@@ -35,17 +35,16 @@ class Samples:
 
 
 def show(seconds: float) -> str:
-    """Return a time in the unit a reader would choose."""
+    """Return a time in the unit that a reader would choose."""
     if abs(seconds) < 1:
         return f"{seconds * 1000:.1f} ms" if abs(seconds) < 0.1 else f"{seconds * 1000:.0f} ms"
     return f"{seconds:.2f} s"
 
 
 def wait_out_of_step(begun: float, number: int) -> None:
-    """Wait until 1 to 2 s after *begun*, so that the events of a row meet all phases of what goes
-    on once a second.
+    """Wait until 1 to 2 s after *begun*, so that a series of events hits all phases of a one-second cycle.
 
-    Events in step with it would all wait equally long, as chance has it.
+    Events in step with the cycle would all wait equally long.
     """
     time.sleep(max(0.0, begun + 1 + number * GOLDEN_RATIO % 1 - time.monotonic()))
 
@@ -60,9 +59,9 @@ def timed(work: Callable[[], object]) -> float:
 def in_turns(
     contenders: Mapping[str, Callable[[], object]], rounds: int, *, warm_up: int = 1
 ) -> dict[str, Samples]:
-    """Time every contender once a round; who begins changes from round to round.
+    """Time every contender once per round, alternating which one begins.
 
-    *warm_up* rounds are not counted.
+    The first *warm_up* rounds are not counted.
     """
     taken: dict[str, list[float]] = {name: [] for name in contenders}
     names = list(contenders)

@@ -1,5 +1,6 @@
-"""Does the memory scheduler keep 10,000 workflows on time, through a storm and a restart,
-while its gateway stays answerable?
+"""Does the memory scheduler keep 10,000 workflows on time while its gateway stays responsive?
+
+This covers many ticks at the same instant, and a restart.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ KINDS = ("GET session", "GET status of a refresh", "SHOW REFRESHES FOR one table
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Running:
-    """A gateway in a process of its own."""
+    """A gateway in a separate process."""
 
     url: str
     process: subprocess.Popen[str]
@@ -52,13 +53,13 @@ class Running:
         return f"{psutil.Process(self.process.pid).memory_info().rss / MIB:.0f} MiB"
 
     def processor_s(self) -> float:
-        """Return how many seconds of processor time the process has had so far."""
+        """Return the processor time of the process so far, in seconds."""
         times = psutil.Process(self.process.pid).cpu_times()
         return float(times.user + times.system)
 
 
 def measure() -> Iterator[Finding]:
-    """Yield the tables of an even minute, of a storm, and of a restart after it."""
+    """Yield the tables of evenly spread ticks, of many ticks at one instant, and of a restart."""
     with TemporaryDirectory(prefix="freshtable-bench-") as folder:
         yield _even(Path(folder))
     with TemporaryDirectory(prefix="freshtable-bench-") as folder:
@@ -205,7 +206,7 @@ def _restart(runs: Sequence[Run], gateway: Running) -> Finding:
 
 
 def _soon() -> datetime:
-    """Return a whole second by which a gateway will surely have started, also on a machine that is busy."""
+    """Return a whole second before which a gateway will certainly have started, even on a busy machine."""
     head_start = timedelta(seconds=HEAD_START_S * (1 + os.getloadavg()[0] / 4))
     return (datetime.now(UTC) + head_start).replace(microsecond=0)
 
@@ -238,8 +239,9 @@ def _wait_accepted(population: Population, since: datetime, count: int) -> None:
 
 @contextmanager
 def _asking(client: GatewayClient, start: datetime) -> Iterator[dict[str, list[float]]]:
-    """Ask the gateway this and that in turn from *start* to the end of the block;
-    yield how long the answers take.
+    """Send requests of several kinds to the gateway in turn, from *start* to the end of the block.
+
+    Yield how long the responses take, by kind of request.
     """
     taken: dict[str, list[float]] = {kind: [] for kind in KINDS}
     ended = threading.Event()
@@ -268,7 +270,7 @@ def _asking(client: GatewayClient, start: datetime) -> Iterator[dict[str, list[f
 
 
 def _show(client: GatewayClient, of: str = "") -> list[str]:
-    """Run a SHOW REFRESHES; return the ids it shows, which are operation handles too."""
+    """Run a SHOW REFRESHES and return the ids of the runs, which are operation handles too."""
     operation = client.execute(f"SHOW REFRESHES {of} EXTENDED LIMIT 5")
     rows = [row for page in client.pages(operation) for row in page.rows]
     client.close_operation(operation)

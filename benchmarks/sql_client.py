@@ -1,5 +1,6 @@
-"""How long does a person wait for `freshtable sql`: for its prompt, for a word to be completed,
-for the first screen of rows?
+"""How long does a user of `freshtable sql` wait?
+
+Measures the wait for the prompt, for the completion of a word, and for the first screen of rows.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from tests.support.terminal import CTRL_D
 
 PROGRAM = Path(sys.executable).parent / "freshtable"
 STARTS, WORDS, SCREENS = 12, 300, 10
-# The first pages fill what the editor keeps of screens.
+# The first pages fill the editor's cache of screens.
 FIRST_PAGES, PAGES = 100, 500
 TABLES, ROWS = 1_000, 1_000_000
 PROMPT, CTRL_U = "freshtable>", "\x15"
@@ -42,7 +43,7 @@ MIB = 2**20
 
 
 def measure() -> Iterator[Finding]:
-    """Yield the table of what a person waits for, and the table of memory."""
+    """Yield the table of waiting times, and the table of memory."""
     with _gateway() as gateway, TemporaryDirectory(prefix="freshtable-bench-") as folder:
         environ = os.environ | {
             "FRESHTABLE_GATEWAY": str(gateway.http.base_url),
@@ -56,8 +57,9 @@ def measure() -> Iterator[Finding]:
 
 @contextmanager
 def _gateway() -> Iterator[Gateway]:
-    """A gateway in this process whose engine has its answers ready: a thousand tables,
-    and a query of a million rows.
+    """Yield a gateway in this process whose engine has prepared answers.
+
+    These are a thousand tables, and a query of a million rows.
     """
     with httpx.Client() as http, statement_gateway(http, max_sessions=100) as gateway:
         names = [[f"t_{number:04}"] for number in range(TABLES)]
@@ -69,7 +71,7 @@ def _gateway() -> Iterator[Gateway]:
         )
         gateway.engine.answers["SHOW TABLES"] = StatementResult(is_query=False, rows=tables)
         gateway.engine.answers[MANY] = StatementResult(is_query=True, rows=many)
-        # The rows of the fake are no work of a gateway: its collector of garbage leaves them alone.
+        # The rows of the fake are not the work of a gateway, so its garbage collector must ignore them.
         gc.freeze()
         server = GatewayServer(build_app(gateway.services), listen("127.0.0.1", 0))
         server.start()
@@ -135,14 +137,15 @@ def _at_prompt(lines: list[str]) -> bool:
 
 
 def _start_and_leave(environ: dict[str, str]) -> None:
-    """Start, and return at the prompt; the end of the client is not waited for."""
+    """Start the client and return at its prompt, without waiting for the end of the client."""
     with ScreenTerminal([str(PROGRAM), "sql"], environ) as terminal:
         terminal.see(_at_prompt)
 
 
 def _words(terminal: ScreenTerminal) -> tuple[Samples, Samples]:
-    """Return how long the key before a name takes, for which the gateway is asked, and a letter,
-    for which it is not.
+    """Return the durations of two kinds of keys.
+
+    For the key before a name, the client asks the gateway; for a letter, it does not.
     """
     asked, known = list[float](), list[float]()
     for number in range(WORDS):
@@ -189,9 +192,7 @@ def _first_batch(client: GatewayClient, statement: str) -> None:
 
 
 def _large(environ: dict[str, str]) -> Finding:
-    """Return how long the first screen of a large table takes on a real Spark,
-    of which the query reads every row.
-    """
+    """Return how long the first screen of a large table takes on a real Spark, which reads every row."""
     with embedded_gateway() as gateway:
         gateway.sql(
             f"CREATE TABLE {LARGE} AS SELECT id AS n, concat('city ', id % 1000) AS city "
@@ -270,7 +271,7 @@ def _memory(environ: dict[str, str]) -> Finding:
 
 
 def _turn_page(terminal: ScreenTerminal, process: psutil.Process, page: int) -> int:
-    """Turn to the page after *page*, and return the memory in use then."""
+    """Turn to the page after *page*, and return the memory that is then in use."""
     terminal.type("n")
     terminal.see(partial(_has, f"| page {page + 1} of"))
     return int(process.memory_info().rss)

@@ -1,5 +1,6 @@
-"""How long does a gateway take to answer, and to be ready, compared with a bare SparkSession
-on the same jars?
+"""How long does a gateway take to respond and to be ready?
+
+The comparison is a bare SparkSession with the same jars.
 """
 
 from __future__ import annotations
@@ -99,7 +100,7 @@ def _start_gateway() -> Start:
 
 
 def _first_answer(port: int) -> float:
-    """Return when the gateway first answered."""
+    """Return when the gateway first responded."""
     with httpx.Client(base_url=f"http://127.0.0.1:{port}", trust_env=False) as client:
         deadline = time.perf_counter() + 60
         while time.perf_counter() < deadline:

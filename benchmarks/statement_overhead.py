@@ -1,6 +1,4 @@
-"""What does a small result cost through gateway and client, compared with the same `spark.sql(...)`
-in process?
-"""
+"""What does a small result cost through gateway and client, compared with `spark.sql(...)` in process?"""
 
 from __future__ import annotations
 
@@ -34,7 +32,7 @@ ROWS_MORE_S = 0.003
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """A statement, and what its p50 may be beside the bare one's."""
+    """A statement, and the target for its p50 relative to that of the bare statement."""
 
     name: str
     sql: str

@@ -1,5 +1,8 @@
-"""How soon does the sink of a streaming INSERT show a commit of its source,
-how many rows a second does it take, beside a hand-written streaming job, and what do idle jobs cost?"""
+"""How soon does the sink of a streaming INSERT show a commit of its source?
+
+How many rows per second does it process, compared with a hand-written streaming job, and what do idle jobs
+cost?
+"""
 
 from __future__ import annotations
 
@@ -53,7 +56,7 @@ def _measured(driver: SparkDriver, folder: str) -> Finding:
         "hand-written foreachBatch": partial(_by_hand, spark, folder),
     }
     lags = {name: list[float]() for name in keepers}
-    # The turn before the first one warms the JVM up.
+    # The round before the first one warms up the JVM.
     for turn in range(-1, TURNS):
         for number, (name, kept) in enumerate(keepers.items()):
             taken = _lags(
@@ -133,7 +136,7 @@ def _throughput(driver: SparkDriver, folder: str) -> Finding:
 
 
 def _large_lags(spark: SparkSession, target: str, kept: Keeping) -> list[float]:
-    """Return how long each of some large commits took to show."""
+    """Return how long each of some large commits took to appear in the sink."""
     spark.sql(f"DROP TABLE {SOURCE} PURGE")
     spark.sql(
         f"CREATE TABLE {SOURCE} USING iceberg AS "
@@ -155,7 +158,7 @@ def _idle(driver: SparkDriver, folder: str) -> Finding:
     deadline = time.monotonic() + LONGEST_START_S
     while any(engine.progress(job_id).batch is None for job_id, _ in jobs):
         assert time.monotonic() < deadline, [str(engine.progress(job_id).error) for job_id, _ in jobs]
-        # A first batch comes with the first new rows.
+        # The first batch starts only when there are new rows.
         spark.sql(f"INSERT INTO {CLICKS} SELECT id, current_timestamp() FROM range(10)")
         time.sleep(5)
     time.sleep(IDLE_S)
@@ -200,7 +203,7 @@ def _processor_s(processes: Sequence[psutil.Process]) -> float:
 
 
 def _started(engine: SparkStreams, folder: str, text: str, interval_ms: int) -> tuple[str, StreamDefinition]:
-    """Start a job, and return its id and what it runs from."""
+    """Start a job, and return its id and its definition."""
     job_id = uuid4().hex
     definition = StreamDefinition(
         members=(StreamMember(text=text),),
@@ -256,8 +259,9 @@ def _create(spark: SparkSession, target: str) -> None:
 
 
 def _lags(spark: SparkSession, target: str, kept: Keeping, commits: int) -> list[float]:
-    """Return how long each commit but the first ones took to show, by whatever *kept* does
-    while its block runs.
+    """Return how long each commit, except the first ones, took to appear in the sink.
+
+    *kept* maintains the sink during its block.
     """
     with kept(target):
         _wait(spark, target)
@@ -281,7 +285,7 @@ def _wait(spark: SparkSession, target: str) -> None:
 
 
 def _shown(spark: SparkSession, table: str) -> list[tuple[float, int]]:
-    """Return when each version of a table became current (seconds), and how many rows it has."""
+    """Return when each version of a table became current (in seconds), and how many rows it has."""
     log = spark.sql(
         "SELECT h.made_current_at, coalesce(CAST(s.summary['total-records'] AS BIGINT), 0) "
         f"FROM {table}.history AS h JOIN {table}.snapshots AS s ON h.snapshot_id = s.snapshot_id ORDER BY 1"

@@ -33,7 +33,7 @@ SERVER = "org.apache.spark.sql.hive.thriftserver.HiveThriftServer2"
 
 
 def measure() -> Iterator[Finding]:
-    """Yield the table of statements through either."""
+    """Yield the table of statements through the gateway and through the Thrift server."""
     with thrift_server() as port, gateway_process() as gateway:
         theirs = _connect(port)
         ours = dbapi.connect(gateway.url)
@@ -83,7 +83,7 @@ def _fetched(cursor: Any, statement: str) -> int:
 
 
 def _connect(port: int) -> Any:
-    # Only this benchmark needs it: the extra `bench` brings it.
+    # Only this benchmark needs the package, which the extra `bench` installs.
     from pyhive import hive
 
     return hive.connect("127.0.0.1", port, auth="NOSASL")
@@ -91,7 +91,7 @@ def _connect(port: int) -> Any:
 
 @contextmanager
 def thrift_server() -> Iterator[int]:
-    """Run Spark's Thrift server for the block; yield its port."""
+    """Run Spark's Thrift server during the block. Yield its port."""
     with TemporaryDirectory(prefix="freshtable-bench-") as folder:
         port = _free_port()
         process = subprocess.Popen(

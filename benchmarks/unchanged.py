@@ -1,4 +1,4 @@
-"""How fast is a refresh answered when no source has changed, and does it leave Spark alone?"""
+"""How fast is a refresh if no source has changed, and does it start any Spark job?"""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ BARE_QUERY = "SELECT 1"
 SKIP, BARE = "unchanged refresh", f"bare {BARE_QUERY}"
 REQUESTS = 100
 WARM_UP = 20
-# Each query reads one source more than the one before.
+# Each query reads one source more than the previous query.
 TABLES = {
     "one_source": "SELECT id FROM lake.default.source_0",
     "three_sources": "SELECT a.id FROM lake.default.source_0 a JOIN lake.default.source_1 b ON a.id = b.id "
@@ -65,8 +65,9 @@ def measure() -> Iterator[Finding]:
 
 
 def _sampled(gateway: Embedded, name: str) -> tuple[Samples, Samples, int]:
-    """Return the times of the requests, those of the bare query, and how many Spark jobs
-    as many requests started before.
+    """Return the durations of the requests and of the bare query, and the number of Spark jobs.
+
+    The Spark jobs are those that an equal number of requests started before.
     """
     refresh = Refresh(
         identifier=f"lake.default.{name}",
@@ -82,7 +83,7 @@ def _sampled(gateway: Embedded, name: str) -> tuple[Samples, Samples, int]:
     for _ in range(REQUESTS):
         skip()
     jobs = gateway.spark_jobs() - before
-    # The bare query starts jobs of its own, so those of the requests are counted before.
+    # The bare query starts jobs too, so those of the requests are counted before.
     taken = in_turns(
         {SKIP: skip, BARE: lambda: gateway.spark.sql(BARE_QUERY).toArrow()}, REQUESTS, warm_up=WARM_UP
     )

@@ -1,4 +1,4 @@
-"""The gateway's protocol with as little client as possible, so that what is measured is the gateway."""
+"""The gateway's protocol with a minimal client, so that the measurement shows the gateway."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TYPE = {"Content-Type": "application/json"}
 
 
 class Wire:
-    """One connection that is kept alive, with one session; for one thread."""
+    """One connection that is kept alive, with one session, for one thread."""
 
     def __init__(self, url: str) -> None:
         parts = urlsplit(url)
@@ -37,7 +37,7 @@ class Wire:
         self.ask("GET", self.session)
 
     def run(self, statement: str) -> int:
-        """Run a statement: POST, fetch the first page, close; return how often it was not ready."""
+        """Run a statement: POST, fetch the first page, close. Return how often the page was not ready."""
         begun = self.ask("POST", f"{self.session}/statements", {"statement": statement})
         operation = f"{self.session}/operations/{begun['operationHandle']}"
         waited = 0
@@ -62,7 +62,7 @@ class Wire:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Running:
-    """A gateway in a process of its own, on a home of its own."""
+    """A gateway in a separate process, with a home of its own."""
 
     url: str
     pid: int
@@ -70,7 +70,7 @@ class Running:
 
 @contextmanager
 def gateway_process() -> Iterator[Running]:
-    """Run a gateway for the block; Spark is ready when it begins."""
+    """Run a gateway during the block. Spark is ready when the block begins."""
     with TemporaryDirectory(prefix="freshtable-bench-") as folder:
         gateway = GatewayProcess(Path(folder), ["sql-gateway.endpoint.rest.port=0"])
         try:

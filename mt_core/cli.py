@@ -1,12 +1,12 @@
 """The command line `freshtable`.
 
 A command must start fast, above all `sql`, and must work in a partial installation: the client alone has
-neither Spark nor a database driver. This module therefore imports only what parsing the options needs; each
-command imports its implementation when it runs, and `requiring` turns a missing package into a message that
+neither Spark nor a database driver. This module therefore imports only what parsing the options needs, and
+each command imports its implementation when it runs. `requiring` turns a missing package into a message that
 names the extra to install. Commands do only three things: parse options, call one function of the
-implementation, and map errors to exit codes; messages go to stdout, errors to stderr. The exit codes are 0
-for success and 1 for failures and findings; `status` and `plan diff` exit with 2 on an error, because 1 means
-a finding there, and `sql` has its own codes (`ExitCode`).
+implementation, and map errors to exit codes. Messages go to stdout, errors to stderr. The exit code is 0 for
+success and 1 for failures and findings. `status` and `plan diff` exit with 2 on an error, because 1 means a
+finding there. `sql` has its own codes (`ExitCode`).
 """
 
 from __future__ import annotations
@@ -65,8 +65,8 @@ def main(
 ) -> None:
     """Materialized tables that keep themselves fresh, on Spark and Iceberg."""
     if context.invoked_subcommand == "sql":
-        # Imported modules are never garbage; collecting while they load would take a tenth
-        # of the client's start.
+        # Imported modules are never garbage. Collections while they load would take a tenth of the client's
+        # start.
         gc.set_threshold(OBJECTS_PER_COLLECTION)
 
 
@@ -78,8 +78,8 @@ def sql(options: SqlOptions) -> None:
     """
     import os
 
-    # httpx imports its own command line, with all of pygments if installed,
-    # which would take a sixth of the client's start.
+    # httpx imports its own command line, with all of pygments if it is installed. This would take a sixth of
+    # the client's start.
     sys.modules.setdefault("httpx._main", None)  # type: ignore[arg-type]
 
     from mt_core.terminal.run import run_sql

@@ -18,7 +18,7 @@ _READINGS, _READ_EVERY = 25, timedelta(hours=1)
 
 
 class Clock(ABC):
-    """The current time, and waiting for a later one."""
+    """The current time, and methods that wait for a later time."""
 
     def __init__(self) -> None:
         self._readings: deque[tuple[datetime, timedelta]] = deque(maxlen=_READINGS)
@@ -30,13 +30,15 @@ class Clock(ABC):
 
     @abstractmethod
     def elapsed(self) -> timedelta:
-        """Return the monotonic time since an arbitrary instant before this process began."""
+        """Return the time since an arbitrary instant before this process began. It never decreases."""
 
     @abstractmethod
     def wait_until(self, instant: datetime | None, event: threading.Event) -> bool:
-        """Block until *instant* (None: no limit) or until *event* is set; return whether the event was set.
+        """Block until *instant* (None for no limit) or until *event* is set.
 
-        The machine's clock is read once, so a jump of the clock does not change the length of the wait.
+        Return whether the event was set.
+
+        The machine's clock is read only once, so a jump of the clock does not change the length of the wait.
         """
 
     def wait(self, time: timedelta, event: threading.Event) -> bool:
@@ -46,13 +48,14 @@ class Clock(ABC):
     def surely(self) -> datetime:
         """Return an instant that has certainly passed, for code that deletes by age.
 
-        It is the current time, corrected for a jump ahead of the machine's clock within the last day.
+        This is the current time, unless the machine's clock jumped ahead within the last day; such a jump is
+        subtracted.
         """
         elapsed = self._note()
         return min(self.now(), *(now + (elapsed - then) for now, then in tuple(self._readings)))
 
     def _note(self) -> timedelta:
-        """Record a reading of the clock once an hour; the last day of readings is retained."""
+        """Record a reading of the clock once an hour. The readings of the last day are retained."""
         elapsed = self.elapsed()
         if not self._readings or elapsed - self._readings[-1][1] >= _READ_EVERY:
             self._readings.append((self.now(), elapsed))
@@ -79,7 +82,7 @@ class SystemClock(Clock):
 def is_ahead(instant: datetime | None, now: datetime, most: timedelta) -> bool:
     """Return whether a stored *instant* is still in the future.
 
-    An instant was at most *most* ahead when it was stored. One that is further ahead was stored before the
-    clock was set back; it counts as past, so that nothing waits for it.
+    No instant is stored more than *most* ahead of the clock. An instant that is further ahead was stored
+    before the clock was set back. It counts as past, so that nothing waits for it.
     """
     return instant is not None and now < instant <= now + most

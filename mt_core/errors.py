@@ -1,7 +1,7 @@
-"""Every error a user can meet.
+"""The errors that Freshtable raises.
 
     MtError
-    ├── ConfigError               a setting, a file or the machine does not fit
+    ├── ConfigError               a setting, a file or the machine is unsuitable
     │   ├── HomeLocked            another gateway uses the home folder
     │   ├── RegistryInUse         another gateway uses the registry
     │   ├── PortInUse             the address of the gateway is taken
@@ -30,7 +30,7 @@
     ├── StatementTimedOut         the work took longer than it may
     ├── EngineUnavailable         Spark is starting or restarting
     │   └── ClusterLost           Spark's cluster accepts no work
-    ├── EngineError               Spark or the table format failed otherwise
+    ├── EngineError               Spark or the table format failed
     │   └── StorageMissing        the storage table is missing
     ├── WorkflowError             the workflow scheduler failed (FLIP-448 WorkflowException)
     ├── RegistryError             the registry failed
@@ -54,7 +54,7 @@ Fact = str | int
 
 
 class MtError(Exception):
-    """The root of all errors: a message that names the object and the way out, and *facts* for programs.
+    """The root of all errors: a message that names the object and the remedy, and *facts* for programs.
 
     Facts identify what the error is about: `table`, `key` and `value` of an option, `line` and `column`. The
     message is formatted from them once; code reads `facts`, never the message.
@@ -253,8 +253,8 @@ class QueryBroken(RefreshFailed):
 class QueryFailed(MtError):
     """Spark refused or failed a query.
 
-    `error_class` and `sqlstate` are Spark's. Each of them, and `line` and `position`, is None if Spark does
-    not report it.
+    `error_class` and `sqlstate` come from Spark. These, `line` and `position` are None if Spark does not
+    report them.
     """
 
     code = "QUERY_FAILED"
@@ -301,7 +301,7 @@ class StatementTimedOut(MtError):
 class EngineUnavailable(MtError):
     """Spark is starting, or restarting after its process ended.
 
-    `alone` is True if the failed work was the only work in the process: nothing else can be the cause.
+    `alone` is True if the failed work was the only work in the process, so nothing else can be the cause.
     """
 
     code = "ENGINE_UNAVAILABLE"
@@ -334,19 +334,25 @@ class StorageMissing(EngineError):
 
 
 class CommitConflict(EngineError):
-    """A compare-and-set of table metadata lost to another commit: read the metadata and decide again."""
+    """A compare-and-set of table metadata failed because of another commit.
+
+    The caller reads the metadata and decides again.
+    """
 
     internal = True
 
 
 class CommitUnknown(EngineError):
-    """A commit was sent but its outcome is unknown: read the metadata again, never assume."""
+    """A commit was sent, but its outcome is unknown. The caller must read the metadata again."""
 
     internal = True
 
 
 class SourcesChanged(EngineError):
-    """A view or a source's schema changed between inspection and reading: inspect it again."""
+    """A view or the schema of a source changed between inspection and reading.
+
+    The caller inspects it again.
+    """
 
     internal = True
 

@@ -1,1 +1,4 @@
-"""The application: wires all parts, and provides home folder, lease and logs. No package imports it."""
+"""The application: connects all parts, and provides the home folder, the lease and logs.
+
+No other package imports it.
+"""

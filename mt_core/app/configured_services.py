@@ -1,4 +1,4 @@
-"""The services of a gateway, configured and wired to each other, but not started."""
+"""The services of a gateway, configured and connected to each other, but not started."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from mt_core.workflow.scheduler import WorkflowScheduler
 
 
 class ConfiguredServices:
-    """The services for requests, tables and jobs; *watch* is called before each step of a refresh."""
+    """The services for requests, tables and jobs. *watch* is called before each step of a refresh."""
 
     def __init__(
         self,
@@ -61,8 +61,8 @@ class ConfiguredServices:
                 jobs=self.jobs,
                 clock=self._clock,
                 defaults=stream_defaults(config),
-                # A stream that fails repeatedly becomes FAILED; without user functions, streams
-                # wait instead of failing.
+                # A stream that fails repeatedly becomes FAILED. Without user functions, streams wait instead
+                # of failing.
                 most_running=config.integer("sql-gateway.job.max-concurrent") if spark.has_code else 0,
             )
         )

@@ -1,4 +1,4 @@
-"""The wiring of endpoints to the services of statements and tables."""
+"""Connects the endpoints with the services of statements and tables."""
 
 from __future__ import annotations
 

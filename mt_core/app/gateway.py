@@ -1,12 +1,15 @@
-"""A whole gateway in this process: starting its services in order, its background loops, and stopping them.
+"""A complete gateway in this process: it starts the services in order, runs background loops, and stops them.
 
-Each step of the start relies on those before it. The lease comes first: only the gateway that holds it may
-change the registry. Then the jobs that an earlier gateway left are settled, before a request can see them.
-The HTTP server serves requests before Spark is ready, which takes up to half a minute: statements wait for
-Spark, and accepted refreshes are queued in the ledger. Workers, the reconciler and maintenance start only
-once Spark is ready. Stopping goes in the reverse order: no new work, then running publishes finish within
-`DRAIN_S`, then Spark, the lease and the registry. Every step of `stop` runs even if an earlier one fails, and
-at any stage of the start. A killed gateway skips all of this, so correctness must not depend on it.
+Each step of the start relies on the steps before it. The lease is acquired first, because only the gateway
+that holds it may change the registry. Then the jobs that an earlier gateway left unfinished are settled,
+before a request can see them. The HTTP server serves requests before Spark is ready, which takes up to half a
+minute. Meanwhile statements wait for Spark, and accepted refreshes are queued in the ledger. Workers, the
+reconciler and maintenance start only when Spark is ready.
+
+Stopping proceeds in the reverse order. The gateway refuses new work, lets running publishes finish within
+`DRAIN_S`, then stops Spark and releases the lease and the registry. Every step of `stop` runs even if an
+earlier one fails, and at any stage of the start. A killed gateway skips all of this, so correctness must not
+depend on it.
 """
 
 from __future__ import annotations
@@ -52,14 +55,14 @@ MAINTAIN_EVERY = timedelta(hours=1)
 EXPIRE_KEY = "sql-gateway.session.check-interval"
 HOOKS_EVERY = timedelta(seconds=1)
 CHECK_EVERY = timedelta(minutes=1)
-# How long workers that may be publishing have to finish, in total; and then the passes of the loops,
-# which were asked to end before.
+# How long workers that may be publishing have to finish, in total, and how long the loops then have to end
+# their current passes.
 DRAIN_S, PASS_END_S = 30.0, 10.0
 SPARK_START_S = 300.0
 
 
 class Gateway:
-    """A gateway built from a configuration; `start` returns once it serves requests, before Spark is ready.
+    """A gateway built from a configuration. `start` returns when it serves requests, before Spark is ready.
 
     `on_lost` is called with the error if the gateway loses its lease of the registry and must end.
     """
@@ -102,7 +105,7 @@ class Gateway:
         self._check = self._loop("check", CHECK_EVERY, partial(self._upkeep, check_tables, "checked"))
         self._scheduler_loop = self._loop("scheduler", RECONCILE_EVERY, self._work.scheduler_watch.poll)
         self._maintenance = self._loop("maintenance", MAINTAIN_EVERY, self._maintain)
-        # No period: the owner of detached jobs waits for its next pass itself.
+        # The loop has no period, because the owner of detached jobs itself waits for its next pass.
         self._stream_loop = BackgroundLoop("streams", self._owner.watch, clock=self._clock)
         self._loops.append(self._stream_loop)
 
@@ -111,25 +114,26 @@ class Gateway:
         return self._server.url
 
     def remaining_work(self) -> str:
-        """Describe the work that continues without clients; empty if there is none."""
+        """Describe the work that continues without clients. The text is empty if there is none."""
         return in_transaction(self._registry, remaining_work)
 
     def start(self, interrupt: threading.Event | None = None) -> None:
-        """Start serving requests and the scheduler; Spark starts in the background, and runs wait for it.
+        """Start serving requests and the scheduler. Spark starts in the background, and runs wait for it.
 
-        First waits until another gateway's lease of the registry has ended, or until *interrupt* is set.
+        This first waits until another gateway's lease of the registry has ended, or until *interrupt* is set.
         Raises RegistryInUse if that gateway is alive.
         """
         if not self._lease.take(interrupt or threading.Event()):
             return
         self._lease.start()
-        # Before the first request: a table of a scheduler that is not configured could be neither
-        # altered nor dropped.
+        # This must precede the first request, because a table of a scheduler that is not configured can be
+        # neither altered nor dropped.
         for line in take_over_tables(self._tables):
             log.info("%s", line, extra={"action": "scheduler_changed"})
         # Fail orphaned jobs before the first request can see them.
         self._jobs.attempt()
-        # Clients read the address from there before they send its token; the driver adds its JVM.
+        # Clients read the address from the home folder before they send its token. The driver later adds its
+        # JVM.
         self._home.note(url=self.url, jvm_pid=None)
         self._spark.start(self._job_store.jars())
         self._server.start()
@@ -152,7 +156,7 @@ class Gateway:
         self._expiry.start()
 
     def wait_ready(self) -> None:
-        """Wait until Spark is ready, settle what the last process left, and start the workers."""
+        """Wait until Spark is ready, settle what the last process left unfinished, and start the workers."""
         while not self._spark.driver.wait_ready(SPARK_START_S):
             log.warning("spark is not ready yet", extra={"action": "spark_late"})
         self._reconciler.attempt()
@@ -171,7 +175,7 @@ class Gateway:
             loop.end()
         self._work.workers.end()
         self._work.continuous.end()
-        # Steps run in reverse order, each even if another failed; the error is raised at the end.
+        # Steps run in reverse order, each even if another one failed. The error is raised at the end.
         with ExitStack() as steps:
             steps.callback(self._home.note, url=None, jvm_pid=None)
             steps.callback(self._registry.close)
@@ -198,7 +202,8 @@ class Gateway:
             engine_trouble=lambda: self._lease.trouble() or self._spark.engine.state.trouble(),
         )
         if config.boolean(EMBEDDED_KEY):
-            # Safe without a token: other users cannot open the folder, and this process has locked it.
+            # This is safe without a token: other users cannot open the folder, and this process has locked
+            # it.
             app = build_app(replace(endpoints, remaining_work=self.remaining_work))
             return GatewayServer(app, listen_at(self._home.socket))
         address = config.text("sql-gateway.endpoint.rest.address")
@@ -209,7 +214,7 @@ class Gateway:
     # -------------------------------------------------------------------------------------------------- loops
 
     def _loop(self, name: str, every: timedelta, work: Callable[[], object]) -> BackgroundLoop:
-        """Return a loop that ends with the gateway, and never starts if *every* is zero."""
+        """Return a loop that ends with the gateway. If *every* is zero, it never starts."""
         loop = BackgroundLoop(name, work, clock=self._clock, every=every)
         self._loops.append(loop)
         if not every:
@@ -217,7 +222,7 @@ class Gateway:
         return loop
 
     def _join(self) -> None:
-        """Wait for running passes to end: they need the registry, which is closed next."""
+        """Wait for running passes to end, because they need the registry, which is closed next."""
         deadline = time.monotonic() + PASS_END_S
         for loop in self._loops:
             if not loop.join(max(0.0, deadline - time.monotonic())):
@@ -226,7 +231,7 @@ class Gateway:
                 )
 
     def _settle_jobs(self) -> None:
-        """End or take over the jobs of gateways that have ended, and log each."""
+        """End or take over the jobs of gateways that have ended, and log each of them."""
         for line in self._job_store.settle():
             log.info("%s", line, extra={"action": "job_ended"})
 
@@ -236,13 +241,13 @@ class Gateway:
         self._upkeep(maintain, "maintained")
 
     def _upkeep(self, pass_over: Callable[[TableServices], list[str]], action: str) -> None:
-        """Run one pass over the tables and log each change as *action*; the next pass retries failures."""
+        """Run one pass over the tables and log each change as *action*. The next pass retries failures."""
         for line in pass_over(self._tables):
             log.info("%s", line, extra={"action": action})
 
 
 def close_scheduler(scheduler: WorkflowScheduler, *users: BackgroundLoop) -> None:
-    """Close the scheduler once the loops in *users*, which call it, have ended, or after `PASS_END_S`."""
+    """Close the scheduler after the loops in *users*, which call it, have ended, or after `PASS_END_S`."""
     deadline = time.monotonic() + PASS_END_S
     for user in users:
         user.join(max(0.0, deadline - time.monotonic()))
@@ -250,7 +255,7 @@ def close_scheduler(scheduler: WorkflowScheduler, *users: BackgroundLoop) -> Non
 
 
 def drain(*workers: ContinuousWorkers | Workers) -> None:
-    """Let running batches and runs finish, up to `DRAIN_S` in total."""
+    """Let running batches and runs finish within `DRAIN_S` in total."""
     deadline = time.monotonic() + DRAIN_S
     for each in workers:
         each.stop(max(0.0, deadline - time.monotonic()))

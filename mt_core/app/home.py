@@ -1,4 +1,4 @@
-"""The home folder of a gateway: the paths in it, and the lock that allows one process at a time."""
+"""The home folder of a gateway: its paths, and the lock that allows only one process at a time."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ _POLL_S = 0.1
 
 
 class Home:
-    """A home folder, locked by `take`, with the paths of the gateway's files.
+    """A home folder with the paths of the gateway's files. `take` locks it.
 
     `socket` is where an embedded gateway listens. `token` is the generated token, readable only by the
-    gateway's user. `results` has the rows of results that do not fit in memory; files from an earlier
-    gateway are obsolete. `jars` has copies of added jars, `functions` copies of function files, and
-    `sessions` a folder for each open session. `temporary` has the JVM's temporary files, which a killed JVM
-    leaves behind. `holder` records the process that has locked the folder, and its JVM, which may outlive
-    a killed gateway for seconds.
+    gateway's user. `results` has the rows of results that do not fit in memory; files from an earlier gateway
+    are obsolete. `jars` has copies of added jars, `functions` copies of function files, and `sessions` a
+    folder for each open session. `temporary` has the JVM's temporary files, which a killed JVM leaves behind.
+    `holder` records the process that has locked the folder, and its JVM, which may outlive a killed gateway
+    for seconds.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -48,7 +48,7 @@ class Home:
         self._lock = FileLock(self.folder / "gateway.lock")
 
     def take(self) -> None:
-        """Lock the folder; raises HomeLocked naming the process that has locked it, or ConfigError."""
+        """Lock the folder. Raises HomeLocked naming the process that has locked it, or ConfigError."""
         try:
             self.logs.mkdir(parents=True, exist_ok=True)
             self._close_to_others()
@@ -85,7 +85,7 @@ class Home:
         self._lock.release()
 
     def stop_holder(self, wait_s: float) -> int:
-        """Stop the gateway that has locked the folder, and return its process id once it has ended.
+        """Stop the gateway that has locked the folder, and return its process id when it has ended.
 
         Raises ConfigError if that fails.
         """
@@ -110,7 +110,7 @@ class Home:
         return pid
 
     def _is_free(self, wait_s: float) -> bool:
-        """Wait until no process has locked the folder, up to *wait_s*; return whether it is unlocked."""
+        """Wait for up to *wait_s* until no process has locked the folder; return whether it is unlocked."""
         try:
             with self._lock.acquire(timeout=wait_s):
                 return True
@@ -125,7 +125,7 @@ class Home:
         )
 
     def _close_to_others(self) -> None:
-        """Deny other users access to the folder: only the gateway's user may read registry and logs."""
+        """Deny other users access to the folder; only the gateway's user may read registry and logs."""
         if self.folder.stat().st_mode & 0o077:
             try:
                 self.folder.chmod(0o700)
@@ -138,7 +138,7 @@ class Home:
                 )
 
     def read_holder(self) -> dict[str, Any]:
-        """Return the record of the last holder: `pid`, `url`, `jvm_pid`, `jvm_started`; empty if absent."""
+        """Return the record of the last holder: `pid`, `url`, `jvm_pid`, `jvm_started`. Empty if absent."""
         try:
             holder = json.loads(self.holder.read_text(encoding="utf-8"))
         except (OSError, ValueError):
@@ -146,7 +146,7 @@ class Home:
         return holder if isinstance(holder, dict) else {}
 
     def _wait_for_jvm(self, pid: int | None, started: str | None) -> None:
-        """Wait for the end of a killed gateway's JVM, which may still be writing; raises HomeLocked."""
+        """Wait for the end of a killed gateway's JVM, which may still be writing. Raises HomeLocked."""
         deadline = time.monotonic() + JVM_EXIT_TIMEOUT_S
         while pid is not None and _is_ours(pid, started):
             if time.monotonic() > deadline:

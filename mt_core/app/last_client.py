@@ -1,4 +1,7 @@
-"""The end of an embedded gateway: after its last client, once no work remains, or with its home folder."""
+"""The end of an embedded gateway: when its last client has left and no work remains.
+
+It also ends when its home folder is removed.
+"""
 
 from __future__ import annotations
 
@@ -11,17 +14,17 @@ log = logging.getLogger(__name__)
 
 
 class LastClient:
-    """Calls *end* once no client is present and no *work* remains.
+    """Calls *end* when no client is present and no *work* remains.
 
     From then on, new clients wait for this process to end. The gateway also ends if its home folder was
-    removed, because clients could not find it.
+    removed, because clients can no longer find it.
     """
 
     def __init__(self, presence: Presence, *, work: Callable[[], str], end: Callable[[], object]) -> None:
         self._presence, self._work, self._end = presence, work, end
 
     def check(self) -> None:
-        """Check once whether the gateway must end; clients may connect and leave between checks."""
+        """Check once whether the gateway must end. Clients may connect and leave between checks."""
         if not self._presence.has_home:
             log.warning("the home folder was removed", extra={"action": "home_removed"})
             self._end()

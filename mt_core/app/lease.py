@@ -20,7 +20,7 @@ from mt_core.tables.upkeep.gateways import LEASE, end_lease, take_lease
 RENEW_EVERY = LEASE / 3
 LOOK_EVERY = timedelta(seconds=1)
 END_S = 5.0
-# The lease counts as lost after this many periods without renewal. A database that does not respond gets
+# The lease counts as lost after this many periods without renewal. A database that does not respond is given
 # more time, because a long transaction of this gateway may keep it busy.
 MOST_FAILED, MOST_SILENT = 3, 6
 
@@ -40,8 +40,9 @@ def lease_of(owner: str, url: str) -> GatewayLease:
 
 
 class RegistryLease:
-    """Excludes other gateways from *registry*; *on_lost* is called once, with the error that ends this
-    one.
+    """Excludes other gateways from *registry*.
+
+    *on_lost* is called once, with the error that ends this gateway.
     """
 
     def __init__(
@@ -55,10 +56,10 @@ class RegistryLease:
         self._failure: RegistryError | None = None
 
     def take(self, interrupt: threading.Event) -> bool:
-        """Acquire the lease and return True; False if *interrupt* is set while waiting for another lease.
+        """Acquire the lease and return True. Return False if *interrupt* is set while another lease is valid.
 
-        Does not wait for the lease of a process of this machine that has ended. Raises RegistryInUse naming
-        a gateway that renews its lease.
+        This does not wait for the lease of a process on this machine that has ended. Raises RegistryInUse
+        naming a gateway that renews its lease.
         """
         first: GatewayLease | None = None
         while (
@@ -85,7 +86,7 @@ class RegistryLease:
         self._watch.start()
 
     def renew(self) -> None:
-        """Renew the lease once; end this gateway if another one has acquired it."""
+        """Renew the lease once. End this gateway if another one has acquired the lease."""
         try:
             holder = in_transaction(self._registry, partial(take_lease, lease=self._lease))
         except RegistryFull as error:
@@ -119,14 +120,14 @@ class RegistryLease:
         )
 
     def trouble(self) -> str:
-        """Return the error while the registry's disk is full, "" otherwise."""
+        """Return the error while the registry's disk is full, or "" if it is not."""
         failure = self._failure
         return f"{failure.code}: {failure.message}" if isinstance(failure, RegistryFull) else ""
 
     def release(self) -> None:
         """Stop renewing and end the lease, so that the next gateway can start immediately.
 
-        If ending it fails, the lease expires.
+        If the lease cannot be ended, it expires.
         """
         for loop in (self._renewal, self._watch):
             loop.end()

@@ -1,4 +1,4 @@
-"""Logging: all events to a file in the home folder, warnings also to stderr."""
+"""Logging: all events to a file in the home folder, and warnings also to stderr."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MAX_BYTES, _BACKUPS = 20_000_000, 5
 
 
 class JsonLines(logging.Formatter):
-    """One JSON object a line: time, level, logger, message, and the facts in `extra`."""
+    """Formats an event as one line of JSON: time, level, logger, message, and the values in `extra`."""
 
     def format(self, record: logging.LogRecord) -> str:
         event = {
@@ -36,7 +36,7 @@ class JsonLines(logging.Formatter):
 
 
 class PlainLines(logging.Formatter):
-    """Human-readable lines for stderr."""
+    """Formats an event as a human-readable line for stderr."""
 
     def format(self, record: logging.LogRecord) -> str:
         return without_passwords(super().format(record))
@@ -49,7 +49,7 @@ def _shown(key: str, value: object) -> object:
 
 
 def log_to(folder: Path, *, verbose: bool) -> None:
-    """Log to *folder*/gateway.log, and warnings (all events if *verbose*) to stderr."""
+    """Log to *folder*/gateway.log, and log warnings, or all events if *verbose*, to stderr."""
     file = RotatingFileHandler(
         folder / "gateway.log", maxBytes=_MAX_BYTES, backupCount=_BACKUPS, encoding="utf-8"
     )

@@ -1,4 +1,4 @@
-"""Identity of processes across machines and time: a process id is not enough, because it is reused."""
+"""Identity of processes across machines and time. A process id is not enough, because it is reused."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def machine() -> str:
 
 
 def start_of(pid: int) -> str:
-    """Return the start time of process *pid* as an opaque text; empty if it does not exist."""
+    """Return the start time of process *pid* as an opaque text, or "" if the process does not exist."""
     try:
         process = psutil.Process(pid)
         if process.status() == psutil.STATUS_ZOMBIE:
@@ -33,8 +33,7 @@ def start_of(pid: int) -> str:
 def is_running(pid: int, started: str) -> bool:
     """Return whether the process *pid* that started at *started* may still be running.
 
-    The system may hide other processes (`hidepid`); a hidden process that accepts signals then counts as
-    running.
+    The system may hide other processes (`hidepid`). A hidden process that accepts signals counts as running.
     """
     try:
         psutil.Process(pid).status()
@@ -55,10 +54,10 @@ def _accepts_signals(pid: int) -> bool:
 
 
 def _ticks(pid: int) -> str:
-    """Return the start time in ticks since boot, which is independent of clock adjustments."""
+    """Return the start time in ticks since boot, which clock adjustments do not affect."""
     try:
         stat = (_PROC / str(pid) / "stat").read_text(encoding="utf-8", errors="replace")
     except OSError:
         return ""
-    # The program name is in parentheses and may contain anything; the start time is the 22nd field.
+    # The program name is in parentheses and may contain anything. The start time is the 22nd field.
     return stat.rpartition(")")[2].split()[19]

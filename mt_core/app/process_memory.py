@@ -12,7 +12,7 @@ _PR_SET_DUMPABLE = 4
 
 
 def close_process_memory() -> None:
-    """Deny other processes of the same user access to the environment and memory of this one.
+    """Deny other processes of the same user access to the environment and memory of this process.
 
     User functions run in such processes. The kernel then also writes no core dump, and only root may attach a
     debugger. Child processes are not affected. Does nothing on systems other than Linux.

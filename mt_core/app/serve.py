@@ -34,7 +34,7 @@ WITHOUT_FUNCTIONS = (
     "Functions in Java, Scala and Python are disabled (sql-gateway.functions.enabled = false): "
     "queries that call one fail, and streaming jobs wait"
 )
-# The documentation and deploy/compose.yaml allow a gateway 120 s to stop before it is killed.
+# The documentation and deploy/compose.yaml give a gateway 120 s to stop before it is killed.
 STOP_WITHIN_S = 100.0
 _LOOK_FOR_SIGNALS_S = 0.5
 OPEN = (
@@ -44,7 +44,7 @@ OPEN = (
 
 
 class End:
-    """The end of a gateway, by a signal or by an error."""
+    """The end of a gateway, caused by a signal or by an error."""
 
     def __init__(self) -> None:
         self.event = threading.Event()
@@ -56,7 +56,7 @@ class End:
             signal.signal(number, lambda _number, _frame: self.event.set())
 
     def fail(self, error: Exception) -> None:
-        """End the gateway because of *error*; ignored while it is ending, which may interrupt its start."""
+        """End the gateway because of *error*. The error is ignored if the gateway is already ending."""
         if self.event.is_set():
             return
         if not isinstance(error, MtError):
@@ -66,8 +66,8 @@ class End:
 
     def wait(self) -> None:
         """Wait for the end, in the main thread."""
-        # Python runs signal handlers only in this thread, and does not wake it if another thread received
-        # the signal.
+        # Python runs signal handlers only in this thread, and does not wake it if another thread received the
+        # signal.
         while not self.event.wait(_LOOK_FOR_SIGNALS_S):
             pass
 
@@ -96,7 +96,8 @@ def serve(
 ) -> int:
     """Run a gateway until SIGTERM or SIGINT, and return the exit code.
 
-    *note* is called with a line once the gateway serves requests, and *say* with its URL once Spark is ready.
+    *note* is called with a line of text when the gateway serves requests, and *say* with its URL when Spark
+    is ready.
     """
     close_process_memory()
     end = End()
@@ -176,15 +177,15 @@ def _say_when_ready(gateway: Gateway, say: Callable[[str], None]) -> None:
     say(f"Freshtable gateway ready at {gateway.url}")
 
 
-# Ten times Python's defaults: requests and ticks create many objects that reference counting frees.
+# Ten times Python's defaults, because requests and ticks create many objects that reference counting frees.
 THRESHOLDS = (20_000, 20, 50)
 
 
 def freeze_startup_objects() -> None:
     """Exclude all existing objects from garbage collection.
 
-    Modules, endpoints and workflows live as long as the process, and each pass over them would delay
-    requests by a tenth of a second.
+    Modules, endpoints and workflows live as long as the process, and each pass over them would delay requests
+    by a tenth of a second.
     """
     gc.collect()
     gc.freeze()

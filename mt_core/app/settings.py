@@ -1,4 +1,4 @@
-"""The settings of each part, from the configuration."""
+"""Builds the settings of each part of the gateway from the configuration."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ from mt_core.workflow.scheduler import WorkflowScheduler
 API_VERSIONS = ("V1", "V2", "V3", "V4")
 VERSIONS_KEY = "sql-gateway.endpoint.rest.api-versions"
 EMBEDDED_KEY = "sql-gateway.embedded"
-# The scheduler in the gateway's process; others cannot reach the socket of an embedded gateway.
+# The scheduler in the gateway's process. Other schedulers cannot reach the socket of an embedded gateway.
 IN_PROCESS = "memory"
 
 
 def manager_settings(config: Config) -> ManagerSettings:
-    """Return the settings of the manager; their owner names this process."""
+    """Return the settings of the manager. Their owner names this process."""
     return ManagerSettings(
         owner=f"{os.uname().nodename}/{os.getpid()}/{uuid.uuid4().hex[:8]}",
         zone=config.text("table.local-time-zone"),
@@ -104,7 +104,7 @@ def spools(config: Config, folder: Path) -> Spools:
 
 
 def session_defaults(config: Config) -> dict[str, str]:
-    """Return the properties that every session starts with."""
+    """Return the properties with which every session starts."""
     keys = ("execution.runtime-mode", "table.local-time-zone")
     limit_ms = int(config.duration(TIMEOUT_KEY).total_seconds() * 1000)
     return {key: config.text(key) for key in keys} | ({TIMEOUT_KEY: f"{limit_ms} ms"} if limit_ms else {})
@@ -121,7 +121,7 @@ def stream_defaults(config: Config) -> StreamDefaults:
 
 
 def api_versions(config: Config) -> tuple[str, ...]:
-    """Return the API versions that the gateway announces; raises ConfigError for an unknown name."""
+    """Return the API versions that the gateway announces. Raises ConfigError for an unknown name."""
     text = config.text(VERSIONS_KEY)
     versions = tuple(dict.fromkeys(name.strip().upper() for name in text.split(",")))
     for name in versions:
@@ -134,7 +134,10 @@ def api_versions(config: Config) -> tuple[str, ...]:
 
 
 def scheduler_options(config: Config, scheduler: type[WorkflowScheduler]) -> dict[str, str]:
-    """Return the scheduler's options with their defaults; raises ConfigError for unknown or missing ones."""
+    """Return the options of the scheduler, with defaults.
+
+    Raises ConfigError for an unknown or missing option.
+    """
     options = {option.key: option for option in scheduler.options}
     values = config.scheduler_options(options)
     prefix = f"workflow-scheduler.{scheduler.identifier}."
@@ -153,7 +156,7 @@ def scheduler_options(config: Config, scheduler: type[WorkflowScheduler]) -> dic
 
 
 def job_hooks(config: Config) -> InstalledHooks:
-    """Return the job status hooks of this gateway; raises ConfigError for an invalid webhook URL."""
+    """Return the job status hooks of this gateway. Raises ConfigError for an invalid webhook URL."""
     urls = [url.strip() for url in config.text(ALLOWED_KEY).split(",") if url.strip()]
     for url in urls:
         if not url.startswith(("http://", "https://")):
@@ -164,8 +167,9 @@ def job_hooks(config: Config) -> InstalledHooks:
 
 
 def check_exposure(config: Config) -> None:
-    """Raise ConfigError if other machines could access the gateway without a token, or its scheduler
-    could not.
+    """Raise ConfigError if other machines could access the gateway without a token.
+
+    Also raise it if the scheduler could not reach the gateway.
     """
     scheduler = config.text("workflow-scheduler.type")
     if config.boolean(EMBEDDED_KEY):

@@ -1,4 +1,4 @@
-"""The Spark part of a gateway: the driver, the engines over it, and the stores that they read."""
+"""The Spark part of a gateway: the driver, the engines that use it, and the stores that they read."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ FUNCTIONS_KEY = "sql-gateway.functions.enabled"
 
 
 class SparkParts:
-    """The driver, engines and stores; *on_launch* is called with the process id of each JVM."""
+    """The driver, engines and stores. *on_launch* is called with the process id of each JVM."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""The wiring of statements: engine, stores and manager to the executor and its handlers."""
+"""Connects the engine, the stores and the manager with the statement executor and its handlers."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ ENGINE_TIMEOUT_S = 600.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatementPorts:
-    """What statements need; up to `threads` of them run at a time.
+    """The parts that statements need. Up to `threads` statements run at a time.
 
     `cluster_info` describes where jobs run, `streams` runs detached jobs, and `plans` has compiled plans.
     """
@@ -60,7 +60,7 @@ class StatementPorts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatementServices:
-    """The executor with its handlers, jobs with their hooks, and the names visible to a session."""
+    """The executor with its handlers, the jobs with their hooks, and the names that a session can see."""
 
     executor: StatementExecutor
     handlers: StatementHandlers
@@ -96,7 +96,7 @@ def wire_statements(ports: StatementPorts) -> StatementServices:
 
 
 def _handlers(ports: StatementPorts, spark: SparkWork) -> StatementHandlers:
-    """Return the handlers of all statements in one table."""
+    """Return a single table with the handlers of all statements."""
     engine, requests = ports.engine, CatalogRequests(spark=spark)
     detached = StreamingStatements(
         streams=ports.streams, engine=engine, spark=spark, store=ports.jobs, clock=ports.clock

@@ -1,4 +1,4 @@
-"""The wiring of streams: stream engine and job store to the owner of jobs and the keeper of tables."""
+"""Connects the stream engine and the job store with the owner of jobs and the keeper of tables."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ from mt_core.streaming.table_keeper import StreamKeeper
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamPorts:
-    """What streams need; up to `most_running` jobs run at a time, once the engine of `statements` is ready.
+    """The parts that streams need. Up to `most_running` jobs run at a time.
 
-    `defaults` apply to properties that a session does not set.
+    Jobs start when the engine of `statements` is ready. `defaults` apply to properties that a session does
+    not set.
     """
 
     engine: StreamEngine

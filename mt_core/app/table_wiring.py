@@ -1,4 +1,4 @@
-"""The wiring of tables: registry, engine, scheduler and clock to the manager and the refresh workers."""
+"""Connects registry, engine, scheduler and clock with the manager and the refresh workers."""
 
 from __future__ import annotations
 
@@ -29,9 +29,10 @@ from mt_core.workflow.scheduler import WorkflowScheduler
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TablePorts:
-    """What table work needs; `streams` is the keeper of tables over streams.
+    """The parts that tables need. `streams` is the keeper of tables that read streams.
 
-    `refresh_threads` limits concurrent runs, `continuous_threads` concurrent batches of CONTINUOUS tables.
+    `refresh_threads` limits the number of concurrent runs, `continuous_threads` that of concurrent batches of
+    CONTINUOUS tables.
     """
 
     registry: Registry
@@ -57,7 +58,7 @@ class TableWork:
 
 
 def wire_table_work(ports: TablePorts, *, watch: Watch | None = None) -> TableWork:
-    """Return the table work, not started; *watch* is called before each step of a refresh."""
+    """Return the services of tables, not started. *watch* is called before each step of a refresh."""
     tables = wire_tables(ports.registry, ports.engine, ports.scheduler, ports.settings, ports.clock)
     assert isinstance(tables.keeper, Keepers)
     tables = replace(tables, keeper=tables.keeper.with_streams(ports.streams))
@@ -86,7 +87,7 @@ def wire_tables(
     """Return the services of commands on materialized tables, which share one signal."""
     signal = Signal()
     fresh_at: dict[str, datetime] = {}
-    # Rejects tables over streams until their keeper is added.
+    # This rejects tables that read streams, until their keeper is added.
     change = ChangeKeeper(fresh_at)
     return TableServices(
         registry=registry,

@@ -1,4 +1,4 @@
-"""The tokens of a running gateway: configured, generated, and that of its own scheduler."""
+"""The tokens of a running gateway: configured tokens, a generated one, and that of its own scheduler."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ _BYTES = 32
 
 
 def gateway_tokens(configured: Sequence[Token], file: Path) -> tuple[Token, ...]:
-    """Return the tokens that grant access, the own scheduler's last; empty if none are *configured*.
+    """Return the tokens that grant access, with that of the gateway's own scheduler last.
 
-    A generated token is stored in *file*, which is created with mode 0600 if it does not exist.
+    The result is empty if no tokens are *configured*. A generated token is stored in *file*, which is created
+    with mode 0600 if it does not exist.
     """
     if not configured:
         return ()
@@ -46,7 +47,7 @@ def _generated(file: Path) -> Secret:
 
 
 def _write(file: Path, text: str) -> None:
-    # Written to a temporary file first, so that a killed start cannot leave an incomplete token.
+    # Write to a temporary file first, so that a killed start cannot leave an incomplete token.
     staged = file.with_suffix(f".{os.getpid()}.tmp")
     with os.fdopen(
         os.open(staged, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="ascii"

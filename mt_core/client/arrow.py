@@ -1,4 +1,4 @@
-"""Results as Arrow tables, typed according to their SQL columns."""
+"""Results as Arrow tables, whose types follow from the types of the SQL columns."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from mt_core.errors import GatewayError
 
 
 def read_stream(content: bytes) -> pa.Table:
-    """Return a page that was received as an Arrow IPC stream. Raises GatewayError if it cannot be read."""
+    """Return a page that was received as an Arrow IPC stream. Raises GatewayError if it is unreadable."""
     try:
         table = pa.ipc.open_stream(content).read_all()
     except pa.ArrowException as cause:
         raise GatewayError(f"The gateway returned an unreadable Arrow stream: {cause}") from cause
-    # The metadata is meant for the client only.
+    # The metadata is meant only for the client.
     return table.replace_schema_metadata(None)
 
 
 def as_tables(
     pages: Iterable[pa.Table | ResultPage], properties: Callable[[], Mapping[str, str]]
 ) -> Iterator[pa.Table]:
-    """Yield *pages*, some of which may be JSON, as tables; *properties* returns those of the session."""
+    """Yield *pages*, some of which may be JSON, as tables. *properties* returns the session's properties."""
     convert = None
     for page in pages:
         if isinstance(page, ResultPage):
@@ -60,7 +60,7 @@ def arrow_table(columns: Sequence[Column], rows: Sequence[Sequence[Any]]) -> pa.
 
 
 def _prepared(value: Any, kind: pa.DataType) -> Any:
-    # Arrow builds maps only from pairs.
+    # Arrow builds a map only from pairs.
     match value:
         case None:
             return None
@@ -75,7 +75,7 @@ def _prepared(value: Any, kind: pa.DataType) -> Any:
 
 
 def arrow_type(kind: LogicalType) -> pa.DataType:
-    """Return the Arrow type for values of *kind*; types that Arrow lacks become strings."""
+    """Return the Arrow type for values of *kind*. Types that Arrow lacks become strings."""
     parts = [pa.field(name, arrow_type(part), nullable=part.nullable) for name, part in kind.parts]
     match kind.root:
         case "DECIMAL":

@@ -1,4 +1,7 @@
-"""Rows as Python tuples from Arrow pages: equal to those from JSON, but converted several times faster."""
+"""Rows as Python tuples from Arrow pages.
+
+They equal the tuples from JSON pages, but are converted several times faster.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ from mt_core.client.values import UnreadableValue
 
 Values = Callable[[pa.Array], list[Any]]
 _plain: Values = pa.Array.to_pylist
-# Bounds the memory for Python objects and the time until the first rows of a page.
+# Limits the memory for Python objects, and the time until the first rows of a page.
 CHUNK_ROWS = 16_384
 _EPOCH, _EPOCH_DAY = datetime(1970, 1, 1), date(1970, 1, 1).toordinal()  # noqa: DTZ001 - a wall clock
 
@@ -25,7 +28,7 @@ def arrow_rows(
 ) -> Callable[[pa.Table], Iterator[list[tuple[Any, ...]]]]:
     """Return a function that yields the rows of an Arrow page in lists, and raises UnreadableValue.
 
-    *zone* is the session's.
+    *zone* is the time zone of the session.
     """
     readers = [_reader(column.type.root, zone) for column in columns]
 
@@ -49,7 +52,7 @@ def arrow_rows(
 def _reader(root: str, zone: tzinfo | None) -> Values:
     match root:
         case "FLOAT":
-            # Cast via text, as JSON does: 1.1 stays 1.1 instead of becoming 1.10000002384...
+            # Cast to text first, as JSON does: 1.1 stays 1.1 instead of becoming 1.10000002384...
             return lambda array: _plain(pc.cast(pc.cast(array, pa.string()), pa.float64()))
         case "DATE":
             return _dates
@@ -72,8 +75,9 @@ def _wall_clocks(array: pa.Array, epoch: datetime) -> list[Any]:
 
 
 def _local_timestamps(zone: tzinfo) -> Values:
-    """Return a function that converts instants to wall clock times in *zone*; times in a repeated hour have
-    no `fold`.
+    """Return a function that converts instants to wall clock times in *zone*.
+
+    The times in a repeated hour have no `fold`.
     """
     if not isinstance(zone, ZoneInfo):
         offset = zone.utcoffset(None) or timedelta(0)
@@ -85,7 +89,7 @@ def _local_timestamps(zone: tzinfo) -> Values:
         try:
             local = pc.local_timestamp(array.cast(named))
         except pa.ArrowException:
-            # Arrow finds zones only in the system's files, Python also in the package tzdata.
+            # Arrow finds time zones only in the system's files, whereas Python also uses the package tzdata.
             utc = _wall_clocks(array, _EPOCH.replace(tzinfo=UTC))
             return [None if each is None else each.astimezone(zone).replace(fold=0) for each in utc]
         return _wall_clocks(local, epoch)

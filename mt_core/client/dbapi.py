@@ -1,14 +1,15 @@
-"""A PEP 249 driver for the gateway: connections, cursors, and the exceptions and type objects of the
-standard.
+"""A PEP 249 driver for the gateway: connections and cursors, and the standard's exceptions and type objects.
 
-PEP 249 assumes a transactional database with short results; the gateway has neither transactions nor bounded
-results. A connection is therefore a gateway session in which every statement commits itself: `commit` does
-nothing and `rollback` raises NotSupportedError. `execute` returns when the first page of the result arrives,
-and later pages are fetched as the program reads rows, so that a result need not fit into memory;
-`table.dml-sync` makes `execute` wait for writes, because programs expect their effect afterwards. The rows of
-a changelog amend each other, so fetching them as plain rows would be wrong: `is_changelog` cursors allow only
-`fetch_changes`. Pages after the first arrive as Arrow if pyarrow is installed and all column types map to the
-same Python objects as from JSON; a program cannot observe the difference except in speed.
+PEP 249 assumes a transactional database with short results, but the gateway has neither transactions nor
+bounded results. A connection is therefore a gateway session in which every statement commits itself: `commit`
+does nothing and `rollback` raises NotSupportedError. `execute` returns when the first page of the result
+arrives. Later pages are fetched as the program reads rows, so a result need not fit into memory.
+`table.dml-sync` makes `execute` wait for writes, because programs expect to see their effect afterwards.
+
+The rows of a changelog amend each other, so fetching them as plain rows would be wrong. If `is_changelog` is
+true, only `fetch_changes` can read them. Pages after the first arrive as Arrow if pyarrow is installed and
+all column types convert to the same Python objects as from JSON. A program can observe this only by the
+speed.
 """
 
 from __future__ import annotations
@@ -109,7 +110,7 @@ threadsafety = 2
 paramstyle = "qmark"
 
 DEFAULT_URL = "http://127.0.0.1:8083"
-# Makes execute() wait until a write has completed.
+# This makes execute() wait until a write has completed.
 SESSION_PROPERTIES = {"table.dml-sync": "true"}
 
 # ------------------------------------------------------------------------------------------------ connections
@@ -124,7 +125,10 @@ def connect(
     properties: Mapping[str, str] | None = None,
     transport: httpx.BaseTransport | None = None,
 ) -> Connection:
-    """Open a session on the gateway at *url*, in *catalog* and *schema* if given. Raises OperationalError."""
+    """Open a session on the gateway at *url*, in *catalog* and *schema* if given.
+
+    Raises OperationalError.
+    """
     path = sql_name(name for name in (catalog, schema) if name is not None)
     place = f"USE {path}" if schema is not None else f"SET CATALOG {path}" if catalog is not None else None
     client = GatewayClient(url, token, exact=True, transport=transport)
@@ -162,7 +166,7 @@ class Connection(Closing):
 
     @property
     def client(self) -> GatewayClient:
-        """The protocol client. Raises InterfaceError if the connection is closed."""
+        """The client that sends the requests. Raises InterfaceError if the connection is closed."""
         if self._client is None:
             raise InterfaceError("The connection is closed; connect() again.")
         return self._client
@@ -198,7 +202,7 @@ class Connection(Closing):
             self.client.properties()
 
     def commit(self) -> None:
-        """Do nothing: every statement commits itself."""
+        """Do nothing, because every statement commits itself."""
         _ = self.client
 
     def rollback(self) -> NoReturn:
@@ -215,11 +219,12 @@ class Connection(Closing):
 
 
 class Cursor(Closing):
-    """Runs one statement at a time; its rows are fetched from the gateway as they are read.
+    """Runs one statement at a time. Rows are fetched from the gateway as the program reads them.
 
-    `timeout_s` limits the time of a statement (OperationalError), `max_rows` the number of rows that can be
-    fetched; None means no limit. `columns` are the columns with their complete types, which `description`
-    abridges; empty without a result. If `is_changelog`, only `fetch_changes` reads the rows.
+    `timeout_s` limits the time of a statement (OperationalError), and `max_rows` the number of rows that can
+    be fetched; None means no limit. `columns` are the columns with their complete types, which `description`
+    abbreviates; it is empty without a result. If `is_changelog` is true, only `fetch_changes` can read the
+    rows.
     """
 
     def __init__(self, connection: Connection) -> None:
@@ -243,7 +248,7 @@ class Cursor(Closing):
         return iter(self.fetchone, None)
 
     def execute(self, operation: str, parameters: Sequence[Any] | None = None) -> Self:
-        """Run a statement and wait for its first rows; *parameters* replace the `?` markers."""
+        """Run a statement and wait for its first rows. *parameters* replace the `?` markers."""
         client = self._ready()
         with translating():
             statement = operation if parameters is None else fill_in(operation, parameters)
@@ -268,8 +273,9 @@ class Cursor(Closing):
         return self
 
     def executemany(self, operation: str, seq_of_parameters: Sequence[Sequence[Any]]) -> Self:
-        """Run a statement once for each sequence of parameters; INSERT … VALUES (…) sends many rows per
-        statement.
+        """Run a statement once for each sequence of parameters.
+
+        An INSERT … VALUES (…) sends many rows per statement.
         """
         self._ready()
         with translating():
@@ -279,10 +285,11 @@ class Cursor(Closing):
         return self
 
     def cancel(self) -> None:
-        """Stop the statement on the gateway; callable from another thread. No effect after it has
-        completed.
+        """Stop the statement on the gateway. Has no effect after the statement has completed.
+
+        May be called from another thread.
         """
-        # For execute(), which may still wait for the handle of the operation.
+        # For execute(), which may still be waiting for the handle of the operation.
         self._to_cancel = True
         operation = self._operation
         if operation is not None:
@@ -312,8 +319,9 @@ class Cursor(Closing):
         return pa.concat_tables(self._tables())
 
     def fetch_arrow_batches(self) -> Iterator[pa.RecordBatch]:
-        """Yield the remaining rows as Arrow record batches, as received from the gateway. Requires
-        pyarrow.
+        """Yield the remaining rows as Arrow record batches, as received from the gateway.
+
+        Requires pyarrow.
         """
         with needing("pyarrow", "fetch_arrow_batches"):
             import pyarrow as pa  # noqa: F401 - before a row is read
@@ -328,13 +336,13 @@ class Cursor(Closing):
         return frame
 
     def setinputsizes(self, sizes: Sequence[Any]) -> None:
-        """Do nothing: literals have the types of their values."""
+        """Do nothing, because literals have the types of their values."""
 
     def setoutputsize(self, size: int, column: int | None = None) -> None:
-        """Do nothing: values are never truncated."""
+        """Do nothing, because values are never truncated."""
 
     def close(self) -> None:
-        """Release the rows of the statement; the cursor cannot be used again."""
+        """Release the rows of the statement. The cursor cannot be used again."""
         self._release()
         self._closed = True
 
@@ -350,13 +358,14 @@ class Cursor(Closing):
         self._reader, self.columns, self.description, self.rownumber = None, (), None, None
         self.is_changelog = False
         if operation is not None:
-            # Without the gateway or the session, the rows no longer exist.
+            # If the gateway or the session no longer exists, the rows do not exist either.
             with suppress(GatewayError, InterfaceError):
                 self.connection.client.close_operation(operation)
 
     def _paging(self, first: ResultPage, others: Iterator[ResultPage], zone: tzinfo | None) -> PageReader:
-        """Return a reader of the rows; pages after the first are Arrow if pyarrow is installed and yields the
-        same objects.
+        """Return a reader of the rows.
+
+        Pages after the first are Arrow if pyarrow is installed and yields the same objects.
         """
         from_json, from_arrow, pages = rows_converter(first.columns, zone), None, others
         as_arrow = ARROW_ROOTS.issuperset(column.type.root for column in first.columns)
@@ -385,7 +394,7 @@ class Cursor(Closing):
         return rows
 
     def _tables(self) -> Iterator[pa.Table]:
-        """Yield the remaining rows as tables, at least one."""
+        """Yield the remaining rows as tables, at least one table."""
         from mt_core.client.arrow import arrow_table, as_tables
 
         reader, operation, client = self._reading(), self._operation, self.connection.client
@@ -412,9 +421,7 @@ class Cursor(Closing):
 
 
 def _refuse_hidden_zone(statement: str) -> None:
-    """Raise NotSupportedError for SET TIME ZONE, because its zone is not visible in the session
-    properties.
-    """
+    """Raise NotSupportedError for SET TIME ZONE, whose zone is not visible in the session properties."""
     words = (token.keyword for token in significant(statement))
     if tuple(islice(words, 3)) == ("SET", "TIME", "ZONE"):
         raise NotSupportedError("Use SET 'table.local-time-zone' = '…' instead of SET TIME ZONE.")
@@ -431,7 +438,7 @@ def changes(rows: Iterable[Row]) -> list[Change]:
 
 
 def refused() -> NotSupportedError:
-    """Return the error for reading a changelog as if rows were only added."""
+    """Return the error for reading a changelog as if it only added rows."""
     return NotSupportedError(
         "The rows of this result change earlier ones: read them with fetch_changes(), "
         "which returns the kind of each change, or run the query in batch mode: "

@@ -1,4 +1,4 @@
-"""The exceptions of PEP 249, and the mapping of gateway and Spark errors to them."""
+"""The exceptions of PEP 249, and how errors of the gateway and of Spark are mapped to them."""
 
 from __future__ import annotations
 
@@ -12,11 +12,13 @@ from mt_core.errors import GatewayError, SqlSyntaxError
 
 
 class Warning(Exception):
-    """An important warning; the driver never raises it."""
+    """An important warning. The driver never raises it."""
 
 
 class Error(Exception):
-    """The base class of the driver's errors; `code` is the gateway's, `error_class` Spark's, such as
+    """The base class of the driver's errors.
+
+    `code` is the error code of the gateway. `error_class` is the error class of Spark, such as
     DIVIDE_BY_ZERO.
     """
 
@@ -34,7 +36,7 @@ class DatabaseError(Error):
 
 
 class DataError(DatabaseError):
-    """A value does not fit, as in a division by zero, an overflow or an invalid cast."""
+    """A value does not fit, for example after a division by zero, an overflow or an invalid cast."""
 
 
 class OperationalError(DatabaseError):
@@ -57,8 +59,8 @@ class NotSupportedError(DatabaseError):
     """The gateway does not support the request."""
 
 
-# Patterns for facts in an error message: Flink's gateway sends only messages,
-# and our refresh errors have no structured facts.
+# Patterns for facts in the text of an error. They are needed because Flink's gateway sends only messages, and
+# our refresh errors have no structured facts.
 _IN_TEXT = {
     "error_class": re.compile(r"\[([A-Z][A-Z0-9_]*(?:\.[A-Z0-9_]+)*)\]"),
     "sqlstate": re.compile(r"SQLSTATE: (\w{5})"),
@@ -108,7 +110,7 @@ def _spark_fact(error: GatewayError, name: str) -> str | None:
 
 @contextmanager
 def translating() -> Iterator[None]:
-    """Convert errors raised in the block to exceptions of PEP 249."""
+    """Convert errors raised in the block to the exceptions of PEP 249."""
     try:
         yield
     except GatewayError as cause:

@@ -1,4 +1,4 @@
-"""The rows of SHOW … EXTENDED, also from gateways that predate the keyword."""
+"""The rows of SHOW … EXTENDED, even from gateways that predate EXTENDED."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from mt_core.errors import GatewayError, SqlSyntaxError
 def extended_rows(
     rows: Callable[[str], Sequence[Mapping[str, Any]]], statement: str, rest: str = ""
 ) -> Sequence[Mapping[str, Any]]:
-    """Return the rows of *statement* EXTENDED *rest*, read by *rows*.
+    """Return the rows of *statement* EXTENDED *rest*, which *rows* runs.
 
-    A gateway that predates EXTENDED rejects it as a syntax error; its SHOW has nearly all columns without it.
+    A gateway that predates EXTENDED rejects it as a syntax error. Without it, its SHOW returns nearly all
+    columns.
     """
     try:
         return rows(f"{statement} EXTENDED{rest}")

@@ -15,21 +15,21 @@ DEFAULT_HOME = "./.freshtable"
 # Maps wildcard listen addresses to addresses that a client can call.
 _EVERY_ADDRESS = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 SOCKET_NAME = "gateway.sock"
-# The exit code of an embedded gateway whose home another one owns (EX_TEMPFAIL):
-# that one may be exiting, or will answer soon.
+# The exit code of an embedded gateway if another gateway owns its home (EX_TEMPFAIL). The other gateway may
+# be exiting, or will respond soon.
 TRY_AGAIN = 75
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Holder:
-    """The gateway that owns a home: its process, and its URL for local clients."""
+    """The gateway that owns a home: its process id, and its URL for local clients."""
 
     pid: int
     url: str
 
 
 def holder_of(home: Path) -> Holder | None:
-    """Return the gateway that owns *home*, or None if there is none or if its process has exited."""
+    """Return the gateway that owns *home*, or None if there is none or its process has exited."""
     try:
         note = json.loads((home / "gateway.json").read_text(encoding="utf-8"))
         holder = Holder(pid=int(note["pid"]), url=callable_url(note["url"]) if note["url"] else "")
@@ -39,7 +39,7 @@ def holder_of(home: Path) -> Holder | None:
 
 
 def url_in(home: Path) -> str | None:
-    """Return the URL, for local clients, of the gateway that owns *home*; None if there is none."""
+    """Return the URL, for local clients, of the gateway that owns *home*, or None if there is none."""
     try:
         url = json.loads((home / "gateway.json").read_text(encoding="utf-8"))["url"]
         return callable_url(url) if isinstance(url, str) and url else None
@@ -57,9 +57,9 @@ def callable_url(url: str) -> str:
 
 
 def token_in(home: Path, gateway: str) -> str | None:
-    """Return the token in *home* if *gateway* is the URL of its gateway, else None.
+    """Return the token in *home* if *gateway* is the URL of its gateway, or None.
 
-    The token is not sent to another machine or port, where another user's program may listen.
+    The token is not sent to another machine or port, because another user's program may listen there.
     """
     try:
         own = json.loads((home / "gateway.json").read_text(encoding="utf-8"))["url"] or ""

@@ -1,13 +1,15 @@
-"""The gateway's REST API (FLIP-91), one method per endpoint.
+"""The gateway's REST API (FLIP-91), with one method per endpoint.
 
-A session can disappear at any time: the gateway closes idle ones, and a restart loses all of them. Reopening
-silently would be convenient but wrong if statements such as SET or USE had changed the session, because the
+A session can disappear at any time: the gateway closes idle sessions, and a restart loses all of them.
+Reopening a session without notice would be wrong if statements such as SET or USE had changed it, because the
 next statement would then run with other settings. The client therefore remembers how the session was opened
-(`Opening`) and which statements changed it. A statement that finds its session lost runs in a new one if
-nothing had changed, with a warning in its result; otherwise it raises SessionLost, which lists the lost
-changes, and is not run. Operations remember their own session, because a new one may be open when their
-results are fetched. A heartbeat keeps a session alive while a program is idle; its failures are ignored,
-since the next statement reports them.
+(`Opening`) and which statements changed it. If a statement finds its session lost and nothing had changed it,
+the statement runs in a new session, with a warning in its result. If statements had changed it, SessionLost
+lists the lost changes, and the statement is not run.
+
+Operations remember their own session, because a new one may be open when their results are fetched. A
+heartbeat keeps a session alive while a program is idle. Its failures are ignored, because the next statement
+reports them.
 """
 
 from __future__ import annotations
@@ -51,18 +53,17 @@ TIMEOUT_S = 120.0
 
 
 class GatewayRefused(GatewayError):
-    """The client cannot talk to a gateway: none answers, or it rejects the token."""
+    """The client cannot talk to a gateway, because none responds or because it rejects the token."""
 
     internal = True
 
 
 class GatewayClient(Closing):
     """One session on a gateway, opened by the first call that needs it and kept alive until `close`.
-    Thread-safe.
 
-    Every failure is a GatewayError with the gateway's code in `code`. A call in a session that the gateway
-    has closed raises SessionLost; the next call opens another one. With *exact*, JSON fractions become
-    Decimal instead of float.
+    Thread-safe. Every failure is a GatewayError with the gateway's code in `code`. A call in a session that
+    the gateway has closed raises SessionLost; the next call opens another session. With *exact*, JSON
+    fractions become Decimal instead of float.
     """
 
     def __init__(
@@ -79,15 +80,15 @@ class GatewayClient(Closing):
         if transport is None and address.socket is not None:
             transport = httpx.HTTPTransport(uds=address.socket, verify=False)
         headers = {ERRORS_HEADER: ERRORS_AS_JSON, **({"Authorization": f"Bearer {token}"} if token else {})}
-        # Loading certificates takes 20 ms, which plain http need not pay.
+        # Loading certificates takes 20 ms, which plain http does not need.
         verify = not address.base_url.startswith("http://")
         self._http = httpx.Client(
             base_url=address.base_url, headers=headers, timeout=TIMEOUT_S, transport=transport, verify=verify
         )
         self._session: str | None = None
         self._opening = Opening()
-        # The statements that changed each session, and the session of each operation,
-        # since another one may be open when its result is fetched.
+        # The statements that changed each session, and the session of each operation, because another session
+        # may be open when the result is fetched.
         self._changes, self._operations = dict[str, list[str]](), dict[str, str]()
         self._notice: str | None = None
         self._heartbeat = Heartbeat(self._beat, heartbeat_s)
@@ -95,15 +96,16 @@ class GatewayClient(Closing):
 
     @property
     def session(self) -> str:
-        """The handle of the session."""
+        """The handle of the session, which is opened if necessary."""
         with self._opening_lock:
             return self._session if self._session is not None else self._open()
 
     def open_session(
         self, name: str | None = None, properties: Mapping[str, str] | None = None, setup: Sequence[str] = ()
     ) -> str:
-        """Open a session in place of the current one, run the statements *setup* in it, and return its
-        handle.
+        """Open a session in place of the current one and run the statements *setup* in it.
+
+        Return the handle of the session.
         """
         self.prepare_session(name, properties, setup)
         with self._opening_lock:
@@ -128,12 +130,12 @@ class GatewayClient(Closing):
     def execute(
         self, statement: str, *, timeout_s: float | None = None, properties: Mapping[str, str] | None = None
     ) -> str:
-        """Start a statement, which the gateway stops after *timeout_s*, and return the handle of its
-        operation.
+        """Start a statement and return the handle of its operation.
 
-        The *properties* override those of the session for this statement only. If the session was lost, the
-        statement runs in a new one, with a warning on the first page of its result. If earlier statements had
-        changed the lost session, the statement does not run, and SessionLost lists them.
+        The gateway stops the statement after *timeout_s*. The *properties* override those of the session for
+        this statement only. If the session was lost, the statement runs in a new session, with a warning on
+        the first page of its result. If earlier statements had changed the lost session, the statement does
+        not run, and SessionLost lists them.
         """
         body: dict[str, Any] = {"statement": statement}
         if timeout_s is not None:
@@ -175,7 +177,7 @@ class GatewayClient(Closing):
     def pages(
         self, operation: str, on_progress: Callable[[Progress], object] | None = None
     ) -> Iterator[ResultPage]:
-        """Yield the pages of a result, at least one; the first as soon as the operation has finished."""
+        """Yield the pages of a result, at least one. The first page comes when the operation has finished."""
         for response, body in self._results(operation, "0?rowFormat=JSON"):
             if body["resultType"] == "NOT_READY":
                 if on_progress is not None and "progress" in body:
@@ -202,6 +204,7 @@ class GatewayClient(Closing):
 
     def fetch_arrow_batches(self, operation: str) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a result as Arrow record batches, as received from the gateway.
+
         Requires pyarrow.
         """
         from mt_core.client.arrow import as_tables
@@ -210,7 +213,7 @@ class GatewayClient(Closing):
             yield from table.to_batches()
 
     def fetch_arrow(self, operation: str) -> pa.Table:
-        """Return a whole result as an Arrow table. Requires pyarrow."""
+        """Return a complete result as an Arrow table. Requires pyarrow."""
         import pyarrow as pa
 
         from mt_core.client.arrow import as_tables
@@ -218,9 +221,9 @@ class GatewayClient(Closing):
         return pa.concat_tables(as_tables(self.arrow_pages(operation), self.properties))
 
     def complete(self, statement: str, position: int) -> list[str]:
-        """Return the completions at *position* of a statement; empty without a session.
+        """Return the completions at *position* of a statement. Empty if no session is open.
 
-        A lost session is left for the next statement to report.
+        If the session is lost, the next statement reports that.
         """
         session = self._session
         if session is None:
@@ -236,12 +239,12 @@ class GatewayClient(Closing):
         self._call("POST", self._operation(operation, "/cancel"))
 
     def close_operation(self, operation: str) -> None:
-        """Close the operation; no effect if it or its session is closed already."""
+        """Close the operation. Has no effect if it or its session is already closed."""
         session = self._operations.pop(operation, self._session)
         if session is None:
             return
         response = self._send("DELETE", f"/sessions/{session}/operations/{operation}/close")
-        # A lost session is for the next statement to report; this call only cleans up.
+        # The next statement reports a lost session; this call only cleans up.
         if response.headers.get(ERROR_CODE_HEADER) != SessionNotFound.code:
             self._answer(response)
 
@@ -254,7 +257,7 @@ class GatewayClient(Closing):
             self._call("DELETE", f"/sessions/{session}")
 
     def close(self) -> None:
-        """Close the session and the connections, even if the gateway does not answer."""
+        """Close the session and the connections, even if the gateway does not respond."""
         self._heartbeat.stop()
         try:
             self.close_session()
@@ -292,8 +295,9 @@ class GatewayClient(Closing):
     def _begin_or_reopen(
         self, path: str, body: Mapping[str, Any], headers: Mapping[str, str] | None = None
     ) -> str:
-        """Start an operation, in a new session if the old one was lost unchanged. Raises SessionLost if it
-        had changes.
+        """Start an operation, in a new session if the old one was lost and had no changes.
+
+        Raises SessionLost if it had changes.
         """
         try:
             return self._begin(path, body, headers)
@@ -307,7 +311,7 @@ class GatewayClient(Closing):
     def _beat(self) -> None:
         session = self._session
         if session is not None:
-            # The response does not matter: the next statement reports a lost session.
+            # The response does not matter, because the next statement reports a lost session.
             with suppress(GatewayError):
                 self._send("POST", f"/sessions/{session}/heartbeat", {})
 
@@ -334,8 +338,9 @@ class GatewayClient(Closing):
     def _results(
         self, operation: str, first: str, headers: Mapping[str, str] | None = None
     ) -> Iterator[tuple[httpx.Response, dict[str, Any]]]:
-        """Yield the responses of a result from *first* on, with their fields, which Arrow responses carry in
-        headers.
+        """Yield the responses of a result from *first* on, with their fields.
+
+        An Arrow response has its fields in headers.
         """
         path = self._operation(operation, f"/result/{first}")
         while True:

@@ -1,4 +1,4 @@
-"""A gateway's self-description: its version, whether Spark accepts work, and its time."""
+"""What a gateway says about itself: its version, whether Spark accepts work, and its time."""
 
 from __future__ import annotations
 
@@ -28,9 +28,10 @@ UNAUTHORIZED = "UNAUTHORIZED"
 class GatewayInfo:
     """The response of GET /info.
 
-    `engine` is READY, or why Spark does not accept work; `scheduler` is READY, UNKNOWN, or why it starts no
-    refreshes. `engine_note` says what makes Spark slower than possible, else empty. `date` is the Date
-    header. `work` is what an embedded gateway continues to do without clients, None for any other gateway.
+    `engine` is READY, or says why Spark does not accept work. `scheduler` is READY, UNKNOWN, or says why it
+    starts no refreshes. `engine_note` says what makes Spark slower than it could be, or is empty. `date` is
+    the Date header. `work` is what an embedded gateway continues to do without clients, or None for any other
+    gateway.
     """
 
     version: str
@@ -56,7 +57,10 @@ class GatewayInfo:
 
 
 def read_info(url: str, token: str | None, timeout_s: float) -> GatewayInfo:
-    """Ask the gateway at *url*. Raises GatewayRefused if none answers or if it rejects *token*."""
+    """Return what the gateway at *url* says about itself.
+
+    Raises GatewayRefused if no gateway responds or if it rejects *token*.
+    """
     headers = {"Authorization": f"Bearer {token}"} if token else {}
     address = Address.of(url)
     transport = None if address.socket is None else httpx.HTTPTransport(uds=address.socket, verify=False)

@@ -38,10 +38,9 @@ def insert_batches(statement: str, rows: Sequence[Sequence[Any]]) -> Iterator[tu
 
 
 def _values_of(statement: str) -> tuple[int, int, int] | None:
-    """Return the start and the end of the row in INSERT … VALUES (…), and its number of `?`; None for other
-    statements.
+    """Return where the row in INSERT … VALUES (…) starts and ends, and its number of `?` markers.
 
-    Nothing may follow the row, and no `?` may precede it.
+    Return None for any other statement. Nothing may follow the row, and no `?` may precede it.
     """
     tokens = list(significant(statement))
     if not tokens or tokens[0].keyword != "INSERT":

@@ -1,4 +1,4 @@
-"""Python values as Spark SQL literals, and statements with their `?` markers filled in."""
+"""Python values as Spark SQL literals, and statements whose `?` markers are filled in."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from mt_core.base.plural import plural
 from mt_core.base.tokens import Token, TokenKind, tokenize
 
 MAX_DIGITS = 38
-# The range of INTERVAL DAY TO SECOND: microseconds in 64 bits.
+# The range of INTERVAL DAY TO SECOND, which stores microseconds in 64 bits.
 MAX_INTERVAL = timedelta(microseconds=2**63 - 1)
 _ESCAPES = {"\\": "\\\\", "'": "\\'", "\0": "\\u0000", "\r": "\\r", "\n": "\\n", "\x1a": "\\Z"}
 
 
 class UnknownType(TypeError):
-    """A parameter has a Python type that has no literal."""
+    """A parameter has a Python type for which there is no literal."""
 
 
 class OutOfRange(ValueError):
@@ -28,11 +28,11 @@ class OutOfRange(ValueError):
 
 
 class ParameterCount(ValueError):
-    """The numbers of `?` markers and parameters differ."""
+    """The numbers of `?` markers and of parameters differ."""
 
 
 def fill_in(statement: str, parameters: Sequence[Any]) -> str:
-    """Return *statement* with each `?` outside quotes and comments replaced by the literal of its parameter.
+    """Return *statement* with each `?` outside quotes and comments replaced by its parameter's literal.
 
     Raises SqlSyntaxError for an unterminated quote, ParameterCount, UnknownType and OutOfRange.
     """
@@ -62,7 +62,8 @@ def literal(value: Any) -> str:
         for kinds, render in _RENDERERS.items():
             if isinstance(value, kinds):
                 text = render(value)
-                # Parentheses let a negative number follow a minus sign; -- would start a comment.
+                # With parentheses, a negative number can follow a minus sign; without them, -- would start a
+                # comment.
                 return f"({text})" if text.startswith("-") else text
     names = ", ".join(kind.__name__ for kinds in _RENDERERS for kind in kinds)
     raise UnknownType(
@@ -135,7 +136,7 @@ def _timedelta(value: timedelta) -> str:
     return f"INTERVAL '{'-' if value < timedelta() else ''}{size.days} {clock}' DAY TO SECOND"
 
 
-# The order matters: a bool is an int, and a datetime is a date.
+# The order matters, because a bool is an int, and a datetime is a date.
 _RENDERERS: dict[tuple[type[Any], ...], Callable[[Any], str]] = {
     (bool,): lambda value: "TRUE" if value else "FALSE",
     (int,): _integer,

@@ -11,8 +11,9 @@ from mt_core.base.rowset import Column, RowKind
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """The progress of an operation: its tasks, and the rows they have read; with `total` 0 only `message` is
-    known.
+    """The progress of an operation: its tasks, and the number of rows they have read.
+
+    If `total` is 0, only `message` is known.
     """
 
     done: int
@@ -34,8 +35,9 @@ class Progress:
 class ResultPage:
     """A page of a result.
 
-    `run` describes the run of a refresh, None for other statements. `affected_rows` is the number of rows a
-    change wrote, None if unknown. `kinds` are the row kinds of a changelog, None if rows are only added.
+    `run` describes the run of a refresh, or is None for other statements. `affected_rows` is the number of
+    rows that a change wrote, or None if unknown. `kinds` are the row kinds of a changelog, or None if the
+    result only adds rows.
     """
 
     columns: tuple[Column, ...]
@@ -66,7 +68,10 @@ class ResultPage:
 
 
 def _kinds(body: Mapping[str, Any]) -> list[RowKind] | None:
-    """Return the row kinds of a changelog page, else None; Flink's gateway does not mark changelogs."""
+    """Return the row kinds of a changelog page, or None for another page.
+
+    Flink's gateway does not mark changelogs.
+    """
     names = [row["kind"] for row in body["results"]["data"]]
     is_changelog = body.get("changelog", False) or any(name != RowKind.INSERT.name for name in names)
     return [RowKind[name] for name in names] if is_changelog else None

@@ -1,4 +1,4 @@
-"""Compiled plans in a program: the client stores the text, and the gateway explains and executes it."""
+"""Compiled plans in a program. The client stores the text; the gateway explains and executes it."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from mt_core.client.exceptions import translating
 if TYPE_CHECKING:
     from mt_core.client.http import GatewayClient
 
-# A streaming job runs until it is stopped, so its id must be returned at once.
+# A streaming job runs until it is stopped, so its id must be returned without waiting for its end.
 _AT_ONCE = {"table.dml-sync": "false"}
 _LONGEST = 60
 
 
 class CompiledPlan:
-    """A compiled plan: INSERT statements with their operators and state TTLs. Immutable; to change a TTL,
-    load another plan.
+    """A compiled plan: INSERT statements with their operators and state TTLs.
 
-    The connection must be open to explain or execute the plan; a lost session is reopened.
+    A plan is immutable; to change a TTL, load another plan. The connection must be open to explain or execute
+    the plan, but a lost session is reopened.
     """
 
     def __init__(self, client: GatewayClient, name: str, text: str) -> None:
         self._client, self._name, self._text = client, name, text
 
     def as_json(self) -> str:
-        """Return the text of the plan, identical to a file of COMPILE PLAN."""
+        """Return the text of the plan, identical to a file that COMPILE PLAN writes."""
         return self._text
 
     def write(self, path: str | os.PathLike[str], *, replace: bool = False) -> None:
@@ -46,7 +46,7 @@ class CompiledPlan:
         return str(text)
 
     def execute(self) -> str:
-        """Start the job of the plan and return its id; a batch plan has then completed.
+        """Start the job of the plan and return its id. The job of a batch plan has then completed.
 
         Raises ProgrammingError with the differences if the statements now have other operators.
         """
@@ -57,7 +57,7 @@ class CompiledPlan:
         return first.job_id or ""
 
     def _begin(self, verb: str) -> str:
-        # Stored each time, because the session may be a new one.
+        # The text is stored each time, because the session may be a new one.
         self._client.store_plan(self._name, self._text)
         return self._client.execute(f"{verb} PLAN '{self._name}'", properties=_AT_ONCE)
 

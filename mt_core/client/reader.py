@@ -1,4 +1,4 @@
-"""Reads the rows of a result: in pages from the gateway, in any number by the program."""
+"""Reads the rows of a result in pages from the gateway, and returns them in any number to the program."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 Row = tuple[Any, ...]
 Page = Any  # ResultPage | pa.Table, but pyarrow may not be installed
 Convert = Callable[[Page], Iterator[list[Row]]]
-# Types whose Arrow values convert to the same Python objects as JSON;
-# nested types and intervals are fetched as JSON.
+# Types whose Arrow values convert to the same Python objects as JSON values. Nested types and intervals are
+# fetched as JSON.
 ARROW_ROOTS = frozenset(
     {
         "BOOLEAN",
@@ -40,7 +40,7 @@ ARROW_ROOTS = frozenset(
 
 
 class PageReader:
-    """Reads pages in turn, at most *limit* rows.
+    """Reads pages in order, up to *limit* rows.
 
     `token` is the number of the current page, `taken` the number of its rows read so far.
     """
@@ -54,7 +54,7 @@ class PageReader:
         self.token, self.taken = 0, 0
 
     def take(self, size: int | None) -> list[Row]:
-        """Return the next *size* rows (None: all), fewer at the end."""
+        """Return the next *size* rows, or all rows if it is None. At the end there may be fewer."""
         if self._left is not None:
             size = self._left if size is None else min(size, self._left)
         rows: list[Row] = []
@@ -71,8 +71,9 @@ class PageReader:
         return rows
 
     def tables(self, pages: Iterator[pa.Table]) -> Iterator[pa.Table]:
-        """Yield the remaining rows of *pages*, the same pages from `token` on; `take` then returns nothing
-        more.
+        """Yield the remaining rows of *pages*, which are the same pages from `token` on.
+
+        Afterwards `take` returns no more rows.
         """
         skipped = self.taken
         self._others, self._chunks, self._chunk, self._at, self.taken = iter(()), iter(()), [], 0, 0

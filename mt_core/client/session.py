@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from typing import Self
 from weakref import WeakMethod
 
-# A gateway closes an idle session after ten minutes, by default;
-# Flink's own client sends a heartbeat every minute.
+# By default, a gateway closes a session that was idle for ten minutes. Flink's own client sends a heartbeat
+# every minute.
 HEARTBEAT_S = 60.0
 _COMMENTS = r"(?:\s|--[^\n]*(?:\n|$)|/\*.*?\*/)*"
 _CHANGES = re.compile(
@@ -40,16 +40,18 @@ class Opening:
 
 
 def session_change(statement: str) -> str | None:
-    """Return the part of *statement* that changes the session, without SET values; None if it changes
-    nothing.
+    """Return the part of *statement* that changes the session, without the values of SET.
+
+    Return None if the statement changes nothing.
     """
     match = _CHANGES.match(statement)
     return " ".join(match[1].split())[:_SHOWN] if match else None
 
 
 class Heartbeat:
-    """Calls a bound method at intervals, from the first `start` until `stop` or until its object is
-    collected.
+    """Calls a bound method at intervals, from the first `start` until `stop`.
+
+    It also stops when the method's object is garbage collected.
     """
 
     def __init__(self, beat: Callable[[], None], every_s: float) -> None:
@@ -62,8 +64,8 @@ class Heartbeat:
         with self._lock:
             if self._thread is None and not self._stop.is_set():
                 arguments = self._stop, self._beat, self._every_s
-                # A function, not a method: the thread must not reference a client that is dropped
-                # without being closed.
+                # This is a function and not a method, because the thread must not reference a client that is
+                # dropped without being closed.
                 self._thread = threading.Thread(target=_run, args=arguments, name="heartbeat", daemon=True)
                 self._thread.start()
 

@@ -12,7 +12,10 @@ Description = tuple[str, str, None, int | None, int | None, int | None, bool]
 
 @dataclass(frozen=True, eq=False)
 class TypeObject:
-    """Equal to the type codes of a group of column types, which are the roots of their logical types."""
+    """An object that equals the type codes of a group of column types.
+
+    A type code is the root of the column's logical type.
+    """
 
     roots: frozenset[str]
 
@@ -43,7 +46,7 @@ DateFromTicks, TimestampFromTicks = date.fromtimestamp, datetime.fromtimestamp
 
 
 def TimeFromTicks(ticks: float) -> time:  # noqa: N802 - the standard names it so
-    """Return the local time of day *ticks* seconds after the epoch."""
+    """Return the local time of day at *ticks* seconds after the epoch."""
     return datetime.fromtimestamp(ticks).time()  # noqa: DTZ006 - local time by the standard
 
 

@@ -1,4 +1,4 @@
-"""Result values as Python objects: converts JSON values according to their logical type."""
+"""Result values as Python objects: converts JSON values according to their logical types."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ class UnreadableValue(ValueError):
 def rows_converter(
     columns: Sequence[Column], zone: tzinfo | None
 ) -> Callable[[Rows], Iterator[tuple[Any, ...]]]:
-    """Return a function that converts rows of a page to tuples of Python objects, and raises UnreadableValue.
+    """Return a function that converts the rows of a page to tuples of Python objects.
 
-    *zone* is the result of `zone_for` for *columns*.
+    The function raises UnreadableValue. *zone* is the result of `zone_for` for *columns*.
     """
     scalars: dict[str, Convert] = {
         **_OBJECTS,
@@ -38,7 +38,7 @@ def rows_converter(
     converts = [converter(column.type, scalars) for column in columns]
 
     def convert_rows(rows: Rows) -> Iterator[tuple[Any, ...]]:
-        # Converting by column is twice as fast as by row.
+        # Converting by column is twice as fast as converting by row.
         if not rows:
             return iter(())
         parts = zip(columns, converts, zip(*rows, strict=True), strict=True)
@@ -61,10 +61,10 @@ def _column(name: str, convert: Convert, values: Sequence[Any]) -> Sequence[Any]
 
 
 def zone_for(columns: Sequence[Column], properties: Callable[[], Mapping[str, str]]) -> tzinfo | None:
-    """Return the session time zone if a column contains local timestamps, which JSON shows as wall clock
-    times; else None.
+    """Return the session time zone if a column contains local timestamps, or None.
 
-    *properties* returns those of the session. Raises UnreadableValue for a zone unknown on this machine.
+    JSON shows local timestamps as wall clock times. *properties* returns those of the session. Raises
+    UnreadableValue for a zone that is unknown on this machine.
     """
     if not any(column.type.contains(LOCAL_TIMESTAMP) for column in columns):
         return None
@@ -88,8 +88,8 @@ def zone_for(columns: Sequence[Column], properties: Callable[[], Mapping[str, st
 def converter(kind: LogicalType, scalars: Mapping[str, Convert]) -> Convert:
     """Return a function that converts a non-null JSON value of type *kind* to a Python object.
 
-    *scalars* maps type roots to the converters of scalar values. DECIMAL becomes Decimal; other values are
-    unchanged.
+    *scalars* maps type roots to the converters of scalar values. DECIMAL becomes Decimal; all other values
+    are unchanged.
     """
     parts = {name: _nullable(converter(part, scalars)) for name, part in kind.parts}
     match kind.root:

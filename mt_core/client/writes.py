@@ -1,4 +1,4 @@
-"""Recognises responses to statements that change data."""
+"""Recognizes responses to statements that change data."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ from mt_core.client.pages import ResultPage
 
 
 def is_of_a_write(page: ResultPage) -> bool:
-    """Return whether *page* is of a statement that changes data: its only column is the job id."""
+    """Return whether *page* is the result of a change of data, whose only column is the job id."""
     return not page.is_query and [column.name for column in page.columns] == ["job id"]

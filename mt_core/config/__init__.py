@@ -1,4 +1,4 @@
-"""Configuration: each setting is declared once, and all of them are read once."""
+"""Configuration: each setting is declared in one place, and all settings are read once."""
 
 from mt_core.config.reading import Config, load_config, machine_zone
 from mt_core.config.settings import SETTINGS, Kind, Setting, settings_markdown

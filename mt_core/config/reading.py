@@ -1,12 +1,12 @@
-"""The configuration: settings read once from file, environment and -D, and validated.
+"""The configuration: settings read once from a file, the environment and -D, and validated.
 
-A gateway must not start with a setting that it misunderstood, and a user must be able to see where a value
-came from. So all sources are first collected as texts with their origin, in order of increasing precedence:
-defaults, file, environment variables, -D, --home. Only the effective text of each key is parsed, by the
-setting's kind, and an unknown key is an error with a suggestion. YAML scalars are read as texts, because
-YAML's own types would change values before a setting's kind is known. The result, `Config`, is immutable.
-Options of schedulers are an exception: their plug-in declares them and is not loaded yet, so `Config` retains
-their texts and the environment until `scheduler_options` is called.
+A gateway must not start with a setting that it misunderstood, and users must be able to see where a value
+came from. All sources are therefore first collected as texts with their origin, in order of increasing
+precedence: defaults, file, environment variables, -D, --home. Only the effective text of each key is parsed,
+by the kind of the setting. An unknown key is an error with a suggestion. YAML scalars are read as texts,
+because YAML's own types would change values before the kind of the setting is known. The result, `Config`, is
+immutable. Options of schedulers are an exception: the scheduler's plug-in, which declares them, is not loaded
+yet. `Config` retains their texts and the environment until `scheduler_options` is called.
 """
 
 from __future__ import annotations
@@ -31,8 +31,9 @@ SCHEDULER_PREFIX = "workflow-scheduler."
 
 
 class _Texts(yaml.BaseLoader):
-    """A YAML loader that refuses duplicate keys and reads scalars as texts: YAML 1.1 would read 1:30 as 90
-    and on as true.
+    """A YAML loader that reads scalars as texts and refuses duplicate keys.
+
+    YAML 1.1 would read 1:30 as 90 and on as true.
     """
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
@@ -56,7 +57,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
-    """All settings, read and validated. `spark` are the `spark.*` settings, unchanged."""
+    """All settings, read and validated. `spark` has the `spark.*` settings, unchanged."""
 
     values: Mapping[str, Value] = field(repr=False)
     sources: Mapping[str, str] = field(repr=False)
@@ -84,12 +85,12 @@ class Config:
         return value
 
     def duration_if_set(self, key: str) -> timedelta | None:
-        """Return the duration of an optional setting, None if it is not set."""
+        """Return the duration of an optional setting, or None if it is not set."""
         return self.duration(key) if self.values[key] != "" else None
 
     @property
     def tokens(self) -> tuple[Token, ...]:
-        """The bearer tokens; each request must carry one of them, unless the tuple is empty."""
+        """The bearer tokens. Each request must carry one of them, unless the tuple is empty."""
         return tuple(part for part in self._parts("sql-gateway.security.tokens") if isinstance(part, Token))
 
     def names(self, key: str) -> tuple[str, ...]:
@@ -101,7 +102,7 @@ class Config:
 
     @property
     def home(self) -> Path:
-        """The home folder as an absolute path; it may not exist yet."""
+        """The home folder as an absolute path. It may not exist yet."""
         return Path(self.text("freshtable.home")).expanduser().absolute()
 
     @property
@@ -117,9 +118,9 @@ class Config:
         return self.text("catalog.warehouse") or str(self.home / "warehouse")
 
     def scheduler_options(self, declared: Iterable[str] = ()) -> dict[str, str]:
-        """Return `workflow-scheduler.<type>.*` of the configured type, without that prefix.
+        """Return the settings `workflow-scheduler.<type>.*` of the configured type, without that prefix.
 
-        *declared* are the options that the scheduler declares; only these can also come from the environment.
+        *declared* are the options that the scheduler declares. Only these can also come from the environment.
         """
         prefix = f"{SCHEDULER_PREFIX}{self.text('workflow-scheduler.type')}."
         options = {
@@ -145,10 +146,10 @@ def load_config(
     overrides: Sequence[str] = (),
     home: Path | None = None,
 ) -> Config:
-    """Return the configuration; later sources win: defaults, *file* (YAML), *environ*, *overrides*
-    (`key=value`), *home*.
+    """Return the configuration. Later sources take precedence over earlier ones.
 
-    Raises ConfigError for an unreadable file, an unknown key and an invalid value.
+    The sources are, in order: defaults, *file* (YAML), *environ*, *overrides* (`key=value`), *home*. Raises
+    ConfigError for an unreadable file, an unknown key and an invalid value.
     """
     environ = environ or {}
     entries = {setting.key: Entry(text=setting.default, source="default") for setting in SETTINGS}
@@ -183,7 +184,7 @@ def load_config(
 
 
 def machine_zone(environ: Mapping[str, str], localtime: Path = Path("/etc/localtime")) -> str:
-    """Return the IANA name of the machine's time zone, UTC if it has none."""
+    """Return the IANA name of the machine's time zone, or UTC if it has none."""
     link = str(localtime.resolve()) if localtime.is_symlink() else ""
     for name in (environ.get("TZ", "").removeprefix(":"), link.partition("zoneinfo/")[2]):
         if name and (zone := zone_key(name)):
@@ -231,7 +232,7 @@ def _from_file(file: Path) -> dict[str, Entry]:
 
 
 def _flat(body: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, str]]:
-    """Yield dotted keys with their texts; an empty namespace yields nothing."""
+    """Yield dotted keys with their texts. An empty namespace yields nothing."""
     for name, value in body.items():
         key = f"{prefix}{name}"
         if isinstance(value, dict):

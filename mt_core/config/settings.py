@@ -1,11 +1,11 @@
 """Settings: every key with its type, default and help.
 
 A setting is declared in exactly one place, as data. Parsing, `-D`, environment variables, docs/settings.md
-and the suggestions for misspelled keys are all derived from this table, so they cannot disagree. Keys are
-Flink's where Flink has an equivalent, with Flink's value syntax (`30 min`, `64 mb`), because users bring
-their configuration; Freshtable's own keys follow the same style. The help is a sentence for the docs: it says
-what the value means, and explains 0 or the empty text where they are special. Bounds are part of the
-declaration; checks that involve several settings are made by the modules that use them.
+and the suggestions for misspelled keys are all derived from this table, so they cannot disagree. A setting
+that Flink has too has Flink's key and value syntax (`30 min`, `64 mb`), because users bring their
+configuration. Freshtable's own keys follow the same style. The help is a sentence for the documentation. It
+says what the value means, and explains 0 or the empty text if they are special. Bounds are part of the
+declaration; the modules that use several settings together check their combination.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ ENVIRONMENT_PREFIX = "FRESHTABLE_"
 
 
 class Kind(StrEnum):
-    """The types of settings, as named in docs and messages."""
+    """The types of settings, as named in documentation and messages."""
 
     TEXT = "string"
     INTEGER = "integer"
@@ -35,8 +35,9 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """One key. `minimum` and `maximum` bound integers, and durations in seconds; `shown` is the default in
-    the docs.
+    """A setting. `minimum` and `maximum` bound integers, and durations in seconds.
+
+    `shown` is the default value as the documentation shows it.
     """
 
     key: str
@@ -50,7 +51,7 @@ class Setting:
 
     @property
     def variable(self) -> str:
-        """The environment variable: FRESHTABLE_ and the key in upper case, without a second `freshtable.`."""
+        """The environment variable: FRESHTABLE_ and the key in upper case, without `freshtable.`."""
         name = self.key.removeprefix("freshtable.").upper()
         return ENVIRONMENT_PREFIX + name.replace(".", "_").replace("-", "_")
 

@@ -17,8 +17,9 @@ Value = str | int | bool | timedelta | Secret | tuple[Token, ...] | tuple[str, .
 
 
 def value_of(setting: Setting, text: str, source: str) -> Value:
-    """Return the value of *text* for *setting*; raises ConfigError naming key, value, expected form and
-    *source*.
+    """Return the value of *text* for *setting*.
+
+    Raises ConfigError naming the key, the value, the expected form and *source*.
     """
     try:
         value = _PARSERS[setting.kind](setting, text.strip())
@@ -55,7 +56,7 @@ def _parse_choice(setting: Setting, text: str) -> str | None:
 
 
 def zone_key(text: str) -> str | None:
-    """Return the name of the time zone *text*, or None if it does not exist."""
+    """Return the name of the time zone *text*, or None if there is no such zone."""
     try:
         return ZoneInfo(text).key
     except (KeyError, ValueError, OSError):
@@ -107,7 +108,7 @@ def _expected(setting: Setting) -> str:
 
 
 def shown(value: Value) -> str:
-    """Return a value for printing, without its secrets."""
+    """Return the text of a value for printing, without its secrets."""
     if isinstance(value, tuple):
         return ", ".join(str(part) for part in value)
     return str(value).lower() if isinstance(value, bool) else str(value)

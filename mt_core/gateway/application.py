@@ -27,7 +27,7 @@ from mt_core.gateway.statements import configuring_router, operations_router, st
 
 
 def build_app(services: GatewayServices, bodies: BodyLimits | None = None) -> FastAPI:
-    """Return the gateway's application, with a prefix for each API version and none for the default one."""
+    """Return the gateway's application. Each API version has a path prefix, except the default version."""
     app = FastAPI(openapi_url=None, redirect_slashes=False)
     app.state.bodies = bodies or BodyLimits()
     errors.install(app)
@@ -49,7 +49,7 @@ def documents(services: GatewayServices) -> dict[str, dict[str, Any]]:
 
 
 def _routes(services: GatewayServices, version: ApiVersion) -> list[BaseRoute]:
-    """Return the flat list of a version's routes, without its prefix."""
+    """Return the routes of a version as a flat list, without its prefix."""
     routers = list(_routers(services, version))
     api = _api(routers, version)
     routers.append(openapi_router(api.routes, version, product_version=services.info.version))

@@ -1,4 +1,4 @@
-"""Arrow responses: a result page as an Arrow IPC stream, with the other JSON members as headers."""
+"""Arrow responses: a result page as an Arrow IPC stream, with the other members of the JSON as headers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fastapi import Request, Response
 from mt_core.base.protocol import ARROW_TYPE, NEXT_URI_HEADER, RESULT_TYPE_HEADER
 from mt_core.base.rowset import Column, LogicalType
 
-# Larger pages need fewer requests; a byte limit makes pages of long rows smaller.
+# Larger pages need fewer requests. A limit in bytes keeps pages of long rows smaller.
 PAGE_ROWS = 262_144
 _TYPES = {
     "BOOLEAN": pa.bool_(),
@@ -25,7 +25,7 @@ _TEXTS = pa.map_(pa.string(), pa.string())
 
 
 class ArrowAnswer(Response):
-    """An Arrow IPC stream, empty for a result that is not ready."""
+    """A response with an Arrow IPC stream, which is empty if the result is not ready."""
 
     media_type = ARROW_TYPE
 
@@ -49,7 +49,7 @@ def accepts_arrow(request: Request) -> bool:
 
 
 def stream_of(columns: Sequence[Column], rows: Sequence[Sequence[Any]]) -> bytes | memoryview:
-    """Return the JSON rows of a non-query statement as an Arrow stream; complex types become text."""
+    """Return the JSON rows of a non-query statement as an Arrow stream. Complex types become text."""
     schema = pa.schema(
         [pa.field(column.name, _arrow_type(column.type), nullable=column.type.nullable) for column in columns]
     )

@@ -18,8 +18,8 @@ READY, UNKNOWN = "READY", "UNKNOWN"
 def info_router(services: GatewayServices, version: ApiVersion) -> APIRouter:
     """Return the endpoints for the supported API versions and for the product's name and version.
 
-    Headers of the latter report the state of Spark and of the scheduler, and for an embedded gateway the work
-    that continues without clients.
+    Headers of the latter report the state of Spark and of the scheduler. For an embedded gateway they also
+    report the work that continues without clients.
     """
     router = direct_router()
     info = {"productName": services.info.product_name, "version": services.info.version}
@@ -47,5 +47,5 @@ def info_router(services: GatewayServices, version: ApiVersion) -> APIRouter:
 
 
 def _line(text: str) -> str:
-    """Return *text* as a valid header value: one line of ASCII."""
+    """Return *text* as a valid header value: a single line of ASCII."""
     return " ".join(text.split()).encode("ascii", "replace").decode("ascii")

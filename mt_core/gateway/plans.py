@@ -1,4 +1,4 @@
-"""Compiled plans in a session's folder, for programs that do not share files with the gateway."""
+"""Compiled plans in a session's folder, for programs that share no files with the gateway."""
 
 from __future__ import annotations
 
@@ -18,12 +18,13 @@ from mt_core.plans.json_form import read_plan
 from mt_core.sessions.ports import PlanFiles
 
 PlanName = Annotated[str, Path(pattern=r"^[\w-][\w.-]{0,199}$")]
-"""A file name in the folder of a session, not a path."""
+"""The name of a file in the folder of a session. It is not a path."""
 
 
 def plans_router(services: GatewayServices) -> APIRouter:
-    """Return the endpoints to read and write a plan, which `EXECUTE PLAN 'name'` of the session can
-    execute.
+    """Return the endpoints that read and write a plan.
+
+    `EXECUTE PLAN 'name'` in the same session executes it.
     """
     router = direct_router("/sessions/{session_handle}/plans")
 

@@ -1,4 +1,4 @@
-"""The refresh endpoint that workflow schedulers call (FLIP-448), in v3 only."""
+"""The refresh endpoint that workflow schedulers call (FLIP-448), only in v3."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _TRIGGER = re.compile(r"[a-z][a-z_]{0,39}")
 
 
 class RefreshHeaders(BaseModel):
-    """The headers of a call, in addition to Flink's body."""
+    """The headers of a call, which supplement Flink's body."""
 
     request_key: str | None
     table_id: str | None
@@ -62,8 +62,9 @@ async def refresh_headers(
 
 
 def refresh_router(services: GatewayServices) -> APIRouter:
-    """Return the refresh endpoint; unlike all others, it returns an error with the error's own HTTP
-    status.
+    """Return the refresh endpoint.
+
+    Unlike all other endpoints, it returns an error with the error's own HTTP status.
     """
     router = APIRouter()
 
@@ -89,11 +90,11 @@ def refresh_router(services: GatewayServices) -> APIRouter:
 
 
 def _request(identifier: str, body: Body, headers: RefreshHeaders, caller: str) -> RefreshRequest:
-    """Return the request in a call; raises RequestInvalid naming an invalid field."""
+    """Return the refresh request in a call. Raises RequestInvalid naming an invalid field."""
     force = headers.force or "false"
     if force not in ("true", "false"):
         raise RequestInvalid(f"{FORCE_HEADER} must be true or false, not '{force[:40]}'.")
-    # Only informational, so an invalid word is ignored.
+    # The trigger is only informational, so an invalid word is ignored.
     trigger = headers.trigger if _TRIGGER.fullmatch(headers.trigger or "") else None
     return RefreshRequest(
         identifier_text=identifier,
@@ -112,7 +113,7 @@ def _request(identifier: str, body: Body, headers: RefreshHeaders, caller: str) 
 
 
 def attempt_of(text: str | None) -> int | None:
-    """Return the number in a Freshtable-Attempt header, None if it is absent; raises RequestInvalid."""
+    """Return the number in a Freshtable-Attempt header, or None if it is absent. Raises RequestInvalid."""
     if not text:
         return None
     if not text.isdecimal() or len(text) > _DIGITS:

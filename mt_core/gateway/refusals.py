@@ -1,4 +1,4 @@
-"""Flink endpoints that the gateway rejects: the embedded scheduler (v3) and script deployment (v4)."""
+"""Flink's endpoints that the gateway rejects: the embedded scheduler (v3) and script deployment (v4)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from mt_core.gateway.services import GatewayServices
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Refusal:
-    """An endpoint of Flink's embedded scheduler, with the statement to use instead in `way_out`."""
+    """An endpoint of Flink's embedded scheduler; `way_out` names the statement to use instead."""
 
     action: str
     method: str
@@ -77,7 +77,7 @@ _REFUSALS = (
 def workflows_router() -> APIRouter:
     """Return the endpoints of Flink's embedded scheduler.
 
-    All are rejected: a workflow changed through them would not match its table.
+    All of them reject requests, because a workflow changed through them would not match its table.
     """
     router = APIRouter(prefix="/workflow/embedded-scheduler")
     for refusal in _REFUSALS:
@@ -104,7 +104,7 @@ def _refusing(refusal: _Refusal) -> Callable[[Body], JsonAnswer]:
 
 
 def scripts_router(services: GatewayServices) -> APIRouter:
-    """Return the endpoint that deploys scripts, which is rejected."""
+    """Return the endpoint that deploys scripts, which rejects all requests."""
     router = direct_router()
 
     @router.post("/sessions/{session_handle}/scripts", **described("Deploy a script", DEPLOYED, body=SCRIPT))

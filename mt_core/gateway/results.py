@@ -1,12 +1,12 @@
 """Result pages, fetched by token as in FLIP-91.
 
-A result is fetched page by page: each response has the URI of the next page, and the last one has none.
-Flink's clients poll for a result that is not ready; a request for such a page waits up to `HOLD_S`, so that
-they poll less often. Rows stay encoded on the way from the engine to the socket: a page is Arrow IPC if the
-client accepts it, otherwise JSON text that is inserted into the response unparsed. The versions of the API
-differ in parameters, members and headers, as `ApiVersion` declares; where Flink's clients reject unknown
-members, additions are headers. A short page that is ready is returned from the event loop, because a thread
-switch would cost more than the page.
+A result is fetched page by page: each response has the URI of the next page, and the last response has none.
+Flink's clients poll for a result that is not ready. A request for such a page waits for up to `HOLD_S`, so
+that clients poll less often. Rows stay encoded on the way from the engine to the socket. A page is Arrow IPC
+if the client accepts it; for other clients, it is JSON text that is inserted into the response without
+parsing it. The versions of the API differ in parameters, members and headers, as `ApiVersion` declares.
+Additions to the response are headers if Flink's clients reject unknown members. A short page that is ready is
+returned from the event loop, because a thread switch would cost more than the page.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from mt_core.sessions.operations.operation import TERMINAL, OperationResult, Ope
 from mt_core.sessions.refreshes import AnyOperation
 
 RESULT_PATH = f"{OPERATION_PATH}/result/{{token}}"
-# A polling client gets at most two responses a second without new rows.
+# A polling client gets no more than two responses per second without new rows.
 HOLD_S = 0.5
 MOST_ROWS = 1_000_000
 Answer = JsonAnswer | ArrowAnswer
@@ -48,7 +48,7 @@ PageSize = Annotated[int | None, Query(alias="pageSize", ge=1, le=MOST_ROWS)]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageRequest:
-    """The requested form of a page: row format or Arrow, and the maximum number of rows of a new page."""
+    """The requested form of a page: the row format or Arrow, and the maximum number of rows of a new page."""
 
     row_format: str = "JSON"
     page_size: int | None = None
@@ -57,7 +57,7 @@ class PageRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fetch:
-    """A requested page of an operation; `base` is the path of its pages without the token."""
+    """A request for a page of an operation. `base` is the path of its pages without the token."""
 
     operation: AnyOperation
     token: int
@@ -72,7 +72,11 @@ class Fetch:
 
 
 def results_router(services: GatewayServices, version: ApiVersion) -> APIRouter:
-    """Return the results endpoint; extras are Arrow, page sizes, progress, warnings and the refresh run."""
+    """Return the results endpoint.
+
+    If *version* has extras, the endpoint supports Arrow and page sizes, and returns progress, warnings and
+    the refresh run.
+    """
     router, pages = direct_router(), _Pages(services=services, version=version)
     route = described("A page of a result", result_schema(version))
     if version.extras:
@@ -117,7 +121,7 @@ def results_router(services: GatewayServices, version: ApiVersion) -> APIRouter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Pages:
-    """Responds with pages; a request for a page that is not ready waits up to `HOLD_S`."""
+    """Responds with pages. A request for a page that is not ready waits for up to `HOLD_S`."""
 
     services: GatewayServices
     version: ApiVersion
@@ -185,7 +189,7 @@ def _objects(rows: Sequence[Sequence[Any]], kinds: Sequence[RowKind] | None) -> 
 
 
 def _json_page(fetch: Fetch, result: OperationResult, data: Any, *, last: bool) -> JsonAnswer:
-    """Return a page with the rows in *data*, as objects or as JSON text."""
+    """Return a page with the rows in *data*, which are objects or JSON text."""
     body: dict[str, Any] = {"resultType": "EOS" if last else "PAYLOAD", "isQueryResult": result.is_query}
     if result.job_id is not None:
         body["jobID"] = result.job_id
@@ -212,7 +216,10 @@ def _json_page(fetch: Fetch, result: OperationResult, data: Any, *, last: bool) 
 
 
 def _result(operation: AnyOperation) -> OperationResult:
-    """Return the result of a finished operation; raises the operation's error, Canceled, or IllegalStatus."""
+    """Return the result of a finished operation.
+
+    Raises the error of the operation, Canceled, or IllegalStatus.
+    """
     if operation.error is not None:
         raise operation.error
     if operation.status is OperationStatus.CANCELED:
@@ -224,7 +231,7 @@ def _result(operation: AnyOperation) -> OperationResult:
 
 
 def _affected(result: OperationResult) -> dict[str, str]:
-    """Return the affected rows as a header, because Flink's clients reject unknown members."""
+    """Return the number of affected rows as a header, because Flink's clients reject unknown members."""
     return {} if result.affected_rows is None else {AFFECTED_ROWS_HEADER: str(result.affected_rows)}
 
 

@@ -1,4 +1,4 @@
-"""The services that endpoints call, passed to every router."""
+"""The services that endpoints call, which every router receives."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DEFAULT_VERSIONS = ("V1", "V2", "V3", "V4")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProductInfo:
-    """The answer of GET /info."""
+    """The response to GET /info."""
 
     product_name: str = "Freshtable"
     version: str
@@ -29,14 +29,14 @@ class ProductInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GatewayServices:
-    """Sessions and what runs in them.
+    """The session manager, and the services that run work in sessions.
 
-    `names` returns the names visible to a session. `tokens` are the bearer tokens that grant access; without
-    any, every request to a loopback address or one of `hosts` has access. `engine_trouble` returns why the
-    engine accepts no work, or "". `engine_note` returns a performance hint about the engine, or "".
-    `scheduler_trouble` returns why the scheduler starts no refreshes, "" if it does, or None if unknown.
-    `remaining_work` describes the work that continues without clients; it is None for a gateway that does
-    not end with its last client. `published` are the workflows that an external scheduler reads.
+    `names` returns the names that a session can see. `tokens` are the bearer tokens that grant access.
+    Without tokens, every request to a loopback address or to one of `hosts` has access. `engine_trouble`
+    returns why the engine accepts no work, or "". `engine_note` returns a performance hint about the engine,
+    or "". `scheduler_trouble` returns why the scheduler starts no refreshes, "" if it does, or None if
+    unknown. `remaining_work` describes the work that continues without clients; it is None for a gateway that
+    does not end with its last client. `published` are the workflows that an external scheduler reads.
     """
 
     sessions: SessionManager

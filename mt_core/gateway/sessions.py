@@ -1,4 +1,4 @@
-"""Session endpoints: open, show, keep alive, close."""
+"""Session endpoints: open a session, show its properties, keep it alive, close it."""
 
 from __future__ import annotations
 
@@ -24,8 +24,9 @@ from mt_core.jobs.installed import HOOKS_KEY
 
 
 def sessions_router(services: GatewayServices, version: ApiVersion) -> APIRouter:
-    """Return the endpoints of sessions; for the draft's version, another router has the one that opens
-    them.
+    """Return the endpoints of sessions.
+
+    In the version of the draft, another router has the endpoint that opens sessions.
     """
     router = direct_router("/sessions")
 

@@ -1,4 +1,4 @@
-"""Workflows served over HTTP to an external scheduler such as Airflow, in v3 only."""
+"""Workflows served over HTTP to an external scheduler such as Airflow, only in v3."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ _NOT_MODIFIED = 304
 
 
 def shards_router(services: GatewayServices) -> APIRouter:
-    """Return the endpoints of shards and workflows; a request with a shard's current ETag is answered
-    with 304.
+    """Return the endpoints of shards and workflows.
+
+    The response to a request with the current ETag of a shard is 304.
     """
     router = APIRouter()
 
@@ -37,7 +38,7 @@ def shards_router(services: GatewayServices) -> APIRouter:
             return _unknown(published, scheduler)
         shard = published.shard(number, _details_url(request, scheduler))
         etag = {"ETag": f'"{shard.etag}"'}
-        # Proxies may weaken a strong tag.
+        # Proxies may change a strong ETag to a weak one.
         present = {part.strip().removeprefix("W/").strip('"') for part in (if_none_match or "").split(",")}
         if present & {shard.etag, "*"}:
             return Response(status_code=_NOT_MODIFIED, headers=etag)

@@ -55,7 +55,7 @@ def statements_router(services: GatewayServices) -> APIRouter:
 
 
 def configuring_router(services: GatewayServices) -> APIRouter:
-    """Return configure-session, which waits for its statement, and complete-statement."""
+    """Return the endpoints configure-session, which waits for its statement, and complete-statement."""
     router = direct_router("/sessions/{session_handle}")
 
     @router.post("/configure-session", **described("Set a session up", NOTHING, body=CONFIGURE))
@@ -78,7 +78,7 @@ def configuring_router(services: GatewayServices) -> APIRouter:
 
 
 def operations_router(services: GatewayServices, version: ApiVersion) -> APIRouter:
-    """Return the endpoints of operations; extras add the progress to the status."""
+    """Return the endpoints of operations. If *version* has extras, the status includes the progress."""
     router = direct_router()
 
     @router.get(f"{OPERATION_PATH}/status", **described("Status of an operation", OPERATION_STATUS))
@@ -121,7 +121,7 @@ def _status(operation: AnyOperation, version: ApiVersion) -> JsonAnswer:
 
 
 def progress_of(operation: AnyOperation, included: bool) -> dict[str, Any]:
-    """Return `{"progress": {...}}` for a running operation, `{}` for any other."""
+    """Return `{"progress": {...}}` for a running operation, or `{}` for any other operation."""
     progress = operation.progress() if included else None
     if progress is None:
         return {}

@@ -1,1 +1,1 @@
-"""Rules of incremental maintenance, without Spark: query shapes, source changes and strategies."""
+"""Rules of incremental refreshes, without Spark: query shapes, source changes and strategies."""

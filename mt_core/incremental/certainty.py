@@ -1,12 +1,15 @@
 """Certainty of a query's result: which columns have the same values in every computation.
 
-A verification compares a table with its query. Two correct computations over the same rows may still
-differ where a value depends on the order of rows or on ties, which SQL leaves open; a difference there is
-not an error. This module walks the analysed plan bottom-up and records for each column why its value is
-uncertain: an order-dependent function, a row_number() among ties, a LIMIT, rounding of a sum of doubles.
-An uncertain column in a filter, join or grouping key makes even the set of rows uncertain. The rules err on
-the side of doubt: a column without a reason is certain, and above an operator without a rule everything
-is uncertain if any of its inputs is. Sums of doubles are allowed, since they are compared within a tolerance.
+A verification compares a table with its query. Two correct computations over the same rows may still differ
+where SQL does not define the result. A value may depend on the order of the rows, or on which of several tied
+rows is chosen. Such a difference is not an error. This module walks the analysed plan bottom-up and records
+why each uncertain column is uncertain. Reasons are an order-dependent function, row_number() among ties, a
+LIMIT, and the rounding of a sum of doubles. An uncertain column in a filter, join or grouping key makes even
+the set of rows uncertain.
+
+The rules are conservative: only a column without a recorded reason is certain. An operator without a rule
+makes everything above it uncertain if any of its inputs is uncertain. Sums of doubles are allowed, because
+they are compared within a tolerance.
 """
 
 from __future__ import annotations
@@ -25,7 +28,7 @@ OF_ORDER: Mapping[str, str] = {
     "Last": "last()",
     "ListAgg": "listagg()",
 }
-"""Aggregates whose value depends on the order of rows, by Spark class."""
+"""Aggregates whose value depends on the order of the rows, by Spark class."""
 
 _OF_TIES: Mapping[str, str] = {
     "ApproximatePercentile": "approx_percentile()",
@@ -41,9 +44,9 @@ _OF_RANKS: Mapping[str, str] = {
     "NthValue": "nth_value()",
     "RowNumber": "row_number()",
 }
-# Ranking functions that have equal values in equal rows.
+# Ranking functions that return equal values for equal rows.
 _RANKS = frozenset({"Rank", "DenseRank", "PercentRank", "CumeDist"})
-# Functions of a list that do not depend on its order.
+# Functions of a list whose result does not depend on the order of its elements.
 _WITHOUT_ORDER = frozenset({"SortArray", "Size"})
 _LISTS = frozenset({"CollectList", "CollectSet"})
 _LIMITS = frozenset({"GlobalLimit", "LocalLimit", "Offset", "Tail"})
@@ -62,7 +65,7 @@ _TIES_OF_LIMIT = "LIMIT chooses among ties"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Certainty:
-    """Why each column of a result is uncertain (None: it is certain); `rows`: why even the row count is."""
+    """Why each column of a result is uncertain (None if it is certain), and why the set of `rows` is."""
 
     columns: tuple[str | None, ...]
     rows: str | None = None
@@ -72,8 +75,9 @@ class Certainty:
 class _Part:
     """Facts about the output of one operator, by column id.
 
-    `sums` are sums of doubles, whose last digits depend on the order of the additions. `ranks` maps
-    row_number() columns to the columns of their PARTITION BY and ORDER BY; `order` has those of a Sort.
+    `sums` are sums of doubles, whose last digits depend on the order of the additions. `ranks` maps each
+    row_number() column to the columns of its PARTITION BY and ORDER BY. `order` has the ORDER BY columns of a
+    Sort.
     """
 
     columns: tuple[int, ...] = ()
@@ -84,7 +88,7 @@ class _Part:
     rows: str | None = None
 
     def doubt_of(self, expressions: Iterable[Node]) -> str | None:
-        """Return why one of *expressions* is uncertain, or None."""
+        """Return why one of *expressions* is uncertain, or None if all are certain."""
         for each in expressions:
             if reason := self._doubt(each):
                 return reason
@@ -103,7 +107,7 @@ class _Part:
         return self.doubt_of(node.children)
 
     def is_sum(self, node: Node) -> bool:
-        """Return whether an expression depends on a sum of doubles."""
+        """Return whether the value of an expression depends on a sum of doubles."""
         if node.attributes() & self.sums or node.kind in _MOMENTS:
             return True
         if node.kind in _SUMS and any(each.data_type in _FLOATS for each in _all(node)):
@@ -111,7 +115,7 @@ class _Part:
         return any(map(self.is_sum, node.children))
 
     def with_items(self, items: Sequence[Node], *, keep: bool = False) -> _Part:
-        """Return the part of an operator with output *items*; *keep*: after the columns of its child."""
+        """Return the facts of an operator with output *items*; *keep* puts its child's columns first."""
         doubts = {each.identity: reason for each in items if (reason := self.doubt_of([each.value()]))}
         sums = frozenset(each.identity for each in items if self.is_sum(each.value()))
         renamed = {each.identity: column.identity for each in items if (column := each.column()) is not None}
@@ -145,7 +149,8 @@ def certainty_of(
 ) -> Certainty:
     """Return the certainty of a query from the JSON of its analysed plan and remaining subqueries.
 
-    *floats*: whether each column contains floating-point numbers, which are compared within a tolerance.
+    *floats* tells for each column whether it contains floating-point numbers, which are compared within a
+    tolerance.
     """
     part = _part(read_plan(plan))
     for each in subqueries:
@@ -209,7 +214,7 @@ def _window(node: Node, below: Sequence[_Part]) -> _Part:
 
 
 def _counts_rows(item: Node) -> bool:
-    """Return whether a window frame counts ROWS, whose order is open among ties."""
+    """Return whether a window frame counts ROWS, because SQL does not define the order of tied rows."""
     if any(each.kind in _RANKS for each in _all(item)):
         return False
     return any(
@@ -282,7 +287,7 @@ _RULES: Mapping[str, Callable[[Node, Sequence[_Part]], _Part]] = {
 
 
 def _joined(below: Sequence[_Part]) -> _Part:
-    """Return one part with the columns of all parts."""
+    """Combine the facts of several operators, with the columns of all."""
     return _Part(
         columns=tuple(column for part in below for column in part.columns),
         doubts={column: reason for part in below for column, reason in part.doubts.items()},
@@ -293,7 +298,7 @@ def _joined(below: Sequence[_Part]) -> _Part:
 
 
 def _list_below(node: Node) -> Node | None:
-    """Return the list aggregate that is the argument of *node*, or None for another argument."""
+    """Return the list aggregate that is the argument of *node*, or None if the argument is something else."""
     inner = node.children[0]
     if inner.kind == "AggregateExpression":
         inner = inner.children[0]

@@ -1,4 +1,4 @@
-"""Changes of a source between two versions, derived from its snapshot log without a Spark job."""
+"""Changes of a source between two versions, derived from its snapshot log without running a Spark job."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ def can_be_looked_up(type_: str) -> bool:
 
 
 def can_be_compared(type_: str) -> bool:
-    """Return whether two values of the SQL type *type_* can be compared; maps by their entries, in order."""
+    """Return whether two values of the SQL type *type_* can be compared. Maps are compared entry by entry."""
     return can_be_looked_up(type_.lower().removeprefix(_MAP))
 
 
 class ChangeKind(IntEnum):
-    """The kind of a change of a source. The highest kind of several commits is that of them all."""
+    """The kind of a change of a source. Several commits together have the highest kind among them."""
 
     NOTHING = 0
     COMPACTION = 1
@@ -42,9 +42,9 @@ class ChangeKind(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Commit:
-    """One snapshot of a source's log, committed `at` (UTC).
+    """One snapshot in a source's log, committed `at` (UTC).
 
-    `operation` and `summary` are defined by the Iceberg specification.
+    The Iceberg specification defines `operation` and `summary`.
     """
 
     snapshot_id: str
@@ -60,11 +60,12 @@ class Commit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceChange:
-    """A change of a source: `rows` added and deleted, and `size` in bytes; None if the log has no numbers.
+    """A change of a source: the number of `rows` added and deleted, and its `size` in bytes.
 
-    `reason` says why the change is UNKNOWN. `base_live`: the old version can still be read. `since`: time of
-    the oldest commit that changed rows, None if unknown. `from_nothing`: the source had no snapshot before,
-    so that all its rows are appended.
+    Both are None if the log does not record them. `reason` says why the change is UNKNOWN. `base_live` is
+    True if the old version can still be read. `since` is the time of the oldest commit that changed rows,
+    None if unknown. `from_nothing` is True if the source had no snapshot before, so all its rows are
+    appended.
     """
 
     kind: ChangeKind
@@ -100,11 +101,12 @@ _ROW_COUNTS = (
 
 
 def change_between(log: Mapping[str, Commit], old: str, new: str) -> SourceChange:
-    """Return the change between two snapshots of a source from its *log* of live snapshots.
+    """Return the change between two snapshots of a source, derived from its *log* of live snapshots.
 
     Iceberg's incremental append scan skips `overwrite` and `delete` commits, including the rows that they
-    add, so a single such commit makes the whole change ROWS. If *old* is not an ancestor of *new* (after a
-    rollback, or the publish of an unrelated branch), their files can still be compared while both are live.
+    add. One such commit therefore makes the kind of the whole change ROWS. *old* may not be an ancestor of
+    *new*, after a rollback or the publish of an unrelated branch. The files of the two can then still be
+    compared while both are live.
     """
     if old == new:
         return SourceChange(kind=ChangeKind.NOTHING)
@@ -113,7 +115,7 @@ def change_between(log: Mapping[str, Commit], old: str, new: str) -> SourceChang
     commits, parent = _commits_since(log, old, new)
     kind = max((_kind_of(commit) for commit in commits), default=ChangeKind.NOTHING)
     if old not in log:
-        # An append scan only needs the id of the old version, which may have expired itself.
+        # An append scan only needs the id of the old snapshot, which may itself have expired.
         if parent != old or kind > ChangeKind.APPENDS:
             return _unknown(old)
     elif parent != old:
@@ -143,9 +145,9 @@ def first_change(log: Mapping[str, Commit], new: str) -> SourceChange:
 
 
 def _commits_since(log: Mapping[str, Commit], old: str, new: str) -> tuple[list[Commit], str | None]:
-    """Return the commits from *new* back to *old* (exclusive), and the last parent id.
+    """Return the commits from *new* back to *old* (exclusive), and the parent id of the oldest of them.
 
-    The parent is *old*, unless the log ends before.
+    That parent is *old*, unless the log ends earlier.
     """
     commits: list[Commit] = []
     current: str | None = new
@@ -169,9 +171,9 @@ def _kind_of(commit: Commit) -> ChangeKind:
 
 
 def appends_nothing(summary: Mapping[str, str]) -> bool:
-    """Return whether an append with *summary* is a refresh that added no rows.
+    """Return whether *summary* belongs to a refresh that appended no rows.
 
-    Only refreshes are checked: other writers may omit the number of files.
+    The rule applies only to refreshes, because other writers may omit the number of files.
     """
     return RUN_ID in summary and ADDED_FILES not in summary
 

@@ -1,4 +1,4 @@
-"""Cost: whether to apply a change or to recompute the table, decided from sizes in metadata."""
+"""Cost: whether to apply a change or to recompute the table, decided from the sizes in the metadata."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from mt_core.incremental.strategy import Strategy, TooManyKeys, ValueChanged, Wa
 from mt_core.model.storage import InVain
 
 MOST_CHANGED = 0.5
-"""Appends are applied and partitions replaced up to this share of the sources' bytes."""
+"""The largest changed share of the sources' bytes for which appends are applied and partitions replaced."""
 MOST_REWRITTEN = 0.75
-"""A table is rewritten if its bytes and those of the change are up to this share of the sources' bytes."""
+"""A table is rewritten only if its bytes and the change's are at most this share of the sources' bytes."""
 MOST_KEYS = 0.2
-"""Keys are replaced up to this share of the table's rows."""
+"""The largest share of the table's rows for which keys are replaced."""
 MOST_CHANGED_FOR_KEYS = 0.3
 FEW_KEYS = 1000
-"""Up to this many keys are always replaced: counting them already cost most of the work."""
+"""Up to this number, keys are always replaced, because counting them was already most of the work."""
 LARGE_TABLE = 1_000_000
-"""Tables with fewer rows are rewritten, larger ones changed in place."""
+"""Tables with fewer rows are rewritten; larger tables are changed in place."""
 SMALL_TABLE = 200_000
-"""Up to this many rows, one task groups a table faster than an exchange would."""
+"""Up to this number of rows, one task groups a table faster than an exchange would."""
 MOST_IN_PLACE = 0.1
-"""A large table is changed in place up to this share of the sources' bytes."""
+"""The largest changed share of the sources' bytes for which a large table is changed in place."""
 
 CLEARLY_SMALLER = 0.5
-"""After a slow change, one of up to this share of its bytes is tried."""
+"""After a slow change, another is tried if its bytes are at most this share of the slow change's."""
 RETRIED_AFTER = 5
-"""After this many recomputations any change is tried: the cause of the slowness may have gone."""
+"""After this many recomputations, any change is tried, because the cause of the slowness may be gone."""
 DOUBTED_AFTER = 1
 """The same limit if only one change was slow, perhaps because of a cold JVM or other load."""
 
@@ -37,7 +37,7 @@ DOUBTED_AFTER = 1
 class Sizes:
     """Sizes of the change, of all sources of the query, and of the table.
 
-    `upsert`: the table's rows are replaced by key, so its size does not matter.
+    If `upsert` is set, the table's rows are replaced by key, so the size of the table does not matter.
     """
 
     changed_bytes: int
@@ -49,7 +49,7 @@ class Sizes:
 
     @property
     def share(self) -> float:
-        """Share of the sources' bytes that changed."""
+        """The share of the sources' bytes that changed, from 0 to 1."""
         return self.changed_bytes / max(1, self.source_bytes)
 
     @property
@@ -64,15 +64,15 @@ class Sizes:
 
     @property
     def most_keys(self) -> int:
-        """The number of keys up to which replacing them is cheaper than a recomputation."""
+        """The largest number of keys for which replacing them is cheaper than a recomputation."""
         return max(FEW_KEYS, int(MOST_KEYS * self.table_rows))
 
 
 def reason_to_recompute(strategy: Strategy, sizes: Sizes) -> str | None:
     """Return why a recomputation is cheaper than *strategy*, or None if it is not.
 
-    The limits lie between measured points. The number of changed keys matters more than that of changed
-    rows, since each changed key costs its share of a recomputation.
+    The limits lie between measured points. The number of changed keys matters more than the number of changed
+    rows, because each changed key costs its share of a recomputation.
     """
     share = sizes.share
     match strategy.way:
@@ -96,7 +96,7 @@ def reason_to_recompute(strategy: Strategy, sizes: Sizes) -> str | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """The duration of a run and the source bytes that it read (None: unknown)."""
+    """The duration of a refresh run and the source bytes that it read (None if unknown)."""
 
     way: Way
     seconds: float
@@ -104,7 +104,7 @@ class Measured:
 
 
 def recently_failed(strategy: Strategy, sizes: Sizes, last: InVain | None) -> str | None:
-    """Return why *strategy* is not tried again after the *last* one failed, or None to try it."""
+    """Return why *strategy* is not tried again after the failure of *last*, or None to try it."""
     if last is None or last.recomputed >= RETRIED_AFTER or sizes.changed_bytes <= CLEARLY_SMALLER * last.size:
         return None
     if strategy.way is Way.KEYS and last.what == TooManyKeys.what:
@@ -115,7 +115,7 @@ def recently_failed(strategy: Strategy, sizes: Sizes, last: InVain | None) -> st
 
 
 def slower_than_recomputing(way: Way, changed_bytes: int, runs: Sequence[Measured]) -> str | None:
-    """Return why *way* is expected to be slower than a recomputation, or None.
+    """Return why *way* is expected to be slower than a recomputation, or None if it is not.
 
     *runs* are the last runs of the table, newest first.
     """

@@ -1,13 +1,14 @@
 """Delta texts: the SQL that computes the change of a query's result from the changes of its sources.
 
-The query's text is split at its readings, the places where it reads a table, and each reading is replaced
-by a relation at a pinned version or by changed rows. For a query that is linear in its readings, the change
-of the result is the sum over the changed readings: the query over the change of one reading, with the
-changed readings before it at their new versions and those after it at their old ones, so that no pair of
-changed rows is counted twice. Removed and added rows are summed separately and subtracted. Working on text
-instead of plans lets Spark analyse and optimize the result as it does the query itself; the price is that
-only what SQL can name can be read, which is why old versions may need subqueries (`relations`) and updated
-sources temporary views (`Images`).
+The query's text is split at its readings, the places where it reads a table. Each reading is replaced by a
+relation at a pinned version, or by changed rows. If the query is linear in its readings, the change of its
+result is a sum over the changed readings. Each term is the query over the changed rows of one reading, with
+the changed readings before it at their new versions and those after it at their old versions. Thus no pair of
+changed rows is counted twice. Removed and added rows are summed separately and subtracted.
+
+Because the module edits text instead of plans, Spark analyses and optimizes the result like the query itself.
+The price is that only what SQL can name can be read. Therefore old versions may need subqueries
+(`relations`), and updated sources need temporary views (`Images`).
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ from mt_core.incremental.shape import QueryShape
 class Reading:
     """A place where the text reads a table: `name` is its SQL name, `source` its name in source vectors.
 
-    `alias` is the name by which the rest of the text refers to the table, or None if the text itself
-    has an alias there.
+    `alias` is the name by which the rest of the text refers to the table, or None if the text already gives
+    it an alias.
     """
 
     name: str
@@ -42,8 +43,8 @@ Piece = str | Reading
 class Images(Protocol):
     """SQL names of relations with the rows that a later version of a source removed and added.
 
-    `both` has every row of the two at least once. `few`: each relation has one partition, which can be
-    grouped without an exchange.
+    `both` contains every removed and every added row at least once. If `few` is set, each relation has a
+    single partition and can be grouped without an exchange.
     """
 
     @property
@@ -58,7 +59,7 @@ class Images(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamedImages:
-    """Images whose relations already exist."""
+    """The row images of a source as relations that already exist."""
 
     removed: str
     added: str
@@ -72,7 +73,7 @@ def readings(pieces: Iterable[Piece]) -> list[Reading]:
 
 
 def numbered(pieces: Sequence[Piece]) -> str:
-    """Return the text with an alias around each reading, by which `occurrence_of` finds it in the plan."""
+    """Return the text with a numbered alias for each reading, which `occurrence_of` finds in the plan."""
     return _rendered(
         pieces,
         lambda number, reading: _aliased(
@@ -83,16 +84,16 @@ def numbered(pieces: Sequence[Piece]) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeltaTexts:
-    """The texts of one refresh.
+    """The SQL texts of one refresh.
 
-    `old` and `new` are the snapshots of each source, `changed` the numbers of changed readings. `images` has
-    the row images of updated sources, by name; all other changes are appends. `relations` maps a source and
-    version to the SQL relation to read, if it is not `VERSION AS OF`; queries are parenthesized. All rows of
-    a source in `from_nothing` are appended.
+    `old` and `new` are the snapshot ids of each source, `changed` the numbers of the changed readings.
+    `images` has the row images of updated sources, by name; all other changes are appends. `relations` maps a
+    source and version to the SQL relation to read, if it is not `VERSION AS OF`; queries are parenthesized.
+    All rows of a source in `from_nothing` are appended.
 
     Spark applies the options of the first relation of a name to all relations of that name in a statement
-    (SPARK-58330). Therefore a statement reads at most one snapshot range of a table, and all its other
-    readings name a version.
+    (SPARK-58330). Therefore a statement reads only one snapshot range of a table, and all its other readings
+    name a version.
     """
 
     pieces: Sequence[Piece]
@@ -105,7 +106,7 @@ class DeltaTexts:
     from_nothing: frozenset[str] = frozenset()
 
     def full(self, *, older: Collection[int] = ()) -> str:
-        """Return the query at the new versions, except the readings *older*, which stay at the old ones."""
+        """Return the query at the new versions, but with the readings *older* at their old versions."""
         return _rendered(
             self.pieces,
             lambda number, reading: self._at(
@@ -114,20 +115,23 @@ class DeltaTexts:
         )
 
     def added(self) -> str:
-        """Return the result rows of added source rows: the sum over the changed readings."""
+        """Return a query for the result rows of added source rows: a union over the changed readings."""
         return self._sum(sorted(self.changed), lambda images: images.added)
 
     def removed(self) -> str:
-        """Return the result rows of removed source rows. Rows may be in `added` too, and cancel out."""
+        """Return a query for the result rows of removed source rows.
+
+        A row may be in `added` too; the two then cancel out.
+        """
         places = readings(self.pieces)
         numbers = [number for number in sorted(self.changed) if places[number].source in self.images]
         return self._sum(numbers, lambda images: images.removed)
 
     def subtracted(self, columns: Sequence[str], merge: Merge, doubt: str) -> str:
-        """Return the aggregates of added rows minus those of removed rows, for each group where they differ.
+        """Return a query for the change of each group's aggregates, omitting the groups whose change is zero.
 
-        Boolean column *doubt* marks the groups whose new aggregates do not follow from the difference: a
-        group may be empty now, or a sum NULL because no value is left to add.
+        The boolean column *doubt* marks the groups whose new aggregates do not follow from the change. Such a
+        group may now be empty, or have a NULL sum because no value is left to add.
         """
         sign, names = f"d.{doubt}_sign", [quote(column) for column in columns]
         removed_rows, added_rows = f"min({sign}) < 0", f"max({sign}) > 0"
@@ -155,10 +159,10 @@ class DeltaTexts:
     def merged(
         self, table: str, columns: Sequence[str], merge: Merge, delta: str | None = None, *, few: bool = False
     ) -> str:
-        """Return the rows of *table*, with *columns*, after adding the aggregates of the changed rows.
+        """Return a query for the new rows of *table*: its aggregates combined with those of the changed rows.
 
-        *delta* is a relation with these aggregates, if they are already computed. *few*: one task can group
-        them together with the table, without an exchange.
+        *delta* is a relation with the aggregates of the changed rows, if they are already computed. If *few*
+        is set, one task can group them together with the table, without an exchange.
         """
         names = [quote(column) for column in columns]
         fields = ", ".join(names)
@@ -184,7 +188,7 @@ class DeltaTexts:
         )
 
     def candidates(self, table: str, columns: Sequence[str], first: FirstRows) -> str:
-        """Return the first rows of *table*, with *columns*, and of the appended rows, plus one for ties."""
+        """Return a query for the first rows of *table* and the appended rows, plus one row to detect ties."""
         fields = ", ".join(map(quote, columns))
         return (
             f"SELECT {fields} FROM (SELECT {fields} FROM {table} UNION ALL SELECT * FROM ({self.added()}) AS "
@@ -194,7 +198,10 @@ class DeltaTexts:
     def keys(
         self, columns: Sequence[str], key_columns: Mapping[int, tuple[str, ...] | None], keys: Sequence[int]
     ) -> str:
-        """Return the distinct result keys of the changed rows; *keys* are positions in *columns*."""
+        """Return a query for the distinct result keys of the changed rows.
+
+        *keys* are positions in *columns*.
+        """
         names = [quote(columns[position]) for position in keys]
         fields = ", ".join(map(quote, columns))
         parts = []
@@ -214,7 +221,7 @@ class DeltaTexts:
     def renewed(
         self, columns: Sequence[str], keys: Sequence[int], key_table: str, bounds: str = "true"
     ) -> str:
-        """Return the query's current rows for the keys in *key_table*.
+        """Return a query for the current result rows of the keys in *key_table*.
 
         *bounds* is a condition on `q` that all these rows satisfy. Spark pushes its literals down to the
         sources, which then skip partitions and files.
@@ -229,10 +236,10 @@ class DeltaTexts:
         return "\nUNION ALL\n".join(f"({self._over(number, image)}\n)" for number in numbers)
 
     def _over(self, number: int, image: Callable[[Images], str]) -> str:
-        """Return the query over the change of one reading.
+        """Return the query over the changed rows of one reading.
 
-        Changed readings before it are at their new version, those after it at their old version. The other
-        branches of its UNIONs read empty relations.
+        The changed readings before it are at their new versions, those after it at their old versions. The
+        readings in other branches of its UNIONs are empty.
         """
         empty = self.shape.occurrences[number].siblings
 
@@ -248,7 +255,7 @@ class DeltaTexts:
         return _rendered(self.pieces, text)
 
     def _change(self, reading: Reading, image: Callable[[Images], str]) -> str:
-        """Return the changed rows of a source: one of its images, or the appended rows."""
+        """Return a relation with the changed rows of a source: one of its images, or the appended rows."""
         images = self.images.get(reading.source)
         if images is not None:
             return _aliased(image(images), reading)
@@ -275,7 +282,7 @@ def over(texts: DeltaTexts, images: Images) -> DeltaTexts:
 
 
 def images_of(relation: str, columns: Sequence[str], copies: str, *, few: bool) -> NamedImages:
-    """Return the images in *relation*, which has *columns* and each row's net count in column *copies*."""
+    """Return the images in *relation*, whose column *copies* has the net count of each row."""
     removed, added = (repeated(relation, columns, copies, sign, few=few) for sign in (-1, 1))
     return NamedImages(
         removed=removed,
@@ -288,8 +295,8 @@ def images_of(relation: str, columns: Sequence[str], copies: str, *, few: bool) 
 def repeated(relation: str, columns: Sequence[str], copies: str, sign: int, *, few: bool) -> str:
     """Return a subquery with each row of *relation* repeated as often as its net count in *copies*.
 
-    *sign* chooses positive or negative counts. *few*: the result has one partition, which can be grouped
-    without an exchange.
+    *sign* selects the positive or the negative counts. If *few* is set, the result has a single partition and
+    can be grouped without an exchange.
     """
     fields, more = ", ".join(map(quote, columns)), f"{sign} * {quote(copies)}"
     hint, each = "/*+ COALESCE(1) */ " if few else "", quote(unused_name("_each", columns))
@@ -313,16 +320,16 @@ def ordered(columns: Sequence[str], first: FirstRows) -> str:
 
 
 def same(alias: str, columns: Iterable[str]) -> str:
-    """Return the join condition between relation *alias* and `k` on *columns*; NULLs are equal."""
+    """Return the join condition that *columns* are equal in *alias* and `k`; NULLs are equal."""
     return " AND ".join(f"{alias}.{quote(column)} <=> k.{quote(column)}" for column in columns)
 
 
 def touched(
     table: str, columns: Sequence[str], keys: Sequence[str], key_table: str, bounds: str = "true"
 ) -> str:
-    """Return the rows of *table* with keys in *key_table*.
+    """Return a query for the rows of *table* whose keys are in *key_table*.
 
-    *bounds* is a condition on `q` that all these rows satisfy, by which a scan can skip files.
+    *bounds* is a condition on `q` that all these rows satisfy, which lets a scan skip files.
     """
     fields = ", ".join(map(quote, columns))
     return (
@@ -332,7 +339,7 @@ def touched(
 
 
 def rows_without(table: str, columns: Sequence[str], keys: Sequence[str], gone: str) -> str:
-    """Return the rows of *table*, with *columns*, whose *keys* are not in *gone*."""
+    """Return a query for the rows of *table* whose *keys* are not in *gone*."""
     return (
         f"SELECT {', '.join(map(quote, columns))} FROM {table} AS q LEFT ANTI "
         f"JOIN {gone} AS k ON {same('q', keys)}"
@@ -340,7 +347,7 @@ def rows_without(table: str, columns: Sequence[str], keys: Sequence[str], gone: 
 
 
 def rows_after_images(table: str, columns: Sequence[str], images: Images, bounds: str = "true") -> str:
-    """Return the rows of *table* that equal a row of `images.removed`, after applying both images to them."""
+    """Return a query for the rows of *table* that equal a removed row, after applying both images to them."""
     fields = ", ".join(map(quote, columns))
     return (
         f"({touched(table, columns, columns, images.removed, bounds)} "

@@ -1,4 +1,4 @@
-"""Queries with ORDER BY and LIMIT on top. Appends never bring back a row that the LIMIT once cut off."""
+"""Queries with a top-level ORDER BY and LIMIT. Appends never bring a row back that the LIMIT once cut off."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from mt_core.incremental.plan import Node
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FirstRows:
-    """The LIMIT `rows` of a query, and its ORDER BY as column positions with SQL directions.
+    """The LIMIT `rows` of a query, and its ORDER BY as pairs of a column position and a SQL direction.
 
-    `reads` are the relations whose appends only add rows below the LIMIT. `total`: the order includes all
-    columns, so that ties are equal rows.
+    Appends to the relations `reads` only add rows below the LIMIT. `total` is True if the order includes all
+    columns, so tied rows are equal.
     """
 
     rows: int
@@ -23,7 +23,7 @@ class FirstRows:
 
 
 def sort_of(root: Node) -> tuple[int, Node] | None:
-    """Return the LIMIT of a query and the Sort below it, or None for any other query."""
+    """Return a query's LIMIT and the Sort below it, or None if the query has another shape."""
     node = root
     for kind in ("GlobalLimit", "LocalLimit"):
         while node.kind == "SubqueryAlias":
@@ -35,7 +35,7 @@ def sort_of(root: Node) -> tuple[int, Node] | None:
 
 
 def first_rows(rows: int, sort: Node, columns: Sequence[int], *, reads: frozenset[int]) -> FirstRows | None:
-    """Return the first rows of a Sort with output *columns*, or None if it orders by another expression."""
+    """Return the facts of a LIMIT above *sort*, or None if it does not order by output *columns* only."""
     order = []
     for each in sort.expressions("order"):
         column = each.children[0].column()

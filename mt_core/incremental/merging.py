@@ -31,9 +31,9 @@ _ORDERED = (*_NUMBERS, *_DOUBLES, "string", "boolean", "date", "timestamp", "tim
 
 
 def merge_of(root: Node) -> Merge | str:
-    """Return how the aggregates of a query combine, or why they do not.
+    """Return how the aggregates of a query combine, or the reason why they do not.
 
-    They combine if the query is a single Aggregate over ungrouped rows.
+    They combine if the query is a single Aggregate whose input has no other aggregate.
     """
     top = _without_renaming(root)
     if top.kind != "Aggregate":
@@ -60,19 +60,19 @@ def merge_of(root: Node) -> Merge | str:
 
 
 def can_subtract(merge: Merge) -> bool:
-    """Return whether aggregates of removed rows can be subtracted from those of their groups."""
+    """Return whether the aggregates of removed rows can be subtracted from those of their groups."""
     functions = {function for function in merge if function is not None}
     return None in merge and bool(functions) and functions <= _SUBTRACTED
 
 
 def row_count_of(root: Node) -> int | None:
-    """Return the position of a column that counts the rows of each group, or None."""
+    """Return the position of a column that counts the rows of each group, or None if there is none."""
     items = _without_renaming(root).expressions("aggregateExpressions")
     return next((position for position, item in enumerate(items) if _counts_rows(item.value())), None)
 
 
 def _counts_rows(value: Node) -> bool:
-    # A second child is the condition of FILTER.
+    # A second child would be the condition of a FILTER clause.
     if value.kind != "AggregateExpression" or value.fields.get("isDistinct") or len(value.children) > 1:
         return False
     counted = value.children[0].children
@@ -82,7 +82,7 @@ def _counts_rows(value: Node) -> bool:
 
 
 def _without_renaming(node: Node) -> Node:
-    """Return the Aggregate below projections that only rename its columns, or else *node* itself."""
+    """Return the Aggregate below projections that only rename its columns, or *node* if there is none."""
     top = node
     while top.kind in ("Project", "SubqueryAlias"):
         below = top.children[0]
@@ -103,9 +103,9 @@ def _rows_only(node: Node) -> bool:
 
 
 def check_types(merge: Merge, types: Mapping[str, str], *, null_after_overflow: bool) -> Merge | str:
-    """Return *merge*, or why the *types* of the result's columns rule it out.
+    """Return *merge*, or the reason why the *types* of the result's columns rule it out.
 
-    *null_after_overflow*: a sum that overflows is NULL, which cannot be merged.
+    If *null_after_overflow* is set, a sum that overflows is NULL, which cannot be merged.
     """
     for function, (name, written) in zip(merge, types.items(), strict=True):
         base = written.partition("(")[0].strip().lower()
@@ -122,9 +122,10 @@ def check_types(merge: Merge, types: Mapping[str, str], *, null_after_overflow: 
 
 
 def inexact_sum(merge: Merge, types: Mapping[str, str]) -> str | None:
-    """Return a reason if a merged sum may differ from a recomputed one, or None if all sums are exact.
+    """Return why a merged sum may differ from a recomputed one, or None if all sums are exact.
 
-    A sum of doubles depends on the order of the additions, so merged sums may differ in their last bits.
+    The result of a sum of doubles depends on the order of the additions, so a merged sum may differ in its
+    last bits.
     """
     for function, (name, written) in zip(merge, types.items(), strict=True):
         if function == "Sum" and written.strip().lower() in _DOUBLES:

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 OCCURRENCE_PREFIX = "_source_"
-"""The n-th relation of the text has the alias with this prefix and n, which identifies it in the plan."""
+"""The alias of the n-th relation in the text is this prefix and n, which identifies it in the plan."""
 
-# Fields in which uses of the same expression may differ.
+# Fields that may differ between uses of the same expression.
 _NAMES_OF_USES = frozenset({"exprId", "qualifier", "metadata", "nonInheritableMetadataKeys"})
 _INTEGERS = ("byte", "short", "integer", "long")
 
@@ -38,7 +38,7 @@ class Node:
     children: tuple[Node, ...]
 
     def expressions(self, field: str) -> tuple[Node, ...]:
-        """Return the expressions in a field of an operator; empty without such a field."""
+        """Return the expressions in a field of an operator, or an empty tuple if it has no such field."""
         value = self.fields.get(field)
         if not value:
             return ()
@@ -50,12 +50,12 @@ class Node:
 
     @property
     def identity(self) -> int:
-        """The id of an attribute or an alias, the same wherever the plan uses it."""
+        """The id of an attribute or an alias, which is the same wherever the plan uses it."""
         return int(self.fields["exprId"]["id"])
 
     @property
     def data_type(self) -> str | None:
-        """Spark's name for the type of an attribute or a cast; None for nested or unrecorded types."""
+        """Spark's name of the type of an attribute or a cast, or None for nested and unrecorded types."""
         written = self.fields.get("dataType")
         return written if isinstance(written, str) else None
 
@@ -66,18 +66,18 @@ class Node:
         return attributes_of(self.children)
 
     def canonical(self) -> tuple[Any, ...]:
-        """Return a form that is equal for equal expressions."""
+        """Return a value that is equal for equal expressions."""
         if self.kind == "AttributeReference":
             return (self.kind, self.identity)
         facts = {key: value for key, value in self.fields.items() if key not in _NAMES_OF_USES}
         return (self.kind, json.dumps(facts, sort_keys=True), *(each.canonical() for each in self.children))
 
     def value(self) -> Node:
-        """Return the expression below an alias."""
+        """Return the expression below an alias, or the node itself if it is not an alias."""
         return self.children[0] if self.kind == "Alias" else self
 
     def column(self) -> Node | None:
-        """Return the attribute that the expression returns unchanged or as a wider integer, else None."""
+        """Return the attribute that the expression returns unchanged or as a wider integer, or None."""
         node = self.value()
         while node.kind == "Cast" and _widens(node.children[0].data_type, node.data_type):
             node = node.children[0]
@@ -115,7 +115,7 @@ def attributes_of(expressions: Iterable[Node]) -> frozenset[int]:
 
 
 def occurrence_of(node: Node) -> int | None:
-    """Return the number of the relation that an alias marks, or None for any other node."""
+    """Return the number in the alias *node*, or None if it is not the numbered alias of a relation."""
     if node.kind != "SubqueryAlias":
         return None
     name = str(node.fields["identifier"]["name"])
@@ -124,7 +124,7 @@ def occurrence_of(node: Node) -> int | None:
 
 
 def occurrences_below(node: Node) -> Iterator[int]:
-    """Yield the numbers of the relations in a plan, repeated if the plan reads one more than once."""
+    """Yield the numbers of the relations in a plan, repeated for each time that the plan reads them."""
     number = occurrence_of(node)
     if number is not None:
         yield number
@@ -133,14 +133,14 @@ def occurrences_below(node: Node) -> Iterator[int]:
 
 
 def all_values(plan: Sequence[Mapping[str, Any]]) -> bool:
-    """Return whether all subqueries in the expressions of a plan (JSON) are scalar and uncorrelated."""
+    """Return whether all subqueries in the expressions of an analysed plan are scalar and uncorrelated."""
     return all(
         str(each["class"]).endswith("ScalarSubquery") and not each["outerAttrs"] for each in _subqueries(plan)
     )
 
 
 def _subqueries(body: Any) -> Iterator[Mapping[str, Any]]:
-    """Yield the subquery expressions in the JSON of a plan, including nested ones."""
+    """Yield the subquery expressions in the JSON of a plan, including nested subqueries."""
     if isinstance(body, list):
         for each in body:
             yield from _subqueries(each)
@@ -151,15 +151,16 @@ def _subqueries(body: Any) -> Iterator[Mapping[str, Any]]:
 
 
 def join_type(node: Node) -> str:
-    """Return the type of a join: Inner, Cross, LeftOuter, RightOuter, FullOuter, LeftSemi, LeftAnti,
-    ExistenceJoin.
+    """Return the type of a join.
+
+    It is one of Inner, Cross, LeftOuter, RightOuter, FullOuter, LeftSemi, LeftAnti and ExistenceJoin.
     """
     written = node.fields["joinType"]
     return str(written.get("object") or written["product-class"]).rpartition(".")[2].removesuffix("$")
 
 
 def joined_columns(node: Node, left: tuple[int, ...], right: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the column ids of a join from those of its two sides."""
+    """Return the output column ids of a join, given those of its two sides."""
     kind = join_type(node)
     if kind in LEFT_ONLY:
         return left

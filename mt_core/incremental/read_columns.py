@@ -1,4 +1,4 @@
-"""The relation columns that a query reads, from the JSON of its analysed plan."""
+"""The columns of relations that a query reads, derived from the JSON of its analysed plan."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from mt_core.incremental.plan import TRANSPARENT, Node, read_plan
 
-# Operators that pass the columns of their children through, with the same ids.
+# Operators that output the columns of their children with the same ids.
 _PASSING = TRANSPARENT | {"Filter", "Join", "GlobalLimit", "LocalLimit", "Window"}
 _RELATION = "DataSourceV2Relation"
 
@@ -16,8 +16,8 @@ _RELATION = "DataSourceV2Relation"
 def read_attributes(plan: Sequence[Mapping[str, Any]]) -> frozenset[int]:
     """Return the ids of the attributes on which a query's result depends, from its analysed plan (JSON).
 
-    A column that is only part of a star, and that nothing above reads, is left out. In doubt a column
-    is included.
+    A column that the query selects only through a star, and that nothing above reads, is omitted. If it is
+    unclear whether a column is read, it is included.
     """
     walk = _Walk()
     walk.visit(read_plan(plan), whole=True)
@@ -28,14 +28,14 @@ def read_attributes(plan: Sequence[Mapping[str, Any]]) -> frozenset[int]:
 class _Walk:
     """Collects the attributes that a plan reads.
 
-    `behind` maps a projected column to the attributes that are read only if the column itself is.
+    `behind` maps each projected column to the attributes that are read only if that column is read.
     """
 
     read: set[int] = field(default_factory=set)
     behind: dict[int, set[int]] = field(default_factory=dict)
 
     def visit(self, node: Node, *, whole: bool) -> None:
-        """Add the attributes that *node* reads; *whole*: all its columns are read."""
+        """Add the attributes that *node* reads, including all its columns if *whole* is set."""
         if node.kind == _RELATION:
             if whole:
                 self.read |= {attribute for attribute, _ in _attributes(node.fields["output"])}
@@ -68,7 +68,7 @@ class _Walk:
                 self.visit(read_plan(plan), whole=True)
 
     def all_read(self) -> frozenset[int]:
-        """Return all attributes read, directly or through a projected column."""
+        """Return all attributes that are read, directly or through a projected column."""
         pending = list(self.read)
         while pending:
             more = self.behind.pop(pending.pop(), set()) - self.read
@@ -78,7 +78,7 @@ class _Walk:
 
 
 def _attributes(body: Any) -> Iterator[tuple[int, Sequence[Mapping[str, Any]] | None]]:
-    """Yield the attribute ids in an operator's expressions, and the plans of its subqueries (with id 0)."""
+    """Yield the attribute ids in an operator's expressions, and the plans of its subqueries with id 0."""
     if isinstance(body, list):
         for each in body:
             yield from _attributes(each)

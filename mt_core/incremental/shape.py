@@ -1,12 +1,15 @@
 """The shape of a query: how its result depends on each relation, and which columns divide it.
 
-The problem is to recompute only the part of a result that a change affects. Two properties allow that. A
-relation is LINEAR if the result's change is the query over the changed rows. A column *divides* the result
-by a relation if the rows with one value of the column depend only on rows of the relation with the same
-value in the column that the lineage names; then rows of changed values can be replaced. Both are computed
-bottom-up over the analysed plan, by one rule for each operator; a rule may lose a property but never
-invents one, and an operator without a rule loses all of them. This keeps a new Spark operator correct, at
-the cost of recomputations. Rules: docs/design/small-changes.md#which-change-is-applied.
+A refresh should recompute only the part of the result that a change affects. Two properties make that
+possible. A relation is LINEAR if the change of the result is the query over the changed rows. A column
+*divides* the result by a relation if the result rows with a given value depend only on the relation's rows
+with the same value. The lineage names the column of the relation that has this value. Then the rows with
+changed values can be replaced.
+
+Both properties are computed bottom-up over the analysed plan, by one rule for each operator. A rule may lose
+a property but never adds one, and an operator without a rule loses all properties. Refreshes therefore stay
+correct with operators of a future Spark, at the cost of recomputations. The rules are explained in
+docs/design/small-changes.md#which-change-is-applied.
 """
 
 from __future__ import annotations
@@ -33,18 +36,18 @@ from mt_core.incremental.plan import (
 )
 
 Lineage = Mapping[int, str]
-"""For a result column: the relation columns with the same values, by relation number."""
+"""The relation columns that have the same values as a result column, by relation number."""
 
-# The number of a relation below its numbering alias.
+# The number of a relation whose numbered alias is still above it.
 _UNNUMBERED = -1
 _RELATION = "DataSourceV2Relation"
 _CONSTANT = frozenset({"OneRowRelation", "LocalRelation", "Range"})
-# Joins that are linear in one side: each of its rows contributes independently of its other rows.
+# Joins that are linear in one side: each row of that side contributes independently of its other rows.
 _KEEPS_LEFT = frozenset({"Inner", "Cross", "LeftOuter", "LeftSemi", "LeftAnti", "ExistenceJoin"})
 _KEEPS_RIGHT = frozenset({"Inner", "Cross", "RightOuter"})
-# SQL keywords of operators without a rule, for reasons.
+# SQL keywords, for messages, of operators that have no rule.
 _IN_SQL = {"LocalLimit": "LIMIT", "GlobalLimit": "LIMIT", "Offset": "OFFSET", "LateralJoin": "LATERAL"}
-# Types without usable equality: a collation makes different strings equal, and nested values are excluded.
+# Types without usable equality: a collation makes different strings equal, and nested types are excluded.
 _NO_KEY = ("collate", "map", "struct", "array", "variant")
 
 
@@ -52,16 +55,16 @@ class Reach(IntEnum):
     """How the result depends on the rows of a relation."""
 
     LINEAR = 0
-    """The result's change is the query's own result over the changed rows."""
+    """The change of the result is the query over the changed rows."""
     GROUPED = 1
-    """Groups or windows are above: the query over the changed rows returns the keys of affected rows."""
+    """Groups or windows are above. The query over the changed rows returns the keys of affected rows."""
     NONE = 2
-    """Neither: the change can only be applied by a column that divides the result."""
+    """Neither of these. The change can be applied only by a column that divides the result."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Occurrence:
-    """How the result depends on one relation of the text.
+    """How the result depends on one relation in the text.
 
     `reason` says why it is not LINEAR. `siblings` are the relations in other branches of its UNIONs, which
     must be empty while the query runs over its changed rows.
@@ -72,18 +75,19 @@ class Occurrence:
     siblings: frozenset[int] = frozenset()
 
     def at_least(self, reach: Reach, reason: str) -> Occurrence:
-        """Return this occurrence with *reach*, unless its reach is already the same or worse."""
+        """Return this occurrence with *reach*, unless its own reach is the same or worse."""
         return self if self.reach >= reach else replace(self, reach=reach, reason=reason)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryShape:
-    """The shape of a query, with columns by position and relations by their number in the text.
+    """The shape of a query. Columns are given by position, relations by their number in the text.
 
-    `keys` are the columns that are grouping keys at every level (all columns of a query without groups).
-    `merge` has the aggregate of each column, or why aggregates do not combine. `row_count` is a column that
-    counts the rows of each group. `values` are relations that only scalar subqueries read: their changes do
-    not matter while the subqueries' values are the same. `first` describes ORDER BY and LIMIT on top.
+    `keys` are the columns that are grouping keys at every level, or all columns if the query has no groups.
+    `merge` has the aggregate of each column, or the reason why the aggregates do not combine. `row_count` is
+    the position of a column that counts the rows of each group. `values` are the relations that only scalar
+    subqueries read: their changes do not matter while the values of the subqueries stay the same. `first`
+    describes a top-level ORDER BY and LIMIT.
     """
 
     occurrences: Mapping[int, Occurrence]
@@ -99,8 +103,8 @@ class QueryShape:
 class _Part:
     """Facts about the output of one operator.
 
-    `groups` are the attributes that are grouping keys at every level below, None without groups.
-    `coalesced` has the lineage of COALESCE over both keys of a full join.
+    `groups` are the attributes that are grouping keys at every level below, or None if there are no groups.
+    `coalesced` has the lineage of COALESCE over the two keys of a full join.
     """
 
     columns: tuple[int, ...] = ()
@@ -110,19 +114,19 @@ class _Part:
     coalesced: Mapping[frozenset[int], Lineage] = field(default_factory=dict)
 
     def worsened(self, reach: Reach, reason: str, *, above: Reach = Reach.LINEAR) -> dict[int, Occurrence]:
-        """Return the occurrences, with *reach* or worse for those whose reach is *above* or worse."""
+        """Return the occurrences. Each whose reach is *above* or worse now has *reach*, or its worse one."""
         return {
             number: each.at_least(reach, reason) if each.reach >= above else each
             for number, each in self.occurrences.items()
         }
 
     def hides(self, expressions: Iterable[Node]) -> bool:
-        """Return whether *expressions* read aggregated values, not only grouping keys."""
+        """Return whether *expressions* read aggregated values, and not only grouping keys."""
         read = attributes_of(expressions) & frozenset(self.columns)
         return self.groups is not None and not read <= self.groups
 
     def lineage_of(self, expression: Node) -> Lineage:
-        """Return the lineage of a column or of COALESCE over both keys of a full join, else empty."""
+        """Return the lineage of a column or of COALESCE over the keys of a full join, or an empty one."""
         column, value = expression.column(), expression.value()
         if column is not None:
             return self.lineage.get(column.identity, {})
@@ -137,7 +141,7 @@ def read_shape(
     """Return the shape of a query from the JSON of its analysed plan and remaining subqueries."""
     root = read_plan(plan)
     part, below = _part(root), Counter(occurrences_below(root))
-    # A relation that the plan reads more than once has no lineage: it may differ between the places.
+    # A relation that the plan reads several times has no lineage, which may differ between the places.
     unclear = dict.fromkeys(
         (number for number, times in below.items() if times > 1),
         Occurrence(reach=Reach.NONE, reason="a view or a WITH query reads it in several places"),
@@ -188,7 +192,7 @@ def _part(node: Node) -> _Part:
 
 
 def _numbered(node: Node, part: _Part) -> _Part:
-    """Return *part* with its relation numbered if *node* is the numbering alias."""
+    """Return *part* with the number of its relation filled in if *node* is the numbered alias."""
     number = occurrence_of(node)
     if number is None or _UNNUMBERED not in part.occurrences:
         return part
@@ -242,7 +246,7 @@ def _window(node: Node, below: Sequence[_Part]) -> _Part:
     partition = [
         column.identity for each in node.expressions("partitionSpec") if (column := each.column()) is not None
     ]
-    # Columns with equal lineage have equal values: an alias below the window is a separate attribute.
+    # A column and its alias below the window are different attributes, but equal lineage means equal values.
     lineages = [part.lineage[column] for column in partition if part.lineage.get(column)]
     partition += [
         column for column in part.columns if part.lineage.get(column) in lineages and column not in partition
@@ -312,7 +316,7 @@ def _side(part: _Part, keeps: bool, kind: str, conditions: Sequence[Node]) -> di
 def _joined_groups(
     kind: str, left: _Part, right: _Part, equal: Sequence[tuple[int, int]]
 ) -> frozenset[int] | None:
-    """Return the grouping keys above a join: those of a grouped side, and columns joined to them."""
+    """Return the grouping keys above a join: those of a grouped side, and the columns joined to them."""
     if kind in LEFT_ONLY or kind == "ExistenceJoin":
         return left.groups
     match [part.groups for part in (left, right) if part.groups is not None]:
@@ -412,7 +416,7 @@ def _together(parts: Iterable[Mapping[int, Occurrence]]) -> dict[int, Occurrence
 
 
 def _equal_columns(conditions: Iterable[Node]) -> list[tuple[int, int]]:
-    """Return the pairs of columns that *conditions* equate."""
+    """Return the pairs of columns for which *conditions* require equal values."""
     pairs = []
     for condition in (each for whole in conditions for each in whole.conjuncts()):
         if condition.kind in ("EqualTo", "EqualNullSafe"):

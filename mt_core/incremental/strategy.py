@@ -1,11 +1,11 @@
 """Strategy: how a refresh applies the changes of its sources.
 
-The choice combines two facts: the shape of the query, which says how the result depends on each relation
-(`Reach`), and the kind of each source's change. It prefers ways in this order: do nothing, append or
-subtract the query over the changed rows, merge aggregates, replace all rows of the changed keys, recompute.
-A way is only chosen if its result equals a recomputation. Therefore every step falls back to a more
-expensive way, and finally to RECOMPUTE with a reason for the user. Whether a way is also cheaper is decided
-afterwards (`cost`), and some preconditions show only while a run reads rows: these raise `NotApplied`.
+The choice depends on two facts: the shape of the query, which says how the result depends on each relation
+(`Reach`), and the kind of each source's change. The ways are tried in this order: do nothing, append or
+subtract the query over the changed rows, merge aggregates, replace all rows of the changed keys, recompute. A
+way is chosen only if its result equals a recomputation. If none qualifies, the strategy is RECOMPUTE, with a
+reason for the user. Whether the way is also cheaper is decided afterwards (`cost`). Some preconditions can be
+checked only while a run reads rows; these raise `NotApplied`.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ class Way(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Strategy:
-    """A way with its reason, in words for users.
+    """A way with its reason, worded for users.
 
     `keys` are the positions of the columns that identify the rows to replace (KEYS, PARTITIONS).
     `key_columns` maps each changed relation to its own columns with these values, or to None if the query
-    over the changed rows must compute them. `merge` has the aggregate of each column (MERGE), or `first`
-    the LIMIT of a query without aggregates. `most_keys` limits the keys to replace (KEYS; None: no limit),
-    because metadata says little about their number. `values` are changed relations that only scalar
-    subqueries read; the strategy holds only if these subqueries still have the same values.
+    over the changed rows must compute them. `merge` has the aggregate of each column (MERGE). `first` has the
+    LIMIT of a query without aggregates. `most_keys` limits the number of keys to replace (KEYS; None for no
+    limit), because the metadata says little about it. `values` are the changed relations that only scalar
+    subqueries read; the strategy is valid only while these subqueries return the same values.
     """
 
     way: Way
@@ -58,31 +58,34 @@ class Strategy:
 
 
 class NotApplied(Exception):
-    """The changed rows show that a change cannot be applied. Nothing was written; `what` names the cause."""
+    """The changed rows show that a change cannot be applied. Nothing was written.
+
+    `what` identifies the cause.
+    """
 
     what = ""
 
 
 class TooManyKeys(NotApplied):
-    """More keys changed than a run replaces."""
+    """More keys changed than a run may replace."""
 
     what = "keys"
 
 
 class ValueChanged(NotApplied):
-    """A scalar subquery has another value than before, so any row may have changed."""
+    """A scalar subquery returns another value than before, so any row may have changed."""
 
     what = "values"
 
 
 class Ties(NotApplied):
-    """Rows on both sides of a LIMIT are equal in its order, so the order does not decide between them."""
+    """Rows on the two sides of a LIMIT are tied, so the order does not determine which of them to keep."""
 
     what = "ties"
 
 
 def check_keys(strategy: Strategy, number: int) -> None:
-    """Raise TooManyKeys if *number* keys exceed the limit of *strategy*."""
+    """Raise TooManyKeys if *number* of keys exceeds the limit of *strategy*."""
     if strategy.most_keys is not None and number > strategy.most_keys:
         raise TooManyKeys(f"{number:,} keys changed, more than the limit of {strategy.most_keys:,}")
 
@@ -94,9 +97,9 @@ def choose(
     columns: Sequence[str],
     relations: Sequence[str],
 ) -> Strategy:
-    """Return the cheapest exact way to apply *changes*, which are by relation number.
+    """Return the cheapest exact way to apply *changes*, a map from relation numbers.
 
-    *columns* and *relations* are names, for reasons.
+    *columns* and *relations* are names for the reason.
     """
     changed = {number: change for number, change in changes.items() if change.kind.changes_rows}
     for number, change in changed.items():
@@ -132,7 +135,7 @@ def _chosen(
             return Strategy(
                 way=Way.MERGE, reason="only appends below one aggregate that combines", merge=shape.merge
             )
-        # With several changed relations, a row of one added image may cancel a row of another removed one.
+        # If several relations changed, a row added through one may cancel a row removed through another.
         if len(changed) == 1 and can_subtract(shape.merge):
             return Strategy(
                 way=Way.MERGE, reason="rows changed below one aggregate of counts and sums", merge=shape.merge
@@ -156,9 +159,10 @@ def choose_partitions(
     columns: Sequence[str],
     relations: Sequence[str],
 ) -> Strategy:
-    """Return how to determine the partitions that *changes* affect; *partition* are column positions.
+    """Return how to find the partitions that *changes* affect.
 
-    The way is RECOMPUTE, with a reason, if a relation's changed rows do not determine their partitions.
+    *partition* has the positions of the partition columns. The way is RECOMPUTE, with a reason, if the
+    changed rows of a relation do not determine their partitions.
     """
     changed = {number: change for number, change in changes.items() if change.kind.changes_rows}
     settled = _settled(changed, relations)
@@ -187,11 +191,11 @@ def choose_partitions(
 
 
 def _settled(changed: Mapping[int, SourceChange], relations: Sequence[str]) -> Strategy | None:
-    """Return the strategy that follows from the changes only, or None if the query's shape decides."""
+    """Return the strategy that follows from the changes alone, or None if it depends on the query's shape."""
     if not changed:
         return Strategy(way=Way.NOTHING, reason="no rows of any source changed")
     for number, change in changed.items():
-        # With several changed relations, the query over one change reads the others at their old versions.
+        # If several relations changed, the query over one change reads the others at their old versions.
         if change.kind is ChangeKind.UNKNOWN or (len(changed) > 1 and not change.base_live):
             reason = change.reason or "its old version has expired"
             return Strategy(

@@ -1,4 +1,7 @@
-"""Statements that run on Spark: as streams in streaming mode if they read a stream, otherwise as batch."""
+"""Statements that run on Spark: as streams if the session is in streaming mode and they read a stream.
+
+All others run as batch.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ from mt_core.sql.statement_types import INSERT
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchOrStream:
-    """Runs one statement or the members of a statement set.
+    """Runs a single statement or the members of a statement set.
 
     Statements about connector tables are answered from the registry, without Spark where possible.
     """
@@ -37,14 +40,14 @@ class BatchOrStream:
         return dict.fromkeys((NoneType, SparkStatement, CreateConnectorTable), self._perform)
 
     def run(self, task: Task, statements: Sequence[ReadStatement], *, changing: bool = True) -> None:
-        """Run statements as streams or as batch; statements *changing* data return their job id."""
+        """Run statements as streams or as batch. If they are *changing* data, the result is their job id."""
         if len(statements) == 1 and self._answer(task, statements[0]):
             return
         if not self.mode.run(task, statements):
             self.run_batch(task, statements, changing=changing)
 
     def run_batch(self, task: Task, statements: Sequence[ReadStatement], *, changing: bool = True) -> None:
-        """Run statements as batch, even if they could be streams; see `run`."""
+        """Run statements as batch, even if they could be streams. See `run`."""
         changes = ConnectorTableChanges(statements=self.connector_tables)
         recorders = [changes.recorder(each, task.context()) for each in statements]
         _check_targets(task.temporary(), statements)
@@ -55,7 +58,7 @@ class BatchOrStream:
         self.run(task, (read,), changing=Trait.CHANGE in read.traits)
 
     def _answer(self, task: Task, read: ReadStatement) -> bool:
-        """Answer a statement about a connector table; return False for any other statement."""
+        """Answer a statement about a connector table. Return False for any other statement."""
         if not self.connector_tables.concern(read):
             return False
         answer = self.connector_tables.answer(read, self.requests.begin(task))
@@ -67,6 +70,6 @@ class BatchOrStream:
 def _check_targets(temporary: Sequence[TemporaryObject], statements: Sequence[ReadStatement]) -> None:
     """Raise Unsupported for an INSERT into a table that only streams can write to."""
     for each in statements:
-        # An INSERT names its target near the start; other statements might be scanned to the end.
+        # An INSERT names its target near the start; other statements might be tokenized to the end.
         if temporary and each.type == INSERT:
             check_writable(temporary, target_of(each))

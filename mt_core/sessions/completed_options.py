@@ -1,4 +1,4 @@
-"""Completion inside a string literal: keys of properties and options, and values of enumerated ones."""
+"""Completion inside a string literal: keys of properties and options, and the values that they can have."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _WITH = {"WITH", "SET", "RESET"}
 class OpenQuote:
     """An unterminated string literal: the tokens before it in its statement, and its text so far.
 
-    In a hint, `tokens` are the tokens inside the hint's parentheses.
+    In a hint, `tokens` are only the tokens inside the hint's parentheses.
     """
 
     tokens: Sequence[Token]
@@ -35,7 +35,7 @@ class OpenQuote:
 
 
 def open_quote(text: str) -> OpenQuote | None:
-    """Return the string literal that *text* ends in; None if it ends outside a literal or in a comment."""
+    """Return the string literal at the end of *text*, or None if it ends outside one or in a comment."""
     before, quote, begun = text.rpartition("'")
     if not quote:
         return None
@@ -62,7 +62,7 @@ def options_in(quote: OpenQuote) -> list[str]:
 
 
 def _keys(quote: OpenQuote) -> Mapping[str, Sequence[str]]:
-    """Return the keys valid at *quote*, each with its values if they can be enumerated."""
+    """Return the keys that are valid at *quote*, each with its values if there is a list of them."""
     if quote.in_hint:
         return {STREAMING: BOOLEAN.values}
     words = [token.keyword for token in quote.tokens]
@@ -93,6 +93,6 @@ def _opened(tokens: Sequence[Token]) -> int | None:
 
 
 def _written(tokens: Sequence[Token]) -> dict[str, str]:
-    """Return the options written so far in *tokens*."""
+    """Return the options that *tokens* contain so far."""
     texts = [token.value for token in tokens if token.kind is TokenKind.STRING]
     return dict(zip(texts[::2], texts[1::2], strict=False))

@@ -1,11 +1,12 @@
 """Completion: the keywords, names and options that can follow at a position of a statement.
 
-A statement being typed rarely parses, so completion never parses it: it only uses the keywords before the
-cursor and the dotted name under it. Keywords come from the phrases that the statement parser declares
-(`PHRASES`), so a new statement is completed without a change here; inside a query, where Spark's grammar is
-not available, any keyword of `_IN_QUERY` is offered. The keyword before the cursor decides which names fit:
-tables after FROM, namespaces after USE, columns and functions elsewhere in a query. Completion never raises
-an error and never takes the session's turn. While Spark starts it offers only keywords and option keys.
+A statement that is still being typed rarely parses, so completion does not parse it. It uses only the
+keywords before the cursor and the dotted name under it. Keywords come from the phrases that the statement
+parser declares (`PHRASES`), so a new statement is completed without a change here. Spark's grammar is not
+available inside a query, so every keyword of `_IN_QUERY` is offered there. The keyword before the cursor
+decides which names fit: tables after FROM, namespaces after USE, columns and functions elsewhere in a query.
+Completion never raises an error and never takes the session's turn. While Spark starts, it offers only
+keywords and option keys.
 """
 
 from __future__ import annotations
@@ -114,10 +115,10 @@ _PART = re.compile(r"`((?:[^`]|``)*)(?:`|$)|([^.`]+)")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Place:
-    """A completion position: the keywords before it in its statement, and the name under the cursor.
+    """The place of a completion: the keywords before it in its statement, and the name under the cursor.
 
-    `written` is that name as typed, `parts` its complete parts and `begun` its last, incomplete part.
-    A token that is not a word has an empty keyword.
+    `written` is that name as typed, `parts` its complete parts and `begun` its last, incomplete part. A token
+    that is not a word counts as an empty keyword.
     """
 
     keywords: Sequence[str]
@@ -127,10 +128,10 @@ class _Place:
 
 
 def complete(text: str, position: int, names: SessionNames) -> list[str]:
-    """Return the distinct, sorted candidates that can replace the word at *position* of *text*.
+    """Return the candidates that can replace the word at *position* of *text*, sorted and without duplicates.
 
-    Never raises. Inside a comment there are no candidates; inside a string literal, only option keys and
-    values, without quotation marks.
+    Never raises an error. Inside a comment there are no candidates. Inside a string literal, the candidates
+    are only option keys and values, without quotation marks.
     """
     before = text[: max(position, 0)]
     place = _place(before)
@@ -143,7 +144,7 @@ def complete(text: str, position: int, names: SessionNames) -> list[str]:
 
 
 def _place(text: str) -> _Place | None:
-    """Return the completion position at the end of *text*; None inside a string literal or comment."""
+    """Return the place at the end of *text*, or None inside a string literal or a comment."""
     match = _WORD.search(text)
     written = match.group() if match else ""
     try:
@@ -183,7 +184,10 @@ def _keywords(place: _Place) -> Iterable[str]:
 
 
 def _offered(phrases: Sequence[Sequence[str]]) -> list[str]:
-    """Return the next words of *phrases*, extended up to the first choice among more than two words."""
+    """Return the next words of *phrases*.
+
+    The words are extended up to the first place at which more than two words can follow.
+    """
     offered: list[str] = []
     for first in dict.fromkeys(phrase[0] for phrase in phrases if phrase):
         group = [phrase for phrase in phrases if phrase[:1] == [first]]
@@ -229,7 +233,7 @@ def _namespaces(parts: Name, names: SessionNames) -> list[str]:
 
 
 def _columns(parts: Name, text: str, names: SessionNames) -> list[str]:
-    """Return the columns of the statement's tables; with *parts*, of the table with that name or alias."""
+    """Return the columns of the statement's tables, or of the one table that *parts* names."""
     try:
         tokens = list(significant(text))
     except SqlSyntaxError:
@@ -244,14 +248,14 @@ def _columns(parts: Name, text: str, names: SessionNames) -> list[str]:
 
 
 def _functions(place: _Place, names: SessionNames) -> list[str]:
-    """Return the callable functions once a first letter is typed: Spark has hundreds."""
+    """Return the callable functions, but only after a first letter is typed, because Spark has hundreds."""
     if place.parts or not place.begun:
         return []
     return [*names.functions(), *names.system_functions()]
 
 
 def _read_table(tokens: Sequence[Token]) -> tuple[Name, str]:
-    """Return the name at the start of *tokens*, and its alias or else its last part.
+    """Return the name at the start of *tokens*, and its alias. If it has no alias, return its last part.
 
     Both are empty if *tokens* do not start with a name.
     """

@@ -1,12 +1,14 @@
 """The executor: performs the statements of sessions, each in its turn, in thread pools.
 
-Clients expect the statements of one session to run in order, since SET and USE affect the statements after
-them; statements of different sessions run in parallel. Each session therefore has a *turn* that one operation
-holds at a time, and a statement occupies a thread only once it holds the turn. Three pools prevent
-deadlocks: STOP JOB and the like run outside the turn in their own pool, because the statement that they stop
-may hold the turn and a thread; waiting for a refresh run occupies a third pool, so that long refreshes do
-not use up the threads of other statements. A statement gives up its turn before it waits for a refresh.
-A quick statement of an idle session runs in the caller's thread, which saves a thread switch.
+Clients expect the statements of one session to run in order, because SET and USE affect the statements after
+them. Statements of different sessions run in parallel. Each session therefore has a *turn* that one operation
+holds at a time, and a statement occupies a thread only while it holds the turn.
+
+Three pools prevent deadlocks. STOP JOB and similar statements run outside the turn in their own pool, because
+the statement that they stop may hold the turn and a thread. Waiting for a refresh run uses a third pool, so
+that long refreshes do not occupy the threads of other statements. A statement releases its turn before it
+waits for a refresh. A quick statement of an idle session runs in the caller's thread, which saves a thread
+switch.
 """
 
 from __future__ import annotations
@@ -36,7 +38,7 @@ from mt_core.sql.parser import ReadStatement
 log = logging.getLogger(__name__)
 _JOB_STATEMENTS = 16
 _LONGEST_QUICK = 1000
-# Upper bound: threads start on demand. A further wait queues until another one ends.
+# Threads start on demand up to this limit. Further waits are queued until another wait ends.
 _MOST_WAITS = 1000
 
 
@@ -65,8 +67,8 @@ class StatementExecutor:
         )
         self._deadlines = Deadlines(clock)
         self._pool = ThreadPoolExecutor(max_workers=max_workers, thread_name_prefix="statement")
-        # Separate pools: running statements must not block the statements that stop them,
-        # and waiting for refreshes must not block running statements.
+        # Separate pools: running statements must not block the statements that stop them, and waiting for
+        # refreshes must not block running statements.
         self._job_statements = ThreadPoolExecutor(
             max_workers=_JOB_STATEMENTS, thread_name_prefix="job-statement"
         )
@@ -83,10 +85,10 @@ class StatementExecutor:
         timeout_ms: int = 0,
         caller: str = "",
     ) -> Operation:
-        """Start a statement of *caller* and return its operation, RUNNING or terminal.
+        """Start a statement of *caller* and return its operation, which is RUNNING or terminal.
 
-        *execution_config* applies only to this statement. The operation becomes TIMEOUT after *timeout_ms*
-        or the session's `execution.timeout`, whichever is shorter; 0 means no limit.
+        *execution_config* applies only to this statement. The operation becomes TIMEOUT after *timeout_ms* or
+        the session's `execution.timeout`, whichever is shorter; 0 means no limit.
         """
         read, config = ReadStatement(statement), execution_config or {}
         operation = Operation(
@@ -96,7 +98,7 @@ class StatementExecutor:
         operation.advance(OperationStatus.PENDING)
         operation.advance(OperationStatus.RUNNING)
         if caller:
-            # Only the type: the text may contain secrets.
+            # Log only the type, because the text may contain secrets.
             log.info(
                 "statement begun", extra={"action": "statement_begun", "by": caller, "statement": read.type}
             )
@@ -109,7 +111,7 @@ class StatementExecutor:
                 self._deadlines.watch(operation, limit)
         task = Task(session=session, operation=operation, properties=config)
         if Trait.OUT_OF_TURN in read.traits:
-            # The statement that it stops may hold the turn.
+            # The statement to be stopped may hold the turn.
             _start(self._job_statements, partial(self._perform, task))
         elif is_quick(read, self._engine) and session.take_turn_now(operation):
             self._perform(task)
@@ -118,9 +120,9 @@ class StatementExecutor:
         return operation
 
     def configure(self, session: Session, statement: str, *, timeout_ms: int = 0, caller: str = "") -> None:
-        """Perform a statement that configures the session, and wait for it.
+        """Perform a statement that configures the session, and wait for it to end.
 
-        Raises the statement's error, or Unsupported for a statement of another kind.
+        Raises the error of the statement, or Unsupported if the statement does not configure a session.
         """
         read = ReadStatement(statement)
         if Trait.CONFIGURES not in read.traits:
@@ -132,7 +134,7 @@ class StatementExecutor:
         operation = self.submit(session, statement, timeout_ms=timeout_ms, caller=caller)
         try:
             while not operation.wait(POLL_S):
-                # The client is waiting: its session must not expire.
+                # The client is waiting, so its session must not expire.
                 session.use(self._clock)
             if operation.error is not None:
                 raise operation.error
@@ -144,7 +146,7 @@ class StatementExecutor:
             session.close_operation(operation.handle)
 
     def close(self) -> None:
-        """Refuse further statements; running statements end when their sessions close."""
+        """Refuse further statements. Running statements end when their sessions close."""
         self._deadlines.close()
         for pool in (self._pool, self._job_statements, self._waits):
             pool.shutdown(wait=False, cancel_futures=True)
@@ -156,7 +158,7 @@ class StatementExecutor:
         operation = task.operation
         pending: PendingRefresh | None = None
         try:
-            # A change of data may outlive its session, and must still see that session's names.
+            # A change of data may outlive its session, and must still see the names of that session.
             with _failing(operation), self._engine.keeping(task.session.handle):
                 if operation.status not in TERMINAL:
                     pending = self._handlers.perform(task)
@@ -174,16 +176,16 @@ class StatementExecutor:
             self._refreshes.wait(operation, pending)
 
     def _note_temporary(self, task: Task) -> None:
-        """Update the session's list of temporary objects after a successful statement."""
+        """Update the session's list of temporary objects after a statement succeeded."""
         session, read = task.session, task.operation.statement
         if concerns_temporary(read):
             session.temporary = after(session.temporary, read, self._engine.session_state(task.context()))
 
 
 def is_quick(statement: ReadStatement, engine: StatementEngine) -> bool:
-    """Whether performing *statement* costs less than handing it to another thread.
+    """Return whether performing *statement* costs less than handing it to another thread.
 
-    False while the statement would have to wait for Spark.
+    A statement that would have to wait for Spark is never quick.
     """
     if Trait.QUICK not in statement.traits or len(statement.sent) > _LONGEST_QUICK:
         return False
@@ -194,7 +196,7 @@ def is_quick(statement: ReadStatement, engine: StatementEngine) -> bool:
 
 
 def _start(pool: ThreadPoolExecutor, step: Callable[[], object]) -> None:
-    """Run *step* in *pool*; raises EngineUnavailable while the gateway shuts down."""
+    """Run *step* in *pool*. Raises EngineUnavailable while the gateway shuts down."""
     try:
         pool.submit(step)
     except RuntimeError as cause:
@@ -203,7 +205,7 @@ def _start(pool: ThreadPoolExecutor, step: Callable[[], object]) -> None:
 
 @contextmanager
 def _failing(operation: Operation) -> Iterator[None]:
-    """Fail the operation with any error that the block raises."""
+    """End the operation with status ERROR if the block raises an error."""
     try:
         yield
     except MtError as error:

@@ -1,11 +1,11 @@
 """Ports of sessions: the engine that runs SQL text, and the manager of materialized tables and its runs.
 
-Sessions do not depend on Spark: what they need from it is declared here as protocols, implemented by
-`mt_core.spark` and by the fakes of the tests. The engine's protocols are split by use (`SqlEngine` runs text,
-`CatalogEngine` looks up names, `CreationEngine` and `FunctionEngine` create), and each caller declares only
-the part that it uses; `StatementEngine` combines them. The engine identifies a session only by its id.
-Results are pulled: `ResultRows` buffers a bounded number of rows until pages are fetched, so a client that
-stops fetching pauses its query and does not fill the gateway's memory.
+Sessions do not depend on Spark. This module declares what they need from it as protocols, which
+`mt_core.spark` and the fakes of the tests implement. The engine's protocols are split by use: `SqlEngine`
+runs text, `CatalogEngine` looks up names, `CreationEngine` and `FunctionEngine` create objects. Each caller
+declares only the protocol that it uses; `StatementEngine` combines them. The engine identifies a session only
+by its id. Results are pulled: `ResultRows` buffers a bounded number of rows until pages are fetched. A client
+that stops fetching therefore pauses its query and does not fill the gateway's memory.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from mt_core.tables.views.run_view import RunView
 
 
 class ResultRows(Protocol):
-    """The rows of a statement, readable from any thread until closed, even while the query is running."""
+    """The rows of a statement, which any thread can read until they are closed, even while the query runs."""
 
     @property
     def columns(self) -> Sequence[Column]: ...
@@ -44,7 +44,7 @@ class ResultRows(Protocol):
 
     @property
     def endless(self) -> bool:
-        """Whether the result is unbounded: rows may arrive until it is closed."""
+        """Whether the result is unbounded, so that rows may arrive until it is closed."""
 
     @property
     def changelog(self) -> bool:
@@ -54,25 +54,29 @@ class ResultRows(Protocol):
         """Wait until row *start* is available or the rows end; return how many of *size* are available."""
 
     def page(self, start: int, size: int) -> list[list[Any]]:
-        """Return *size* rows from row *start* in JSON form, or fewer at the end of the result.
+        """Return *size* rows from row *start* on in JSON form, or fewer at the end of the result.
 
-        Blocks until they are available; raises the query's error if it failed before it produced them.
+        Blocks until the rows are available. Raises the error of the query if it failed before it produced
+        them.
         """
 
     def kinds(self, start: int, size: int) -> list[RowKind]:
         """Return the row kind of each row that `page` returns."""
 
     def encoded(self, start: int, size: int, form: PageForm) -> bytes | memoryview | None:
-        """Return rows and kinds encoded in *form*; None if these rows have no encoded form."""
+        """Return rows and their kinds encoded in *form*, or None if these rows have no encoded form."""
 
     def release(self, before: int) -> None:
         """Release the rows before row *before*, which will not be read again."""
 
     def on_end(self, callback: Callable[[MtError | None], None]) -> None:
-        """Call *callback* once with the query's error or None when it ends, immediately if it has ended."""
+        """Call *callback* with the error of the query, or None, when it ends.
+
+        If it has ended, call it now.
+        """
 
     def abort(self, error: MtError) -> None:
-        """Stop the query if it is running; reading further rows raises *error*."""
+        """Stop the query if it is running. Reading further rows raises *error*."""
 
     def close(self) -> None:
         """Stop the query if it is running, and release the rows."""
@@ -80,10 +84,10 @@ class ResultRows(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatementResult:
-    """The result of a statement; `rows` is None for a statement without a result set.
+    """The result of a statement. `rows` is None for a statement without a result set.
 
-    `affected_rows` counts the rows inserted, updated and deleted, `rows_read` the rows that its scans read;
-    both are None if unknown.
+    `affected_rows` is the number of rows inserted, updated and deleted, `rows_read` the number of rows that
+    the scans read. Both are None if unknown.
     """
 
     is_query: bool
@@ -127,7 +131,7 @@ class SqlEngine(Protocol):
     """
 
     def wait_ready(self, timeout_s: float) -> bool:
-        """Wait until statements can run, up to *timeout_s*; return whether they can.
+        """Wait until statements can run, for up to *timeout_s*; return whether they can.
 
         Raises EngineUnavailable with the cause if the engine failed or lost its cluster.
         """
@@ -137,9 +141,8 @@ class SqlEngine(Protocol):
     ) -> StatementResult:
         """Run one statement and block until its first rows are available.
 
-        A table is created as *reservation* specifies, if there is one.
-
-        Raises QueryFailed with line and position, Canceled after `cancel(job_id)`.
+        If *reservation* is given, a table is created as it specifies. Raises QueryFailed with line and
+        position, and Canceled after `cancel(job_id)`.
         """
 
     def session_state(self, context: SessionContext) -> SessionState: ...
@@ -153,27 +156,27 @@ class CreationEngine(SqlEngine, Protocol):
     """Creates tables from queries, and cleans up after tables that were not published."""
 
     def reserve(self, context: SessionContext, sql: str, *, job_id: str) -> Reservation | None:
-        """Return what a CREATE or REPLACE TABLE AS may leave behind if it fails; nothing runs.
+        """Return what a CREATE or REPLACE TABLE AS may leave behind if it fails, without running it.
 
-        None for any other statement, and for a table that exists already and need not be created.
+        Returns None for any other statement, and for a table that already exists and need not be created.
         Raises QueryFailed, TableNotFound.
         """
 
     def settle(self, reservation: Reservation) -> bool:
-        """Return whether the ended job published its table; if not, remove everything it left.
+        """Return whether the ended job published its table. If not, remove everything that it left behind.
 
         Idempotent, also across processes.
         """
 
 
 class CatalogEngine(SqlEngine, Protocol):
-    """Looks up catalogs, tables and their columns, and columns of queries, as a session sees them."""
+    """Looks up catalogs, tables and their columns, and the columns of queries, as a session sees them."""
 
     def catalogs(self, context: SessionContext) -> Mapping[str, Mapping[str, str]]:
-        """Return the options of each catalog visible to the session; `type` is a kind or a class name."""
+        """Return the options of each catalog that the session can see. `type` is a kind or a class name."""
 
     def relation(self, context: SessionContext, name: Sequence[str]) -> Relation:
-        """Return a table or view without running a job; raises QueryFailed if it does not exist."""
+        """Return a table or view without running a job. Raises QueryFailed if it does not exist."""
 
     def relations(self, context: SessionContext, namespace: Sequence[str]) -> Sequence[str]:
         """Return the tables and views of *namespace* and the temporary views, in any order.
@@ -183,7 +186,7 @@ class CatalogEngine(SqlEngine, Protocol):
         """
 
     def query_columns(self, context: SessionContext, query: str) -> Sequence[StoredColumn]:
-        """Return the result columns of a query without running it; raises QueryFailed."""
+        """Return the result columns of a query without running it. Raises QueryFailed."""
 
     def check_assignable(
         self, context: SessionContext, produced: StoredColumn, declared: StoredColumn
@@ -191,10 +194,13 @@ class CatalogEngine(SqlEngine, Protocol):
         """Raise DefinitionInvalid unless *produced* can be stored in *declared* without a CAST."""
 
     def load_connector(self, context: SessionContext, connector: str) -> None:
-        """Load the classes of *connector*; raises ConfigError that says how to install missing ones."""
+        """Load the classes of *connector*. Raises ConfigError that says how to install missing classes."""
 
     def open_catalog(self, name: str, settings: Mapping[str, str]) -> None:
-        """Try to open a catalog with *settings*, invisible to sessions; raises QueryFailed or EngineError."""
+        """Check that a catalog with *settings* opens; sessions do not see it.
+
+        Raises QueryFailed or EngineError.
+        """
 
 
 class FunctionEngine(SqlEngine, Protocol):
@@ -203,66 +209,69 @@ class FunctionEngine(SqlEngine, Protocol):
     def check_function(
         self, context: SessionContext, function: CreatedFunction, *, job_id: str
     ) -> CreatedFunction:
-        """Return *function* as it will be stored: files copied, types resolved, namespace set.
+        """Return *function* as it will be stored: with copied files, resolved types and its namespace.
 
-        `cancel(job_id)` ends the process that loads a Python module. Raises DefinitionInvalid with the
-        reason for a function that cannot be called.
+        `cancel(job_id)` ends the process that loads a Python module. Raises DefinitionInvalid with the reason
+        if the function cannot be called.
         """
 
     def create_temporary_function(
         self, context: SessionContext, function: CreatedFunction, *, job_id: str
     ) -> CreatedFunction:
-        """Create or replace *function* in this session only; return it as `check_function` does."""
+        """Create or replace *function* in this session only.
+
+        Return it in the form that `check_function` returns.
+        """
 
 
 class StatementEngine(CreationEngine, CatalogEngine, FunctionEngine, Protocol):
     """Everything that statements need from the engine, including plans, streams, jars and session state."""
 
     def has_variable(self, context: SessionContext, name: str) -> bool:
-        """Return whether DECLARE VARIABLE has declared *name*, in any case, in the session."""
+        """Return whether DECLARE VARIABLE has declared *name* in the session. Case does not matter."""
 
     def explain(self, context: SessionContext, sql: str, mode: str) -> str:
-        """Return the plan of a statement without running it; raises QueryFailed.
+        """Return the plan of a statement without running it. Raises QueryFailed.
 
         *mode* is a mode of EXPLAIN, or json.
         """
 
     def topology(self, context: SessionContext, texts: Sequence[str]) -> Topology:
-        """Return the operators of batch INSERT statements without running them; raises QueryFailed."""
+        """Return the operators of batch INSERT statements without running them. Raises QueryFailed."""
 
     def reads_stream(self, context: SessionContext, query: StreamMember) -> bool:
         """Return whether a SELECT or INSERT reads a table as a stream, without running it.
 
-        Raises QueryFailed, Unsupported. Errors in an INSERT that reads a stream may be raised only when it
-        is run or explained.
+        Raises QueryFailed, Unsupported. Errors in an INSERT that reads a stream may be raised only when it is
+        run or explained.
         """
 
     def explain_streams(
         self, context: SessionContext, queries: Sequence[StreamMember], temporary: Sequence[str], mode: str
     ) -> str:
-        """Return start positions, state, changelog modes and plans of streams, without running them.
+        """Return the start positions, state, changelog modes and plans of streams, without running them.
 
         *temporary* are the statements that create the temporary objects of the session. Raises the errors
         that running the streams would raise.
         """
 
     def follow(self, context: SessionContext, query: StreamMember, *, job_id: str) -> ResultRows:
-        """Return the rows of a SELECT that reads streams; they end when closed, or with `cancel(job_id)`.
+        """Return the rows of a SELECT that reads streams. They end when closed, or after `cancel(job_id)`.
 
-        Raises Unsupported with the way out for a query that would have to retract rows.
+        Raises Unsupported, with an alternative, for a query that would have to retract rows.
         """
 
     def create_unbounded(self, context: SessionContext, table: CreateConnectorTable) -> None:
-        """Create a temporary unbounded table in the session; raises QueryFailed if its name is taken."""
+        """Create a temporary unbounded table in the session. Raises QueryFailed if its name is taken."""
 
     def add_jar(self, context: SessionContext, path: str) -> str:
-        """Load the classes of a jar and return its full path; raises DefinitionInvalid if it is missing."""
+        """Load the classes of a jar and return its full path. Raises DefinitionInvalid if it is missing."""
 
     def jar_copies(self, context: SessionContext, paths: Sequence[str]) -> Sequence[str]:
-        """Return the immutable copies that were made of *paths* when the session added them."""
+        """Return the immutable copies of *paths* that were made when the session added the jars."""
 
     def keeping(self, session_id: str) -> AbstractContextManager[None]:
-        """Retain the session's state, such as USE and temporary views, in the block, even if it is closed."""
+        """Keep the session's state (USE, temporary views …) in the block, even if it is closed."""
 
     def close_session(self, session_id: str) -> None:
         """Discard the session's state, once no `keeping` block retains it."""
@@ -272,29 +281,30 @@ class PlanFiles(Protocol):
     """Files of compiled plans by URI.
 
     A relative path is in the folder of its session, which is deleted with the session. Methods raise
-    ConfigError and Unsupported, with the way out, for an unsupported URI, and EngineError if the store fails.
+    ConfigError or Unsupported, with an alternative, for an unsupported URI, and EngineError if the store
+    fails.
     """
 
     def exists(self, session_id: str, uri: str) -> bool: ...
 
     def read(self, session_id: str, uri: str) -> str:
-        """Return the current text of a file; raises PlanNotFound."""
+        """Return the current text of a file. Raises PlanNotFound."""
 
     def write(self, session_id: str, uri: str, text: str, *, replace: bool) -> None:
-        """Write a file atomically; raises PlanExists if it exists and *replace* is not set."""
+        """Write a file atomically. Raises PlanExists if it exists and *replace* is not set."""
 
 
 class TableCommands(Protocol):
     """Executes statements about materialized tables."""
 
     def execute(self, statement: TableStatement, context: CommandContext) -> CommandOutcome:
-        """Execute *statement*; raises MtError with nothing changed, or with everything undone."""
+        """Execute *statement*. Raises MtError with nothing changed, or with all changes undone."""
 
 
 class Runs(Protocol):
-    """Refresh runs as requesters see them.
+    """Refresh runs as their requesters see them.
 
-    A COALESCED run has the status and result of the run that covers it.
+    A COALESCED run has the status and the result of the run that covers it.
     """
 
     def request_refresh(self, request: RefreshRequest) -> RefreshRun:
@@ -306,10 +316,10 @@ class Runs(Protocol):
     def run(self, run_id: str) -> RefreshRun | None: ...
 
     def wait_run(self, run_id: str, timeout_s: float) -> RefreshRun:
-        """Return the run once it is terminal or after *timeout_s*; raises OperationNotFound."""
+        """Return the run once it is terminal, or after *timeout_s*. Raises OperationNotFound."""
 
     def cancel_run(self, run_id: str, attempt: int | None = None) -> RefreshRun:
-        """Withdraw one requester from the run, unless it has made a later attempt than *attempt*."""
+        """Withdraw one requester from the run, unless its latest attempt is later than *attempt*."""
 
     def progress(self, run_id: str) -> Progress | None: ...
 
@@ -317,13 +327,16 @@ class Runs(Protocol):
         """Return the jobs of RUNNING runs, except CONTINUOUS ones, in the order of their requests."""
 
     def continuous_jobs(self) -> Sequence[ContinuousJob]:
-        """Return the jobs of the continuously refreshed tables."""
+        """Return the jobs of all continuously refreshed tables."""
 
     def stop_continuous(self, job: ContinuousJob) -> None:
-        """Suspend the table of *job*; raises IllegalStatus, TableBusy, TableNotFound."""
+        """Suspend the table of *job*. Raises IllegalStatus, TableBusy, TableNotFound."""
 
     def last_version(self, job: ContinuousJob) -> str:
-        """Return the last snapshot a stopped *job* published; raises TableBusy while its last batch runs."""
+        """Return the last snapshot that *job*, now stopped, published.
+
+        Raises TableBusy while its last batch runs.
+        """
 
     def job(self, job_id: str) -> RunView | None:
-        """Return the job of an open run or one of the last 1000 runs; None for any other id."""
+        """Return the job of an open run or of one of the last 1000 runs, or None for any other id."""

@@ -1,5 +1,6 @@
-"""Refresh runs as operations: a run id is a valid operation handle in any live session,
-even after a restart of the gateway.
+"""Refresh runs as operations.
+
+A run id is a valid operation handle in any live session, even after a restart of the gateway.
 """
 
 from __future__ import annotations
@@ -43,27 +44,27 @@ ClusterInfo = Callable[[], Mapping[str, str]]
 
 
 def refresh_result(run: RefreshRun, cluster_info: Mapping[str, str]) -> OperationResult:
-    """Return the result of a refresh: a row of job id and cluster info, as in Flink, scope and row count."""
+    """Return the result of a refresh: job id and cluster info, as in Flink, then its scope and row count."""
     job_id = run.job_id or run.run_id.replace("-", "")
     rows = RowSet(columns=REFRESH_COLUMNS, rows=[[job_id, dict(cluster_info), str(run.scope), run.rows]])
     return OperationResult(rows=rows, result_kind=ResultKind.SUCCESS_WITH_CONTENT, run=run)
 
 
 def queue_message(run: RefreshRun) -> str:
-    """Return the progress message of an open run."""
+    """Return the progress message of a run that has not ended."""
     return "refreshing" if run.status is RunStatus.RUNNING else "waiting for its turn"
 
 
 @dataclass(frozen=True, slots=True)
 class RefreshOperation:
-    """A run as an operation. It is stateless: every call reads the ledger."""
+    """A refresh run as an operation. It has no state of its own: every call reads the ledger."""
 
     handle: str
     runs: Runs
     cluster_info: ClusterInfo
 
     def run(self) -> RefreshRun:
-        """Return the current state of the run; raises OperationNotFound."""
+        """Return the current state of the run. Raises OperationNotFound."""
         run = self.runs.run(self.handle)
         if run is None:
             raise OperationNotFound(
@@ -78,7 +79,7 @@ class RefreshOperation:
 
     @property
     def error(self) -> MtError | None:
-        """The error of a failed run, otherwise None."""
+        """The error of a failed run, or None if it has not failed."""
         run = self.run()
         if run.status is not RunStatus.FAILED:
             return None
@@ -87,16 +88,16 @@ class RefreshOperation:
 
     @property
     def result(self) -> OperationResult | None:
-        """The result of a run that succeeded or was skipped, otherwise None."""
+        """The result of a run that succeeded or was skipped, or None."""
         run = self.run()
         return refresh_result(run, self.cluster_info()) if run.status in DONE else None
 
     def wait(self, timeout_s: float) -> bool:
-        """Wait until the run is terminal, up to *timeout_s*; return whether it is."""
+        """Wait until the run is terminal, for up to *timeout_s*; return whether it is."""
         return STATUS_OF[self.runs.wait_run(self.handle, timeout_s).status] in TERMINAL
 
     def wait_page(self, token: int, timeout_s: float) -> bool:
-        """Wait as `wait` does: the only row becomes available when the run ends."""
+        """Wait until the run is terminal, because its only row becomes available then; see `wait`."""
         return self.wait(timeout_s)
 
     def fetch(self, token: int, size: int | None = None, form: PageForm | None = None) -> Page:
@@ -112,7 +113,7 @@ class RefreshOperation:
         return pages.fetch(token, size, form)
 
     def progress(self) -> OperationProgress | None:
-        """Return the progress of the run; None once it has ended."""
+        """Return the progress of the run, or None once it has ended."""
         run = self.run()
         if STATUS_OF[run.status] in TERMINAL:
             return None
@@ -123,7 +124,7 @@ class RefreshOperation:
     def cancel(self, attempt: int | None = None) -> OperationStatus:
         """Withdraw the requester, or only its *attempt*, from the run; return the operation's status.
 
-        If the run has ended, this raises IllegalStatus, or does nothing if *attempt* is given.
+        If the run has ended, this raises IllegalStatus, unless *attempt* is given; then it does nothing.
         """
         status = self.status
         if status in TERMINAL and attempt is None:
@@ -140,14 +141,14 @@ AnyOperation = Operation | RefreshOperation
 
 @dataclass(frozen=True, slots=True)
 class OperationFinder:
-    """Looks up operations by handle: statements of a session, and refresh runs of any table."""
+    """Finds operations by handle: statements of a session, and refresh runs of any table."""
 
     sessions: SessionManager
     runs: Runs
     cluster_info: ClusterInfo
 
     def find(self, session_handle: str, handle: str) -> AnyOperation:
-        """Return the operation with *handle*; raises SessionNotFound, OperationNotFound."""
+        """Return the operation with *handle*. Raises SessionNotFound, OperationNotFound."""
         statement = self.sessions.get(session_handle).operation(handle)
         if statement is not None:
             return statement
@@ -159,9 +160,10 @@ class OperationFinder:
         )
 
     def cancel(self, session_handle: str, handle: str, attempt: int | None) -> OperationStatus:
-        """Cancel an operation and return its status; raises IllegalStatus if it has already ended.
+        """Cancel an operation and return its status. Raises IllegalStatus if it has already ended.
 
-        *attempt* is the caller's attempt number at a refresh, None if it does not number its attempts.
+        *attempt* is the number of the caller's attempt at a refresh, or None if the caller does not number
+        its attempts.
         """
         operation = self.find(session_handle, handle)
         if isinstance(operation, RefreshOperation):

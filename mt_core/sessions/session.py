@@ -1,12 +1,13 @@
 """A session: its properties, its operations, and the order of its statements.
 
-A session is the state of one client (FLIP-91): properties over the gateway's defaults, jars, temporary
-objects, an open statement set. All of it is changed by statements, so statements take turns: at most one
-operation holds the turn, others wait in the order of their submission, and only the holder changes the
-state. Each change replaces an immutable value, so readers need no lock. Closing an operation ends a query,
-but not a change of data that has begun: Flink's clients close the operation as soon as they have the job
-id. The turn then passes on, except while a statement set still has members to run. The idle timeout counts
-elapsed time, which a clock adjustment cannot change.
+A session is the state of one client (FLIP-91): properties that override the gateway's defaults, jars,
+temporary objects, and an open statement set. Statements change this state, so they take turns. Only one
+operation holds the turn at a time, others wait in the order of their submission, and only the holder changes
+the state. Each change replaces an immutable value, so readers need no lock.
+
+Closing an operation ends a query, but not a change of data that has begun, because Flink's clients close the
+operation as soon as they have the job id. The next operation then gets the turn, unless a statement set still
+has members to run. The idle timeout counts elapsed time, which a clock adjustment cannot change.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ DML_SYNC = "table.dml-sync"
 class SessionView:
     """A snapshot of a session for SET, SHOW JARS and REST.
 
-    `properties` are all properties in effect, defaults included.
+    `properties` are all properties in effect, including defaults.
     """
 
     handle: str
@@ -49,10 +50,10 @@ class SessionView:
 
 
 class Session:
-    """The state of one client on the gateway; safe from any thread.
+    """The state of one client on the gateway. Thread-safe.
 
-    Only the operation that holds the turn may change `overrides`, `jars`, `temporary` and
-    `statement_set`, and only by assigning a new value.
+    Only the operation that holds the turn may change `overrides`, `jars`, `temporary` and `statement_set`,
+    and only by assigning a new value.
     """
 
     def __init__(
@@ -66,25 +67,25 @@ class Session:
         owner: str = "",
     ) -> None:
         self.handle, self.name = handle, name
-        # The name of the token that opened it; "" if no token is required.
+        # The name of the token that opened the session; "" if no token is required.
         self.owner = owner
         self.opened_at = self.last_access = opened_at
-        # When it was last used, as elapsed time, for the idle timeout.
+        # When the session was last used, as elapsed time, for the idle timeout.
         self.used = timedelta(0)
-        # The properties that override the defaults; initially those given at opening.
+        # The properties that override the defaults; initially those given when the session was opened.
         self.overrides: Mapping[str, str] = dict(properties)
         self._opened_with = dict(properties)
-        # The jars that statements added, in order; RESET does not remove them.
+        # The jars that statements added, in order. RESET does not remove them.
         self.jars: tuple[str, ...] = ()
         # The temporary objects that statements created, in order.
         self.temporary: tuple[TemporaryObject, ...] = ()
-        # The members of the open statement set, None if no set is open.
+        # The members of the open statement set, or None if no set is open.
         self.statement_set: tuple[ReadStatement, ...] | None = None
         self._defaults = dict(defaults)
         self._operations: dict[str, Operation] = {}
         self._closed = False
-        # The handle of the operation that holds the turn, and the waiting operations,
-        # each with the call that starts it.
+        # The handle of the operation that holds the turn, and the waiting operations, each with the function
+        # that starts it.
         self._holder: str | None = None
         self._waiting: deque[tuple[str, Callable[[], object]]] = deque()
         self._lock = threading.RLock()
@@ -95,7 +96,7 @@ class Session:
         return {**self._defaults, **self.overrides}
 
     def use(self, clock: Clock) -> None:
-        """Record a request of the client now, which restarts the idle timeout."""
+        """Record a request of the client, which restarts the idle timeout."""
         self.last_access, self.used = clock.now(), clock.elapsed()
 
     @property
@@ -116,13 +117,16 @@ class Session:
         )
 
     def context(self, statement_properties: Mapping[str, str] | None = None) -> SessionContext:
-        """Return the session's context for the engine; *statement_properties* apply to one statement only."""
+        """Return the session's context for the engine.
+
+        *statement_properties* apply to one statement only.
+        """
         return SessionContext(
             session_id=self.handle, properties={**self.overrides, **(statement_properties or {})}
         )
 
     def reset(self, key: str | None) -> None:
-        """Reset *key*, or all properties if it is None, to the value at opening or else the default."""
+        """Reset *key*, or all properties if it is None, to the value at opening or to the default."""
         others = {each: text for each, text in self.overrides.items() if key not in (None, each)}
         initial = {each: text for each, text in self._opened_with.items() if key in (None, each)}
         self.overrides = {**others, **initial}
@@ -130,7 +134,7 @@ class Session:
     # --------------------------------------------------------------------------------------------- operations
 
     def add(self, operation: Operation) -> None:
-        """Add a new operation; raises SessionNotFound if the session is closed."""
+        """Add a new operation. Raises SessionNotFound if the session is closed."""
         with self._lock:
             if self._closed:
                 raise SessionNotFound(
@@ -148,7 +152,7 @@ class Session:
         return next((each for each in self.operations if each.planned_job_id == job_id), None)
 
     def close_operation(self, handle: str, *, expired: bool = False) -> None:
-        """Close and remove an operation; does nothing if *handle* is unknown.
+        """Close and remove an operation. Does nothing if *handle* is unknown.
 
         A change of data that has begun continues, and the next statement may start, unless the change is a
         statement set. With `table.dml-sync` the change is cancelled, as in Flink, unless its session
@@ -182,7 +186,7 @@ class Session:
     def end_queries(self) -> bool:
         """Close the queries of an idle session; return whether the session can be closed now.
 
-        Other statements were accepted and must complete: unless they can outlive the session, they keep it
+        Other statements were accepted and must complete. A statement that cannot outlive the session keeps it
         open.
         """
         unfinished = [each for each in self.operations if each.status not in TERMINAL or each.querying]
@@ -192,8 +196,9 @@ class Session:
         return all(each.is_query or each.outlives_session for each in unfinished)
 
     def close(self, *, expired: bool = False) -> None:
-        """Close all operations and refuse new ones; an error closing one is logged, and the rest still
-        close.
+        """Close all operations and refuse new ones.
+
+        If closing an operation fails, the error is logged and the others are still closed.
         """
         with self._lock:
             self._closed = True
@@ -203,13 +208,13 @@ class Session:
     # -------------------------------------------------------------------------------------------------- turns
 
     def take_turn(self, operation: Operation, begin: Callable[[], object]) -> None:
-        """Give *operation* the turn after all earlier ones, and call *begin*, which must not block."""
+        """Give *operation* the turn after all earlier ones, then call *begin*, which must not block."""
         with self._lock:
             self._waiting.append((operation.handle, begin))
         self._begin_next()
 
     def take_turn_now(self, operation: Operation) -> bool:
-        """Give *operation* the turn if no other holds or waits for it; return whether it got it."""
+        """Give *operation* the turn unless another one holds it or waits; return whether it got the turn."""
         with self._lock:
             if self._holder is not None or self._waiting:
                 return False
@@ -217,7 +222,7 @@ class Session:
             return True
 
     def end_turn(self, operation: Operation) -> None:
-        """End the turn of *operation*, if it holds the turn, and start the next one."""
+        """End the turn of *operation*, if it holds the turn, and start the next operation."""
         with self._lock:
             if self._holder != operation.handle:
                 return

@@ -25,10 +25,10 @@ _NEVER = timedelta(0)
 
 
 class SessionManager:
-    """The sessions of a gateway by handle; safe from any thread.
+    """The sessions of a gateway by handle. Thread-safe.
 
-    With an `idle_timeout` of zero, sessions never expire. `on_close` is called with the handle of each
-    session that closes.
+    If `idle_timeout` is zero, sessions never expire. `on_close` is called with the handle of each session
+    that closes.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class SessionManager:
     ) -> Session:
         """Open a session whose *properties* override the defaults.
 
-        *owner* is the name of the request's token, "" if no token is required. Raises SessionLimit, and
+        *owner* is the name of the request's token, or "" if no token is required. Raises SessionLimit, and
         RequestInvalid for an invalid property value.
         """
         properties = properties or {}
@@ -76,7 +76,7 @@ class SessionManager:
         return session
 
     def get(self, handle: str) -> Session:
-        """Return an open session and restart its idle timeout; raises SessionNotFound."""
+        """Return an open session and restart its idle timeout. Raises SessionNotFound."""
         with self._lock:
             session = self._sessions.get(handle)
         if session is None:
@@ -89,18 +89,18 @@ class SessionManager:
         session.use(self._clock)
 
     def owner_of(self, handle: str) -> str | None:
-        """Return the name of the token that opened a session, None if the session does not exist.
+        """Return the name of the token that opened a session, or None if the session does not exist.
 
-        The session's idle timeout does not restart.
+        This does not restart the session's idle timeout.
         """
         with self._lock:
             session = self._sessions.get(handle)
         return session.owner if session is not None else None
 
     def close(self, handle: str, *, missing_ok: bool = False, expired: bool = False) -> None:
-        """Close a session and its operations; raises SessionNotFound unless *missing_ok*.
+        """Close a session and its operations. Raises SessionNotFound unless *missing_ok* is set.
 
-        *expired* says that its idle timeout passed, not that its client closed it.
+        *expired* means that its idle timeout has passed, and not that its client closed it.
         """
         with self._lock:
             session = self._sessions.pop(handle, None)
@@ -115,17 +115,17 @@ class SessionManager:
             self._engine.close_session(handle)
 
     def close_all(self) -> None:
-        """Close every session; an error closing one is logged, and the rest still close."""
+        """Close every session. If closing one fails, the error is logged and the others are still closed."""
         with self._lock:
             handles = list(self._sessions)
         for handle in handles:
             attempt("closing a session", partial(self.close, handle, missing_ok=True))
 
     def expire_idle(self) -> list[str]:
-        """Close the sessions that were idle for the idle timeout, and return their handles.
+        """Close the sessions whose idle timeout has passed, and return their handles.
 
-        Their queries end. A change of data or a refresh that has begun continues without its session;
-        any other accepted statement keeps the session open until it ends.
+        Their queries end. A change of data or a refresh that has begun continues without its session. Any
+        other accepted statement keeps the session open until it ends.
         """
         if self._idle_timeout <= _NEVER:
             return []

@@ -25,7 +25,7 @@ _IF_NOT_EXISTS = "IF NOT EXISTS"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TemporaryObject:
-    """A statement that created or altered a temporary object, with the namespace where it resolves names."""
+    """A statement that created or altered a temporary object, and the namespace that resolves its names."""
 
     name: str
     is_function: bool
@@ -35,7 +35,7 @@ class TemporaryObject:
 
 
 def concerns_temporary(read: ReadStatement) -> bool:
-    """Whether *read* may create, alter or drop a temporary table or view, or drop a temporary function."""
+    """Return whether *read* may change the session's temporary tables and views, or drop a function."""
     return _target(read) is not None and not isinstance(read.fact, CreateFunction)
 
 
@@ -70,16 +70,16 @@ def after(
 
 
 def created(objects: Sequence[TemporaryObject], one: TemporaryObject) -> tuple[TemporaryObject, ...]:
-    """Return *objects* with *one* appended, or in the place of the object of the same name."""
+    """Return *objects* with *one* appended, or in place of the object with the same name."""
     same = [each for each in objects if (each.name, each.is_function) == (one.name, one.is_function)]
-    # Keep the position: later objects may refer to it.
+    # Keep the position, because later objects may refer to this one.
     place = objects.index(same[0]) if same else len(objects)
     before = tuple(each for each in objects[:place] if each not in same)
     return (*before, one, *(each for each in objects[place:] if each not in same))
 
 
 def texts(objects: Iterable[TemporaryObject], state: SessionState) -> tuple[str, ...]:
-    """Return the statements that recreate the *objects* still present in *state*, in order.
+    """Return the statements that recreate those *objects* that still exist in *state*, in order.
 
     They start and end in the current catalog and namespace of *state*.
     """

@@ -45,8 +45,9 @@ CHECKS: Mapping[str, Check] = {
 def examine(
     machine: Machine, checks: Mapping[str, Check] = CHECKS, limit_s: float = LIMIT_S
 ) -> list[Finding]:
-    """Return the findings of all *checks*, in order; a check that fails or exceeds *limit_s* is reported as a
-    problem.
+    """Return the findings of all *checks*, in order.
+
+    A check that fails or exceeds *limit_s* is reported as a problem.
     """
     results = outcomes({name: partial(each, machine) for name, each in checks.items()}, limit_s)
     return [finding for name, outcome in results.items() for finding in _findings(name, outcome)]
@@ -70,7 +71,7 @@ def is_well(findings: Iterable[Finding]) -> bool:
 
 
 def lines(findings: Iterable[Finding]) -> Iterator[str]:
-    """Yield the lines of the findings; a way out has its own line."""
+    """Yield the lines of the findings. A remedy is on a line of its own."""
     for finding in findings:
         yield f"{finding.level:<8}{finding.subject:<{_WIDTH}}{finding.text}"
         if finding.way_out:

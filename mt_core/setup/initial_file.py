@@ -31,7 +31,7 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """A question about a setting, asked only if an earlier answer matches *when*."""
+    """A question about a setting. If *when* is given, it is asked only if an earlier answer matches."""
 
     key: str
     text: str
@@ -46,7 +46,7 @@ class Question:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terminal:
-    """The terminal functions: `ask` for an answer with a default, `confirm`, and `say` a line."""
+    """The functions of the terminal: `ask` for an answer with a default, `confirm`, and `say` a line."""
 
     ask: Ask
     confirm: Callable[[str], bool]
@@ -122,8 +122,9 @@ def questions(home: str, zone: str) -> tuple[Question, ...]:
 
 
 def answers(asked: tuple[Question, ...], ask: Ask, say: Say) -> dict[str, str]:
-    """Return the answers by key; *ask* gets the text and default of a question, and is called again if the
-    setting rejects the answer.
+    """Return the answers by key.
+
+    *ask* is called with the text and the default of a question, and again if the setting rejects the answer.
     """
     answered: dict[str, str] = {}
     for question in asked:
@@ -133,7 +134,7 @@ def answers(asked: tuple[Question, ...], ask: Ask, say: Say) -> dict[str, str]:
 
 
 def file_text(file: Path, answered: Mapping[str, str]) -> str:
-    """Return the YAML of the answers, each below its explanation; unchanged defaults are commented out."""
+    """Return the answers as YAML, each below its explanation. Unchanged defaults are commented out."""
     parts = [_comment(line) for line in _HEAD.format(file=file).splitlines()]
     for key, answer in answered.items():
         setting = BY_KEY.get(key)
@@ -146,8 +147,9 @@ def file_text(file: Path, answered: Mapping[str, str]) -> str:
 
 
 def _write(file: Path, text: str) -> None:
-    """Write the file, readable only by its owner because URLs and tokens contain secrets. Raises
-    ConfigError.
+    """Write the file, readable only by its owner because URLs and tokens contain secrets.
+
+    Raises ConfigError.
     """
     staged = file.with_name(f"{file.name}.{os.getpid()}.tmp")
     try:
@@ -161,7 +163,7 @@ def _write(file: Path, text: str) -> None:
             f"{file} cannot be written: {cause.strerror}; name another file with --output."
         ) from cause
     finally:
-        # The file exists only if it was not renamed.
+        # The staged file exists only if it was not renamed.
         with suppress(OSError):
             staged.unlink(missing_ok=True)
 

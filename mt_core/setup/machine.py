@@ -45,15 +45,15 @@ class Machine:
 
     @property
     def gateway_url(self) -> str:
-        """The URL of the gateway that owns the home, else the configured one."""
+        """The URL of the gateway that owns the home or, if there is none, the configured URL."""
         return url_in(self.config.home) or self.configured_url
 
     @property
     def token(self) -> str | None:
         """The token for the gateway: from the environment, from the home folder, or from the configuration.
 
-        A configured token is used only for the gateway that owns the home: another user's program may listen
-        at the configured address.
+        A configured token is used only for the gateway that owns the home, because another user's program may
+        listen at the configured address.
         """
         token_found = self.environ.get(TOKEN_VARIABLE) or token_in(self.config.home, self.gateway_url)
         if token_found or url_in(self.config.home) is None:

@@ -13,10 +13,10 @@ T = TypeVar("T")
 
 
 def outcomes(works: Mapping[str, Callable[[], T]], limit_s: float) -> dict[str, T | Exception]:
-    """Run all *works* concurrently, and return the result or error of each; TimeoutError for one that exceeds
-    *limit_s*.
+    """Run all *works* concurrently, and return the result or error of each.
 
-    A function that exceeds the limit continues in its daemon thread, which does not keep the process alive.
+    If a function exceeds *limit_s*, its error is a TimeoutError. It continues in its daemon thread, which
+    does not keep the process alive.
     """
     futures = {name: _begin(name, work) for name, work in works.items()}
     wait(futures.values(), timeout=limit_s)

@@ -1,14 +1,16 @@
-"""The status of gateways: which answer, which of their tables are late or failing, and which jobs failed or
-wait.
+"""The status of gateways: which respond, which tables are late or failing, and which jobs failed or wait.
 
-A monitor needs one bit, healthy or not, and a reason for each alarm that names an object. The status is
-therefore derived only from what any client can read (GET /info, SHOW MATERIALIZED TABLES EXTENDED, SHOW JOBS,
-DESCRIBE JOB), so it works against a remote gateway and against older ones, whose missing columns count as
-unknown. Only trouble that needs an operator is reported: a table that a user suspended is not in trouble, one
-that failures suspended is; a job whose statement was rejected is not a failed job, because its user saw the
-error; and a table that is late because no one writes to its sources is ignored unless the caller asks. Failed
-jobs count only for a while (`Measure.since`), or no gateway would ever be healthy again. Each gateway is
-asked in its own thread with a time limit, so one that hangs does not hide the others.
+A monitor needs to know whether a gateway is healthy, and for each alarm a reason that names an object. The
+status is derived only from what any client can read (GET /info, SHOW MATERIALIZED TABLES EXTENDED, SHOW JOBS,
+DESCRIBE JOB). It therefore works for remote gateways, and for older ones, whose missing columns count as
+unknown.
+
+Only trouble that needs an operator is reported. A table that a user suspended is not in trouble, but a table
+that failures suspended is. A job whose statement was rejected is not a failed job, because its user saw the
+error. A table that is late because no one writes to its sources is ignored unless the caller asks for it.
+Failed jobs count only for a limited time (`Measure.since`). Without a limit, a gateway with a failed job
+would never become healthy again. Each gateway is asked in a separate thread with a time limit, so a gateway
+that hangs does not hide the others.
 """
 
 from __future__ import annotations
@@ -33,8 +35,8 @@ Row = Mapping[str, Any]
 T = TypeVar("T")
 Token = Callable[[str], str | None]
 
-# The `status by` of a table that the gateway suspended itself;
-# it cannot be a token name, which has no spaces.
+# The `status by` of a table that the gateway itself suspended. It differs from every token name, because
+# these have no spaces.
 _BY_FAILURES = re.compile(r"\d+ failed .+ in a row")
 # The start of `status by` if the job that maintains the table was suspended.
 _BY_JOB = "streaming job "
@@ -46,10 +48,9 @@ _IN_UTC = {"table.local-time-zone": "UTC"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableTrouble:
-    """A table that is LATE, FAILING, SUSPENDED after failures, or has DOUBTED partitions; `trouble` names
-    one, or both LATE and DOUBTED.
+    """A table that is LATE or FAILING, was SUSPENDED after failures, or has DOUBTED partitions.
 
-    `fault` is the cause of lateness, one of FAULTS.
+    `trouble` names one of these, or both LATE and DOUBTED. `fault` is the cause of lateness, one of FAULTS.
     """
 
     table: str
@@ -79,8 +80,9 @@ class FailedJob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitingJob:
-    """A job that is SUSPENDED because something is missing, such as its checkpoint; `reason` contains the way
-    out.
+    """A job that is SUSPENDED because something is missing, such as its checkpoint.
+
+    `reason` contains the remedy.
     """
 
     job_id: str
@@ -99,8 +101,8 @@ class WaitingJob:
 class GatewayStatus:
     """The status of one gateway.
 
-    `engine` is READY or why Spark does not accept work; `scheduler` is READY, UNKNOWN, or why it starts no
-    refreshes; `error` is why the gateway does not answer, else empty.
+    `engine` is READY or says why Spark does not accept work. `scheduler` is READY, UNKNOWN, or says why it
+    starts no refreshes. `error` says why the gateway does not respond, or is empty.
     """
 
     url: str
@@ -118,7 +120,7 @@ class GatewayStatus:
         return not self.error and self.engine == READY and not self._details()
 
     def lines(self) -> list[str]:
-        """Return the status as text: a line for the gateway, then one for each trouble."""
+        """Return the status as lines of text: one for the gateway, then one for each trouble."""
         if self.error:
             return [f"{self.url}: {self.error}"]
         spark = "Spark is ready" if self.engine == READY else f"Spark does not accept work: {self.engine}"
@@ -131,15 +133,16 @@ class GatewayStatus:
         return [first, *(f"  {each}" for each in self._details())]
 
     def _details(self) -> list[str]:
-        """Return a line for each trouble; an UNKNOWN scheduler is not one."""
+        """Return a line for each trouble. An UNKNOWN scheduler does not count as trouble."""
         ill = [] if self.scheduler in (READY, UNKNOWN) else [f"scheduler {self.scheduler}"]
         return [*ill, *map(str, self.troubles), *map(str, self.failed_jobs), *map(str, self.waiting_jobs)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measure:
-    """What counts as trouble: jobs that failed after `since`, and tables that are late for a fault not in
-    `ignored`.
+    """The conditions that count as trouble.
+
+    These are jobs that failed after `since`, and tables that are late for a fault that is not in `ignored`.
     """
 
     since: datetime
@@ -147,7 +150,7 @@ class Measure:
 
 
 def statuses(urls: Sequence[str], token: Token, measure: Measure, limit_s: float) -> list[GatewayStatus]:
-    """Return the status of each gateway according to *measure*; each has *limit_s* to answer."""
+    """Return the status of each gateway according to *measure*. Each has *limit_s* to respond."""
     works = {url: partial(_status, url, token(url), measure, limit_s) for url in urls}
     return [
         outcome if isinstance(outcome, GatewayStatus) else GatewayStatus(url=url, error=_reason(outcome))
@@ -165,8 +168,9 @@ def status_json(gateways: Sequence[GatewayStatus]) -> dict[str, Any]:
 
 
 def table_trouble(row: Row, ignored: frozenset[str] = frozenset()) -> TableTrouble | None:
-    """Return the trouble of a table from its row of SHOW MATERIALIZED TABLES EXTENDED; None if it has none,
-    or only an *ignored* fault.
+    """Return the trouble of a table, given its row of SHOW MATERIALIZED TABLES EXTENDED.
+
+    Return None if the table has no trouble, or is only late for an *ignored* fault.
     """
     name = _table_name(row)
     # Older gateways do not return `late by`.
@@ -196,7 +200,10 @@ def table_trouble(row: Row, ignored: frozenset[str] = frozenset()) -> TableTroub
 
 
 def failed_job(row: Row, since: datetime) -> FailedJob | None:
-    """Return a job that FAILED after *since*, else None; *row* is from SHOW JOBS in a session in UTC."""
+    """Return the job in *row* if it FAILED after *since*, or None.
+
+    *row* is from SHOW JOBS in a session in UTC.
+    """
     if row["status"] != "FAILED" or row["end time"] is None:
         return None
     ended = datetime.fromisoformat(row["end time"]).replace(tzinfo=UTC)
@@ -206,7 +213,7 @@ def failed_job(row: Row, since: datetime) -> FailedJob | None:
 
 
 def waiting_job(row: Row, suspended: Collection[str]) -> WaitingJob | None:
-    """Return a job that waits for something missing, else None; *row* is from DESCRIBE JOB.
+    """Return the job in *row* if it waits for something missing, or None. *row* is from DESCRIBE JOB.
 
     Jobs of tables that a user *suspended* are not reported.
     """
@@ -216,8 +223,9 @@ def waiting_job(row: Row, suspended: Collection[str]) -> WaitingJob | None:
 
 
 def since_of(now: datetime, length: timedelta) -> datetime:
-    """Return the instant *length* before *now*; the earliest instant if *length* is zero (for ever) or too
-    long.
+    """Return the instant *length* before *now*.
+
+    Return the earliest instant if *length* is zero (for ever) or too long.
     """
     first = datetime.min.replace(tzinfo=UTC)
     return now - length if length and length <= now - first else first
@@ -251,15 +259,16 @@ def _status(url: str, token: str | None, measure: Measure, limit_s: float) -> Ga
 
 
 def _was_refused(client: GatewayClient, job: FailedJob) -> bool:
-    """Return whether the statement of a job was rejected, as for a typing error: nothing ran, and its user
-    saw the error.
+    """Return whether the statement of a job was rejected, as for a typing error.
+
+    Then nothing ran, and the user saw the error.
     """
     rows = _described(client, job.job_id)
     return not rows or any((row["error"] or "").startswith(REFUSED) for row in rows)
 
 
 def _described(client: GatewayClient, job_id: str) -> list[Row]:
-    """Return the rows of DESCRIBE JOB; empty if the gateway has since forgotten the job."""
+    """Return the rows of DESCRIBE JOB, or none if the gateway has deleted the job since."""
     try:
         return _rows(client, f"DESCRIBE JOB {string_literal(job_id)}")
     except GatewayError as error:
@@ -274,7 +283,7 @@ def _was_suspended(row: Row) -> bool:
 
 
 def _table_name(row: Row) -> str:
-    """Return the full name of a table, backquoted where needed, as in the targets of jobs."""
+    """Return the full name of a table, in backquotes where needed, as in the targets of jobs."""
     return display_name((*namespace_of(row["namespace"] or ""), row["materialized table"]))
 
 

@@ -16,8 +16,9 @@ DEFAULT_GATEWAY = "http://127.0.0.1:8083"
 
 
 def run_status(options: StatusOptions, clock: Clock, say: Callable[[str], object]) -> int:
-    """Print the status of the gateways, and return 0 if all are healthy, else 1. Raises ConfigError for an
-    invalid option.
+    """Print the status of the gateways. Return 0 if all are healthy, and 1 if not.
+
+    Raises ConfigError for an invalid option.
     """
     urls = list(dict.fromkeys(options.gateways or [url_in(options.home) or DEFAULT_GATEWAY]))
     timeout_s = options.duration("timeout").total_seconds()
@@ -28,7 +29,7 @@ def run_status(options: StatusOptions, clock: Clock, say: Callable[[str], object
         raise ConfigError(
             f"--ignore: '{min(unknown)}' is not a cause of lateness; use one of {', '.join(FAULTS)}."
         )
-    # A source that gets no new data, such as one that is loaded at night, is not the gateway's fault.
+    # If a source has no new data, for example because it is loaded at night, the gateway is not at fault.
     ignored = frozenset({*(options.ignored or ()), *(() if options.writer else (WRITER,))})
     measure = Measure(since=since_of(clock.now(), options.duration("since")), ignored=ignored)
     token = partial(token_in, options.home)

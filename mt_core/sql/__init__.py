@@ -1,4 +1,4 @@
-"""The statements that Freshtable parses itself: text in, frozen facts out."""
+"""The statements that Freshtable itself parses, from text to immutable objects."""
 
 from mt_core.sql.parser import parse, parse_name
 from mt_core.sql.statements import Statement, qualify

@@ -1,12 +1,12 @@
-"""Statements about catalogs, tables, jobs and jars in Flink's syntax: one frozen fact each.
+"""Statements about catalogs, tables, jobs and jars in Flink's syntax, each as an immutable object.
 
-The problem: a gateway accepts Flink's statements, but Spark executes them. The idea: parsing, deciding and
-executing are separate. A reader (`readers/`, `connectors/`, `flink/`) turns the text into one of these facts;
-a fact has no session and does nothing, so it can be compared in tests and passed to any thread. Statements
-that Spark can execute after a translation become a `SparkStatement` with the equivalent text, and everything
-that no reader accepts goes to Spark unchanged. Names remain tuples of parts, because only the executor knows
-the current catalog and database. The invariant: positions in a fact refer to the text that the client sent,
-so the text of an inner statement is padded with blanks (`statement_at`).
+A gateway accepts Flink's statements, but Spark executes them. Parsing, deciding and executing are therefore
+separate steps. A reader (`readers/`, `connectors/`, `flink/`) turns the text into one of these objects. An
+object has no session and does nothing, so tests can compare it and any thread can use it. A statement that
+Spark can execute after a translation becomes a `SparkStatement` with the equivalent text. A statement that no
+reader accepts goes to Spark unchanged. Names remain tuples of parts, because only the executor knows the
+current catalog and database. Positions in an object always refer to the text that the client sent; for this,
+the text of an inner statement is padded with blanks (`statement_at`).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _WILDCARDS = {"%": ".*", "*": ".*", "_": "."}
 
 
 class Shown(StrEnum):
-    """The objects that SHOW lists, by the words after SHOW."""
+    """The kinds of objects that SHOW lists, named by the words after SHOW."""
 
     CATALOGS = "CATALOGS"
     DATABASES = "DATABASES"
@@ -55,9 +55,7 @@ class ExplainMode(StrEnum):
 
 
 def statement_at(text: str, start: int) -> str:
-    """Return the statement that begins at offset *start* of *text*, padded with blanks so that its positions
-    stay.
-    """
+    """Return the statement at offset *start* of *text*, padded with blanks to keep its positions."""
     blank = "".join("\n" if letter == "\n" else " " for letter in text[:start])
     return blank + text[start:].rstrip().removesuffix(";")
 
@@ -159,10 +157,10 @@ class StopJob(CatalogStatement):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explain(CatalogStatement):
-    """EXPLAIN [mode | PLAN FOR] statement; the explained `statement` begins at offset `start` and has its
-    original positions.
+    """EXPLAIN [mode | PLAN FOR] statement.
 
-    `changes` is True if CHANGELOG_MODE is among the details.
+    The explained `statement` begins at offset `start` and has its original positions. `changes` is True if
+    CHANGELOG_MODE is among the details.
     """
 
     mode: ExplainMode
@@ -171,7 +169,7 @@ class Explain(CatalogStatement):
     changes: bool = False
 
     def statement_in(self, text: str) -> str:
-        """Return the explained statement of *text*, padded with blanks so that its positions stay."""
+        """Return the explained statement within *text*, padded with blanks to keep its positions."""
         return statement_at(text, self.start)
 
 
@@ -197,8 +195,10 @@ class CreateCatalog(CatalogStatement):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlterCatalog(CatalogStatement):
-    """ALTER CATALOG name SET (…) | RESET (…) | COMMENT 'text'; a `comment` of None leaves the comment
-    unchanged. The options may contain passwords, so the repr omits them.
+    """ALTER CATALOG name SET (…) | RESET (…) | COMMENT 'text'.
+
+    If `comment` is None, the comment remains unchanged. The options may contain passwords, so the repr omits
+    them.
     """
 
     name: str
@@ -224,7 +224,7 @@ class AddJar(CatalogStatement):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SparkStatement(CatalogStatement):
-    """A statement in Flink's syntax; `spark_sql` is its equivalent in Spark's."""
+    """A statement in Flink's syntax; `spark_sql` is the equivalent statement in Spark's syntax."""
 
     spark_sql: str
 
@@ -233,13 +233,13 @@ class SparkStatement(CatalogStatement):
 class CreateConnectorTable(SparkStatement):
     """CREATE [TEMPORARY] TABLE … WITH (…) [AS query]; `connector` is None for the catalog's own format.
 
-    `all_keys` is the primary key, and `keys` the part of it that the catalog stores. `query` has its original
-    line and column. If the statement has both a list of `columns` and a query, `spark_sql` ends before AS,
-    because the rest depends on the query's columns. `column_list` and `clauses` are the text after the name,
-    without AS; `options` are those of WITH.
+    `all_keys` is the primary key, and `keys` the part of it that the catalog stores. `query` is padded to its
+    original line and column. If the statement has both a list of `columns` and a query, `spark_sql` ends
+    before AS, because the rest depends on the columns of the query. `column_list` and `clauses` are the text
+    after the name, without AS; `options` are those of the WITH clause.
 
     Spark has no statement for Kafka tables or for temporary tables with `unbounded` or `bounded` rows, so
-    their `spark_sql` is empty. For a table that stores no rows, `rows` is the query for batch reads; it is
+    their `spark_sql` is empty. For a table that stores no rows, `rows` is the query for batch reads. It is
     empty for Kafka tables and for temporary tables without `bounded` rows.
     """
 
@@ -271,8 +271,9 @@ class CreateConnectorTable(SparkStatement):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DropTemporaryView(CatalogStatement):
-    """DROP TEMPORARY TABLE | VIEW [IF EXISTS] name; either form drops both kinds, because a temporary table
-    is stored as a view.
+    """DROP TEMPORARY TABLE | VIEW [IF EXISTS] name.
+
+    Either form drops both kinds of objects, because a temporary table is stored as a view.
     """
 
     name: str

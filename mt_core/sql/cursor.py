@@ -1,12 +1,11 @@
-"""A cursor over the tokens of one statement: reads what is expected or raises an error that names the actual
-token.
+"""A cursor over the tokens of one statement, which reads expected tokens or raises a syntax error.
 
-The grammar has no ambiguity that needs backtracking, so each reader is a recursive descent over this cursor:
-`accept` tries words, `expect` requires them, and everything else is built on the two. The cursor tokenizes
-lazily. A statement for Spark is read only as far as needed to recognize it, and text that Freshtable cannot
-tokenize (a query of Spark's) stays untouched after AS: `query` finds its end without parsing it. The
-invariant: every error is a SqlSyntaxError at the line and column of the token in the text that the client
-sent, in the form of Flink's parser: 'Encountered "x"; expected y'.
+The grammar needs no backtracking, so each reader is a recursive descent over this cursor: `accept` tries
+words, `expect` requires them, and everything else is built on these two. The cursor tokenizes lazily. A
+statement for Spark is read only as far as needed to recognize it. A query after AS may contain text that
+Freshtable cannot tokenize, so `query` finds its end without parsing it. Every error is a SqlSyntaxError at
+the line and column of the token in the text that the client sent. Its message has the form of Flink's parser:
+'Encountered "x"; expected y'.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from mt_core.model.partition import PartitionValues, ValueRange
 
 
 class TokenCursor:
-    """Reads a statement from left to right, without its comments and its trailing semicolons.
+    """Reads a statement from left to right, without its comments and trailing semicolons.
 
     The text is tokenized only as far as it is read.
     """
@@ -32,10 +31,10 @@ class TokenCursor:
         self._next = 0
 
     def peek(self, ahead: int = 0) -> Token | None:
-        """Return the token *ahead* of the next one, or None after the end."""
+        """Return the token *ahead* positions after the next one, or None after the end."""
         index = self._next + ahead
         while index >= len(self._tokens):
-            # Semicolons only count if another token follows them.
+            # A semicolon counts as a token only if another token follows it.
             semicolons: list[Token] = []
             for token in self._rest:
                 semicolons.append(token)
@@ -47,7 +46,10 @@ class TokenCursor:
         return self._tokens[index]
 
     def word(self, ahead: int = 0) -> str:
-        """Return the word *ahead* in upper case, or the symbol; empty after the end."""
+        """Return the word *ahead* words after the next one, in upper case, or the symbol.
+
+        Return an empty string after the end of the statement.
+        """
         token = self.peek(ahead)
         if token is None:
             return ""
@@ -58,14 +60,15 @@ class TokenCursor:
         return self.peek() is None
 
     def take(self) -> Token | None:
-        """Return the next token and move past it; None at the end."""
+        """Return the next token and move past it. Return None at the end."""
         token = self.peek()
         self._next += 1
         return token
 
     def accept(self, *words: str) -> bool:
-        """Move past *words*, which may be symbols, and return True if all of them come next; otherwise stay
-        and return False.
+        """Move past *words* if all of them come next, and return whether they did.
+
+        A word may also be a symbol. If the words do not come next, the cursor does not move.
         """
         if any(self.word(ahead) != word for ahead, word in enumerate(words)):
             return False
@@ -82,11 +85,11 @@ class TokenCursor:
             raise self.error(expected)
 
     def error(self, expected: str) -> SqlSyntaxError:
-        """Return a syntax error that names the next token and what was *expected* instead."""
+        """Return a syntax error that names the next token and says that *expected* was expected."""
         return self.refusal(f"expected {expected}")
 
     def refusal(self, reason: str) -> SqlSyntaxError:
-        """Return a syntax error at the next token with the *reason* why it is not accepted."""
+        """Return a syntax error at the next token that gives the *reason* why it is not accepted."""
         token = self.peek()
         if token is None:
             line, column = Lines(self._text).locate(len(self._text))
@@ -94,8 +97,9 @@ class TokenCursor:
         return SqlSyntaxError(f'Encountered "{token.text}"; {reason}', line=token.line, column=token.column)
 
     def value(self, what: str, *kinds: TokenKind) -> str:
-        """Read a token of one of *kinds* and return its value; otherwise raise an error that *what* was
-        expected.
+        """Read a token of one of *kinds* and return its value.
+
+        If the next token is of another kind, raise an error that says that *what* was expected.
         """
         token = self.peek()
         if token is None or token.kind not in kinds:
@@ -109,8 +113,9 @@ class TokenCursor:
         return self.value(what, TokenKind.WORD, TokenKind.IDENTIFIER)
 
     def text_of(self, skip: Callable[[], None], what: str) -> str:
-        """Return the text that *skip* moves past, with its comments; raise an error that *what* was expected
-        if nothing was skipped.
+        """Return the text that *skip* moves past, with its comments.
+
+        If *skip* does not move, raise an error that says that *what* was expected.
         """
         first = self._next
         skip()
@@ -130,12 +135,13 @@ class TokenCursor:
         return self.value(what, TokenKind.STRING)
 
     def comment(self) -> str | None:
-        """Read `[COMMENT 'text']`; return None without it."""
+        """Read `[COMMENT 'text']`; return None if there is none."""
         return self.string("the comment in quotes") if self.accept("COMMENT") else None
 
     def entries(self, what: str, *, empty: bool = False) -> Iterator[None]:
-        """Read `( item, … )`: the body of a loop over the result reads one item each time; *empty* allows
-        `()`.
+        """Read `( item, … )`. The body of a loop over the result must read one item in each iteration.
+
+        With *empty*, `()` is allowed too.
         """
         if not self.accept("("):
             raise self.error(f"( before {what}")
@@ -148,7 +154,7 @@ class TokenCursor:
             raise self.error(f", or ) after {what}")
 
     def properties(self) -> Mapping[str, str]:
-        """Read `('key' = 'value', …)`; raises SqlSyntaxError for a key given twice."""
+        """Read `('key' = 'value', …)`; raises SqlSyntaxError if a key is given twice."""
         properties: dict[str, str] = {}
         for _ in self.entries("the options", empty=True):
             if (token := self.peek()) and token.value in properties and token.kind is TokenKind.STRING:
@@ -163,7 +169,7 @@ class TokenCursor:
         return tuple(self.string("an option key in quotes") for _ in self.entries("the option keys"))
 
     def numbers(self) -> str:
-        """Read `[(n, …)]`, the arguments of a type, and return the text between the brackets."""
+        """Read the arguments of a type, `[(n, …)]`, and return the text between the brackets."""
         if self.word() != "(":
             return ""
         return ", ".join(
@@ -171,9 +177,9 @@ class TokenCursor:
         )
 
     def partition(self) -> Mapping[str, PartitionValues]:
-        """Read `(column = 'value', …)`, also with IN lists, ranges and NULL.
+        """Read `(column = 'value', …)`. Instead of a value, a column may have an IN list, a range or NULL.
 
-        Raises SqlSyntaxError for a column that is given twice.
+        Raises SqlSyntaxError if a column is given twice.
         """
         partition: dict[str, PartitionValues] = {}
         for _ in self.entries("the partition"):
@@ -218,7 +224,7 @@ class TokenCursor:
         return bounds
 
     def _comparison(self) -> str:
-        """Return the sign <, <=, > or >= that comes next; otherwise an empty text."""
+        """Return the sign <, <=, > or >= if it comes next, or an empty string."""
         first, second = self.peek(), self.peek(1)
         if first is None or first.text not in ("<", ">"):
             return ""
@@ -235,7 +241,7 @@ class TokenCursor:
         )
 
     def query(self) -> tuple[str, int, int]:
-        """Read the rest as a query; return its text as written, and its line and column."""
+        """Read the rest of the statement as a query; return its text as written, its line and its column."""
         first = self.peek()
         if first is None:
             raise self.error("a query after AS")

@@ -1,4 +1,4 @@
-"""Statements about functions: one frozen fact each."""
+"""Statements about functions, each as an immutable object."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from mt_core.sql.catalog import CatalogStatement
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreateFunction(CatalogStatement):
-    """CREATE [OR REPLACE] [TEMPORARY [SYSTEM]] FUNCTION [IF NOT EXISTS] name …; the content of its files is
-    not read yet.
+    """CREATE [OR REPLACE] [TEMPORARY [SYSTEM]] FUNCTION [IF NOT EXISTS] name ….
+
+    The content of the function's files has not been read yet.
     """
 
     function: CreatedFunction
@@ -22,7 +23,7 @@ class CreateFunction(CatalogStatement):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlterFunction(CatalogStatement):
-    """ALTER FUNCTION [IF EXISTS] name, with the clauses of CREATE FUNCTION; it replaces all of them."""
+    """ALTER FUNCTION [IF EXISTS] name …, with the clauses of CREATE FUNCTION, all of which it replaces."""
 
     function: CreatedFunction
     if_exists: bool = False

@@ -1,4 +1,4 @@
-"""Flink's hints after table names, `t /*+ OPTIONS('key' = 'value') */`, which Spark does not know."""
+"""Flink's hints after table names, `t /*+ OPTIONS('key' = 'value') */`, which Spark does not support."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ STREAMING = "streaming"
 _OPTIONS = re.compile(r"/\*\+\s*OPTIONS\b", re.IGNORECASE)
 _VIEW = "CREATE_VIEW"
 _NAMES = frozenset({TokenKind.WORD, TokenKind.IDENTIFIER})
-# Words and symbols that precede a table name but not an alias.
+# Words and symbols that may precede a table name but not an alias.
 _BEFORE_TABLE = frozenset({"FROM", "JOIN", "INTO", "OVERWRITE", "TABLE", "STREAM", "USING", ",", "("})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HintedText:
-    """A text with blanks in place of its hints, so that all positions stay, and the hints in order."""
+    """A text in which blanks replace the hints, so that positions stay the same, and the hints in order."""
 
     text: str
     hints: tuple[SourceHint, ...] = ()
 
 
 def without_hints(text: str) -> HintedText:
-    """Return *text* without its OPTIONS hints, and with STATE_TTL hints in the form that Spark reads.
+    """Return *text* without its OPTIONS hints, and with STATE_TTL hints in the form that Spark parses.
 
-    Other hints remain, because those after SELECT are Spark's. Raises SqlSyntaxError for an OPTIONS or
-    STATE_TTL hint that cannot be parsed or is in the wrong place.
+    All other hints remain, because Spark handles the hints after SELECT. Raises SqlSyntaxError if an OPTIONS
+    or STATE_TTL hint cannot be parsed or is in the wrong place.
     """
     text = with_state_ttls(text)
     if not _OPTIONS.search(text):
@@ -48,10 +48,10 @@ def without_hints(text: str) -> HintedText:
 
 
 def check_hints(type_: str, text: str, hints: Sequence[SourceHint]) -> None:
-    """Raise an error for unsupported hints of a statement of *type_*.
+    """Raise an error if a statement of *type_* has hints that are not supported.
 
-    Raises Unsupported for an unknown option and for any hint in CREATE VIEW, which does not store it, and
-    DefinitionInvalid for a wrong value.
+    Raises Unsupported for an unknown option, and for any hint in CREATE VIEW, because a view does not store
+    hints. Raises DefinitionInvalid for an invalid value.
     """
     for hint in hints:
         table = text[hint.start : hint.stop]
@@ -73,7 +73,7 @@ def check_hints(type_: str, text: str, hints: Sequence[SourceHint]) -> None:
 
 
 def _hinted(text: str) -> Iterator[tuple[Token, Sequence[Token]]]:
-    """Yield each OPTIONS hint with the tokens of the name before it."""
+    """Yield each OPTIONS hint with the tokens of the table name before it."""
     before, name = "", list[Token]()
     for token in significant(text):
         if token.kind is TokenKind.HINT and _OPTIONS.match(token.text):
@@ -93,7 +93,7 @@ def _hinted(text: str) -> Iterator[tuple[Token, Sequence[Token]]]:
 
 
 def _options(text: str, hint: Token) -> dict[str, str]:
-    # The padding keeps the hint at its line and column in the text that was sent.
+    # The padding keeps the hint at its line and column in the text that the client sent.
     cursor = TokenCursor(_blank(text[: hint.start + 3]) + hint.text[3:-2])
     cursor.expect("OPTIONS")
     options = cursor.properties()

@@ -1,11 +1,11 @@
-"""The table of statements: the type, reader, traits and completion phrases of each kind.
+"""The table of statements: the type, reader, traits and completion phrases of each kind of statement.
 
-Many parts of the gateway need to know something about a statement before it is parsed: whether it needs
-Spark, runs a job, may run out of turn, or can be completed. They ask this table, so that a new statement is
-one row here and one reader, not a condition in each of those parts. The longest matching sequence of first
-words selects the row; a reader that returns None, or a text without a row, leaves the statement to Spark. The
-traits of a type must hold for all its statements, since they are decided from the first words only. The
-modules `changes`, `functions` and others are imported under names of their own for use as columns of the
+Many parts of the gateway must know something about a statement before it is parsed. They ask whether it needs
+Spark, runs a job, may run out of turn, or can be completed. All of them look that up in this table. A new
+statement therefore needs one row here and one reader, and no condition in those parts. The longest matching
+sequence of first words selects the row. If there is no row, or the reader returns None, the statement is left
+to Spark. The traits of a type must hold for all its statements, because the first words alone decide them.
+The modules `changes`, `functions` and others are imported under other names, to serve as columns of the
 table.
 """
 
@@ -35,7 +35,7 @@ Reader = Callable[[TokenCursor, str], Statement | CatalogStatement | None]
 
 
 class Trait(StrEnum):
-    """A property of all statements of a kind."""
+    """A property that all statements of a kind have."""
 
     JOB = "runs a job on data"
     CHANGE = "changes data"
@@ -50,9 +50,9 @@ class Trait(StrEnum):
 class StatementKind:
     """A row of the table.
 
-    `type` is FLIP-91's name, or one in its style. `readers` are keyed by the first words of a text, and the
-    longest key wins; a reader that returns None leaves the text to Spark. `phrases` are the words that
-    completion offers.
+    `type` is FLIP-91's name, or a name in the same style. The keys of `readers` are the first words of a
+    text. The longest matching key selects the reader; a reader that returns None leaves the text to Spark.
+    `phrases` are the words that completion offers.
     """
 
     type: str
@@ -73,7 +73,7 @@ def _kind(
     readers: Mapping[str, Reader] | None = None,
     phrases: tuple[str, ...] | None = None,
 ) -> StatementKind:
-    """Return a row; without *phrases*, completion offers the keys of its readers."""
+    """Return a row. If *phrases* is None, completion offers the keys of the readers."""
     readers = dict(readers or {})
     return StatementKind(
         type=type_, traits=traits, readers=readers, phrases=tuple(readers) if phrases is None else phrases
@@ -321,7 +321,7 @@ _SPARKS = (
     _kind("SHOW_TBLPROPERTIES", _SHOWS, phrases=("SHOW TBLPROPERTIES",)),
 )
 
-# Statements of other systems: refused, and not offered by completion.
+# Statements of other systems, which are refused and not offered by completion.
 _ELSEWHERE = tuple(
     _kind(f"{verb}_{type_}", _SHOWS if verb == "SHOW" else _DEFINES, elsewhere(verb, noun), ())
     for verb in ("CREATE", "ALTER", "DROP", "SHOW")
@@ -343,13 +343,14 @@ _SESSIONLESS_VERBS = ("CREATE", "ALTER", "DROP", "SHOW", "EXPLAIN", "DESCRIBE")
 
 
 def traits_of(type_: str) -> frozenset[Trait]:
-    """Return the traits of a type, whether it has a row or not."""
+    """Return the traits of a type, even if the table has no row for it."""
     return _TRAITS.get(type_, _SHOWS if type_.startswith(_SESSIONLESS_VERBS) else frozenset())
 
 
 def reader_of(words: Sequence[str]) -> tuple[Reader | None, Sequence[str]]:
-    """Return the reader for statements that begin with *words* and its key, or None for a statement of
-    Spark's.
+    """Return the reader of statements that begin with *words*, and its key.
+
+    The reader is None if Spark parses the statement.
     """
     for length in range(min(len(words), MOST_WORDS), 0, -1):
         if reader := _READERS.get(" ".join(words[:length])):

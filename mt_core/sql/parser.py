@@ -1,4 +1,4 @@
-"""The parser: from the text of a statement to its type, its traits and, unless it is Spark's, its fact."""
+"""The parser: from the text of a statement to its type, its traits and its parsed form."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ HEAD = 12
 
 
 class ReadStatement:
-    """A statement as the client sent it; each property is computed on first use and cached.
+    """A statement as the client sent it. Each property is computed on first use and cached.
 
-    The first words decide its type and traits; the rest of a statement for Spark is never tokenized.
+    The first words determine the type and the traits. A statement for Spark is not tokenized beyond them.
     """
 
     def __init__(self, sent: str) -> None:
@@ -32,7 +32,7 @@ class ReadStatement:
 
     @cached_property
     def head(self) -> tuple[Token, ...]:
-        """The first tokens without comments: at most a dozen, and none after an invalid one."""
+        """The first tokens, without comments: at most 12, and none after an invalid token."""
         head: list[Token] = []
         with suppress(SqlSyntaxError):
             for token in dropwhile(lambda token: token.text == ";", significant(self.sent)):
@@ -43,7 +43,7 @@ class ReadStatement:
 
     @property
     def type(self) -> str:
-        """The type in FLIP-91's names, such as SELECT or SHOW_TABLES; empty for a text without words."""
+        """The type as FLIP-91 names it, such as SELECT or SHOW_TABLES; empty for a text without words."""
         return self._type_and_verb[0]
 
     @property
@@ -57,14 +57,15 @@ class ReadStatement:
 
     @property
     def text(self) -> str:
-        """The single statement with blanks in place of its table hints; raises what `written` and `hints`
-        raise.
+        """The single statement, with blanks in place of its table hints.
+
+        Raises the errors of `written` and `hints`.
         """
         return self._without_hints.text
 
     @property
     def hints(self) -> tuple[SourceHint, ...]:
-        """The OPTIONS hints of table names, with positions in `text`; raises SqlSyntaxError."""
+        """The OPTIONS hints after table names, with positions in `text`. Raises SqlSyntaxError."""
         return self._without_hints.hints
 
     @cached_property
@@ -72,7 +73,8 @@ class ReadStatement:
         """The single statement without its semicolon.
 
         Comments before it remain, so that lines and columns in errors refer to the text that the client sent.
-        Raises SqlSyntaxError if there is no statement, if there are several, or if it nests too deeply.
+        Raises SqlSyntaxError if there is no statement, if there are several, or if the statement nests too
+        deeply.
         """
         statements = split_statements(self.sent)
         if not statements:
@@ -87,13 +89,13 @@ class ReadStatement:
 
     @cached_property
     def fact(self) -> Statement | CatalogStatement | None:
-        """The statement as a fact, None if it is Spark's.
+        """The parsed statement, or None if the statement is Spark's.
 
-        Raises SqlSyntaxError with the position, the token there and what was expected, or DefinitionInvalid
-        or Unsupported.
+        Raises SqlSyntaxError with the position, the token there and what was expected. Raises
+        DefinitionInvalid or Unsupported for statements that are parsed but not accepted.
         """
         fact = _read(self.text, self.head)
-        # The hints of the inner statement are read when that statement is read.
+        # The hints of the inner statement are read when that statement is parsed.
         return replace(fact, statement=fact.statement_in(self.written)) if isinstance(fact, Explain) else fact
 
     @cached_property
@@ -106,15 +108,15 @@ class ReadStatement:
 
 
 def parse(text: str) -> Statement | CatalogStatement | None:
-    """Return *text*, one statement, as a fact; None if it is Spark's.
+    """Return the single statement *text* in its parsed form, or None if it is Spark's.
 
-    Raises what `ReadStatement.fact` raises.
+    Raises the errors of `ReadStatement.fact`.
     """
     return _read(text, ReadStatement(text).head)
 
 
 def parse_name(text: str) -> tuple[str, ...]:
-    """Return the parts of the name *text*, such as cat.`my schema`.t; raises SqlSyntaxError."""
+    """Return the parts of the name *text*, such as cat.`my schema`.t. Raises SqlSyntaxError."""
     cursor = TokenCursor(text)
     name = cursor.name()
     cursor.expect_end("the end of the name")

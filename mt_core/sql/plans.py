@@ -1,6 +1,4 @@
-"""Statements about compiled plans (FLIP-190, FLIP-292): one frozen fact each, with the URI of the plan's
-file.
-"""
+"""Statements about compiled plans (FLIP-190, FLIP-292), each as an object with the URI of the plan's file."""
 
 from __future__ import annotations
 
@@ -11,10 +9,10 @@ from mt_core.sql.catalog import CatalogStatement, statement_at
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompilePlan(CatalogStatement):
-    """COMPILE [AND EXECUTE] PLAN 'uri' [IF NOT EXISTS] FOR statement; the INSERT or STATEMENT SET begins at
-    `start`.
+    """COMPILE [AND EXECUTE] PLAN 'uri' [IF NOT EXISTS] FOR statement.
 
-    With AND EXECUTE the compiled plan is executed; an existing plan is executed instead.
+    The INSERT or STATEMENT SET begins at offset `start`. AND EXECUTE also executes the plan; if the plan
+    exists already, it is executed and not compiled again.
     """
 
     uri: str
@@ -23,7 +21,7 @@ class CompilePlan(CatalogStatement):
     execute: bool = False
 
     def statement_in(self, text: str) -> str:
-        """Return the compiled statement of *text*, padded with blanks so that its positions stay."""
+        """Return the compiled statement within *text*, padded with blanks to keep its positions."""
         return statement_at(text, self.start)
 
 

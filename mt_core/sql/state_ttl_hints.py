@@ -17,11 +17,10 @@ _KEYS = (TokenKind.STRING, TokenKind.WORD, TokenKind.IDENTIFIER)
 
 
 def with_state_ttls(text: str) -> str:
-    """Return *text* with a comma for the = of each STATE_TTL hint, so that Spark attaches the hint to its
-    query block.
+    """Replace each = in the STATE_TTL hints of *text* by a comma, so that Spark can parse the hints.
 
-    All positions stay. Raises SqlSyntaxError for a hint that cannot be parsed, that lacks a duration, or that
-    does not follow SELECT.
+    Spark then attaches them to the query block. All positions stay the same. Raises SqlSyntaxError if a hint
+    cannot be parsed, has no duration, or does not follow SELECT.
     """
     if not _HINT.search(text):
         return text
@@ -37,7 +36,7 @@ def with_state_ttls(text: str) -> str:
 
 def _signs(text: str, hint: Token, before: str) -> Iterator[int]:
     """Yield the offset of each = in the STATE_TTL of *hint*, which follows the word *before*."""
-    # The padding keeps the hint at its line and column in the text that was sent.
+    # The padding keeps the hint at its line and column in the text that the client sent.
     cursor = TokenCursor(re.sub(r"[^\n]", " ", text[: hint.start + 3]) + hint.text[3:-2])
     while not cursor.at_end:
         if not cursor.accept(STATE_TTL):
@@ -54,7 +53,7 @@ def _signs(text: str, hint: Token, before: str) -> Iterator[int]:
 
 
 def _sign(cursor: TokenCursor) -> int:
-    """Read `'table' = 'duration'` and return the offset of the sign."""
+    """Read `'table' = 'duration'` and return the offset of the = sign."""
     name = cursor.value("the name or the alias of a table in quotes", *_KEYS)
     sign = cursor.peek()
     cursor.expect("=")

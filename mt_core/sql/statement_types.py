@@ -1,5 +1,6 @@
-"""The type of a statement in FLIP-91's names, decided by its first words or, for WITH, FROM and CREATE TABLE,
-a later one.
+"""The type of a statement as FLIP-91 names it.
+
+It is decided by the first words or, for WITH, FROM and CREATE TABLE, by a later word.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ _DESCRIBED = {"CATALOG", "DATABASE", "JOB"}
 
 
 def type_of(text: str, head: Sequence[Token]) -> tuple[str, int]:
-    """Return the type of the statement in *text* that begins with *head*, and the offset of its verb.
+    """Return the type of the statement in *text*, which begins with *head*, and the offset of its verb.
 
     The type, such as SELECT, CREATE_TABLE or SHOW_TABLES, is empty for a text without words. Types that
     FLIP-91's appendix does not list are named in the same style.
@@ -76,7 +77,7 @@ def _named(first: str, words: Sequence[str], head: Sequence[Token]) -> str:
 
 
 def _lead(text: str, first: Token) -> tuple[str, int]:
-    """Return the type and verb offset of WITH … or FROM …, which may be a query or a change."""
+    """Return the type and the verb offset of WITH … or FROM …, which may be a query or a change."""
     from_, before = first.keyword == "FROM", first
     for token in _outer(text, first.end):
         word = token.keyword
@@ -117,9 +118,7 @@ def _with_object(verb: str, words: Sequence[str]) -> str:
 
 
 def _outer(text: str, start: int) -> Iterator[Token]:
-    """Yield the tokens outside brackets, and each closing bracket, up to the first token that
-    cannot be read.
-    """
+    """Yield the tokens outside brackets, and each closing bracket, up to the first token that is invalid."""
     tokens = significant(text, start)
     try:
         while token := next(tokens, None):

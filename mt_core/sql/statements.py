@@ -1,11 +1,11 @@
-"""Statements about materialized tables and properties: one frozen fact each.
+"""Statements about materialized tables and properties, each as an immutable object.
 
-These facts connect the grammar and the commands of the gateway. A fact contains exactly what the statement
-says: an absent clause is None, and defaults are applied later, when the session's settings and the stored
-table are known. Names are tuples of parts until `qualify` completes them with the current catalog and
-namespace. Queries remain text with their line and column, so that an error of Spark's can be reported at its
-place in the user's statement. Like the facts in `catalog.py` they are immutable and comparable, which makes
-them easy to test.
+These objects connect the grammar with the commands of the gateway. An object contains exactly what the
+statement says. An absent clause is None; defaults are applied later, when the session's settings and the
+stored table are known. Names are tuples of parts until `qualify` completes them with the current catalog and
+namespace. A query remains a text with its line and column, so that an error of Spark's is reported at its
+place in the user's statement. Like the objects in `catalog.py` they can be compared, which makes them easy to
+test.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ Name = tuple[str, ...]
 def qualify(name: Name, catalog: str, namespace: Namespace) -> TableIdentifier:
     """Return the identifier of *name* in a session with this current catalog and namespace.
 
-    One part names a table in the namespace, two name the namespace and the table, and more begin with the
-    catalog.
+    A single part names a table in the namespace. Two parts name a namespace and a table. Three or more parts
+    begin with the catalog.
     """
     match name:
         case (table,):
@@ -44,7 +44,7 @@ def qualify(name: Name, catalog: str, namespace: Namespace) -> TableIdentifier:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnSpec:
-    """A column of a CREATE list; `type` is the text as written, None in a list of bare names."""
+    """A column in a CREATE list; `type` is the text as written, or None in a list of bare names."""
 
     name: str
     type: str | None = None
@@ -93,7 +93,7 @@ class ResumeTable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefreshTable:
-    """ALTER MATERIALIZED TABLE name REFRESH [PARTITION (…)]; empty `partitions` mean the whole table."""
+    """ALTER MATERIALIZED TABLE name REFRESH [PARTITION (…)]. Empty `partitions` mean the whole table."""
 
     name: Name
     partitions: Mapping[str, PartitionValues] = field(default_factory=dict)
@@ -117,8 +117,9 @@ class SetFreshness:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetSchedule:
-    """ALTER MATERIALIZED TABLE name SET SCHEDULE CRON '…' [AT TIME ZONE '…']; `zone` is None without AT TIME
-    ZONE.
+    """ALTER MATERIALIZED TABLE name SET SCHEDULE CRON '…' [AT TIME ZONE '…'].
+
+    `zone` is None if the statement has no AT TIME ZONE.
     """
 
     name: Name
@@ -137,7 +138,7 @@ class AlterOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlterQuery:
-    """ALTER MATERIALIZED TABLE name AS query; positions as in CreateMaterializedTable."""
+    """ALTER MATERIALIZED TABLE name AS query; the positions are those of CreateMaterializedTable."""
 
     name: Name
     query: str
@@ -146,7 +147,7 @@ class AlterQuery:
 
 
 class DropBehavior(StrEnum):
-    """How DROP treats materialized tables that read the dropped one."""
+    """How DROP treats the materialized tables that read the dropped table."""
 
     RESTRICT = "RESTRICT"
     CASCADE = "CASCADE"
@@ -156,8 +157,8 @@ class DropBehavior(StrEnum):
 class DropTable:
     """DROP MATERIALIZED TABLE [IF EXISTS] name [RESTRICT | CASCADE].
 
-    RESTRICT refuses to drop a table that other materialized tables read, and CASCADE drops those too. Without
-    either, they remain.
+    RESTRICT refuses to drop a table that other materialized tables read. CASCADE drops those tables too. With
+    neither, they remain.
     """
 
     name: Name
@@ -185,8 +186,9 @@ class ShowCreateTable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DescribeTable:
-    """DESC[RIBE] [TABLE] [EXTENDED] name; `text` is the statement for Spark if the table is not a
-    materialized one.
+    """DESC[RIBE] [TABLE] [EXTENDED] name.
+
+    `text` is the statement that Spark executes if the table is not a materialized table.
     """
 
     name: Name
@@ -225,9 +227,7 @@ class VerifyTable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExplainCreate:
-    """EXPLAIN CREATE [OR ALTER] MATERIALIZED TABLE …; the positions of `statement` refer to the
-    whole text.
-    """
+    """EXPLAIN CREATE [OR ALTER] MATERIALIZED TABLE …; positions in `statement` are in the whole text."""
 
     statement: CreateMaterializedTable
 
@@ -240,7 +240,7 @@ class ExplainCreate:
 class SetProperty:
     """SET; SET key; SET key = value.
 
-    Without a key it lists all properties; without a value it returns one.
+    Without a key, SET lists all properties; without a value, it returns the value of the key.
     """
 
     key: str | None = None
@@ -249,7 +249,7 @@ class SetProperty:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResetProperty:
-    """RESET; RESET key. Without a key it resets all properties."""
+    """RESET; RESET key. Without a key, RESET resets all properties."""
 
     key: str | None = None
 

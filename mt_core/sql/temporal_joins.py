@@ -9,14 +9,14 @@ from mt_core.errors import Unsupported
 
 _CLAUSE = ["FOR", "SYSTEM_TIME", "AS", "OF"]
 _NAME = {TokenKind.WORD, TokenKind.IDENTIFIER}
-# Functions that are called without brackets.
+# Functions that are called without parentheses.
 _NOW = {"CURRENT_DATE", "CURRENT_TIMESTAMP", "LOCALTIMESTAMP"}
 
 
 def check_temporal_joins(text: str) -> None:
-    """Raise Unsupported with the way out for a temporal join in *text*.
+    """Raise Unsupported, with an alternative, if *text* has a temporal join.
 
-    A table as of a time that is not a column is accepted.
+    FOR SYSTEM_TIME AS OF a time that is not a column is accepted.
     """
     if _CLAUSE[1] not in text.upper():
         return
@@ -34,7 +34,7 @@ def check_temporal_joins(text: str) -> None:
 
 
 def _table(before: Sequence[Token]) -> str:
-    """Return the name at the end of *before*, as written."""
+    """Return the table name at the end of *before*, as written."""
     start = len(before) - 1
     while start >= 2 and before[start - 1].text == ".":
         start -= 2
@@ -42,7 +42,7 @@ def _table(before: Sequence[Token]) -> str:
 
 
 def _column(after: Sequence[Token]) -> str:
-    """Return the column at the beginning of *after*, as written; empty for anything else."""
+    """Return the column at the beginning of *after*, as written, or an empty string for anything else."""
     stop = 1
     while stop + 1 < len(after) and after[stop].text == ".":
         stop += 2

@@ -1,1 +1,1 @@
-"""Streaming jobs: their owner, their lifecycle, and the port to the engine; see README.md."""
+"""Streaming jobs: their owner, their lifecycle, and the port to the engine. See README.md."""

@@ -1,5 +1,6 @@
-"""The port through which a detached job uses an engine: check, prepare, start, monitor, stop and copy a
-stream.
+"""The port through which a detached job uses an engine.
+
+It checks, prepares, starts, monitors, stops and copies streams.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from mt_core.plans.compiled import Topology
 
 
 class StreamEngine(Protocol):
-    """Runs streams, each identified by its job id; safe from any thread.
+    """Runs streams, each identified by its job id. Thread-safe.
 
     `start`, `stop`, `savepoint` and `forget` are idempotent, even across processes, which is why they receive
     the definition. All methods except `progress` raise EngineUnavailable while the engine starts and after it
@@ -19,17 +20,15 @@ class StreamEngine(Protocol):
     """
 
     def prepare(self, definition: StreamDefinition, job_id: str) -> StreamDefinition:
-        """Analyse each statement once and return the definition with its plan (such as the start of each
-        source) and its tables.
+        """Analyse each statement once and return the definition with its tables and its plan.
 
-        Nothing runs. Raises Unsupported or QueryFailed, with the position and the way out, and PlanInvalid if
-        the operators do not accept the TTLs of the definition's compiled plan.
+        The plan has, for example, the start position of each source. Nothing runs. Raises Unsupported or
+        QueryFailed, with the position and an alternative. Raises PlanInvalid if the operators do not accept
+        the TTLs of the definition's compiled plan.
         """
 
     def check(self, definition: StreamDefinition) -> None:
-        """Raise Unsupported or QueryFailed unless a stream can maintain a materialized table with the query
-        of *definition*.
-        """
+        """Raise Unsupported or QueryFailed if no stream can maintain a table with *definition*'s query."""
 
     def topology(self, definition: StreamDefinition) -> Topology:
         """Return the operators of each statement with the TTLs of their states, without running anything.
@@ -38,49 +37,49 @@ class StreamEngine(Protocol):
         """
 
     def start(self, job_id: str, definition: StreamDefinition, attempt: int) -> None:
-        """Start the stream, or resume it from its checkpoint, without waiting for it. Does nothing if
-        *attempt* is running.
+        """Start the stream, or resume it from its checkpoint, without waiting for it.
 
-        From then on no earlier attempt of any process can publish a batch. An attempt whose checkpoint or
-        other required file is missing reports that file and writes nothing.
+        Does nothing if *attempt* is running. From then on, no earlier attempt of any process can publish a
+        batch. An attempt whose checkpoint or other required file is missing reports that file and writes
+        nothing.
         """
 
     def progress(self, job_id: str) -> StreamProgress:
-        """Return the progress of this process's stream. It is not running if this process has none or the
-        engine is lost.
+        """Return the progress of this process's stream.
+
+        The stream is not running if this process has not started it or the engine is lost.
         """
 
     def stop(self, job_id: str, definition: StreamDefinition) -> None:
-        """Stop the stream; on return none of its batches runs, and no attempt of any process can publish
-        another one.
+        """Stop the stream. On return, none of its batches runs.
+
+        No attempt of any process can then publish another batch.
         """
 
     def savepoint(
         self, job_id: str, definition: StreamDefinition, folder: str, *, drain: bool = False
     ) -> str:
-        """Stop the stream at the end of a batch, copy its checkpoint to *folder*, and return the path of the
-        copy.
+        """Stop the stream at the end of a batch and copy its checkpoint to *folder*.
 
-        With *drain*, the stream first reads everything that its sources have by now and emits the contents of
-        its windows. The copy is complete or absent; a repeated call completes it. Raises EngineError if the
-        checkpoint is missing.
+        Return the path of the copy. With *drain*, the stream first reads all rows that its sources have by
+        now and emits the contents of its windows. The copy is complete or absent; a repeated call completes
+        it. Raises EngineError if the checkpoint is missing.
         """
 
     def created_rows(self, job_id: str, definition: StreamDefinition) -> int | None:
-        """Return the row count of the table that the stream creates, or None before its first batch with
-        rows.
+        """Return the row count of the table that the stream creates.
+
+        Return None before its first batch with rows.
         """
 
     def missing(self, job_id: str, definition: StreamDefinition) -> str | None:
-        """Return a message about a file that the stopped stream needs and that is missing, or None if all are
-        present.
-        """
+        """Return a message about a missing file that the stopped stream needs, or None if all exist."""
 
     def discard(self, job_id: str, definition: StreamDefinition, *, drop: bool) -> None:
         """Remove the checkpoint of a stopped stream and the files that it wrote for the table it creates.
 
-        If the table already has the first batch, nothing is removed without *drop*; with *drop* the table is
-        dropped too. A table that it would have replaced stays. May be repeated.
+        If the table already has the first batch, nothing is removed, unless *drop* is set; then the table is
+        dropped too. A table that the stream would have replaced stays. May be repeated.
         """
 
     def forget(self, job_id: str, definition: StreamDefinition) -> None:

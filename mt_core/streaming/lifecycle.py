@@ -12,7 +12,7 @@ from mt_core.model.stream import StopRequest, StreamProgress, StreamState
 
 MOST_RESTARTS = 10
 FIRST_PAUSE, LONGEST_PAUSE = timedelta(seconds=1), timedelta(minutes=1)
-# A failure after such a long run starts a new series, even if the sources had nothing new.
+# A failure after such a long run starts a new series of failures, even if the sources had no new rows.
 STEADY = timedelta(hours=1)
 RECORD_EVERY = timedelta(seconds=5)
 RECHECK_AFTER = timedelta(seconds=30)
@@ -32,7 +32,7 @@ class Step(Enum):
     STOP = auto()
     # Start another attempt with the new definition.
     REDEFINE = auto()
-    # Suspend the job until a missing file is back.
+    # Suspend the job until a missing file exists again.
     SUSPEND = auto()
     RECHECK = auto()
 
@@ -46,10 +46,10 @@ def next_step(
     now: datetime,
     redefined: bool = False,
 ) -> Step:
-    """Return the next step of *job*, given its stream's *progress* (None if this process has not started it).
+    """Return the next step of *job*, given the *progress* of its stream.
 
-    *ran* is the time since this process started the stream; *redefined* means that the definition of the job
-    has changed since then.
+    *progress* is None if this process has not started the stream. *ran* is the time since this process
+    started it. *redefined* means that the definition of the job has changed since then.
     """
     state = state_of(job)
     if state.stop is not None:
@@ -74,7 +74,7 @@ def next_step(
 
 
 def failures_after(state: StreamState, progress: StreamProgress, ran: timedelta) -> int:
-    """Return the number of consecutive failures including the one that *progress* reports.
+    """Return the number of consecutive failures, including the one that *progress* reports.
 
     The failure of a bystander, a stream that was idle when Spark was lost, does not count.
     """
@@ -99,7 +99,7 @@ def begun(job: Job) -> Job:
 
 
 def recorded(job: Job, progress: StreamProgress, before: Job) -> Job:
-    """Return *job* with its stream's *progress*; *before* is the job at the start of the stream."""
+    """Return *job* with the *progress* of its stream. *before* is the job when the stream started."""
     state = state_of(job)
     if progress.batch is None and not (progress.rows_read or progress.rows_written):
         return job
@@ -120,7 +120,7 @@ def recorded(job: Job, progress: StreamProgress, before: Job) -> Job:
 
 
 def paused(job: Job, error: str, *, failures: int, until: datetime) -> Job:
-    """Return *job* after a stream failure, to be restarted at *until*."""
+    """Return *job* after its stream failed, to be restarted at *until*."""
     stream = replace(state_of(job), failures=failures, start_at=until)
     if job.status is JobStatus.RUNNING:
         return job.advance(JobStatus.RESTARTING, error=error, stream=stream)
@@ -128,7 +128,7 @@ def paused(job: Job, error: str, *, failures: int, until: datetime) -> Job:
 
 
 def not_stopped(job: Job, reason: str) -> Job:
-    """Return *job* with its stop request refused for *reason*: it continues."""
+    """Return *job* with its stop request refused for *reason*. The job continues."""
     stream = replace(state_of(job), stop=None, refused=reason)
     if job.status is JobStatus.RUNNING:
         return job.advance(JobStatus.RESTARTING, stream=stream)
@@ -136,17 +136,17 @@ def not_stopped(job: Job, reason: str) -> Job:
 
 
 def suspended(job: Job, error: str | None) -> Job:
-    """Return *job*, which was asked to stop, as SUSPENDED: it continues from its checkpoint once its table is
-    resumed.
+    """Return *job*, which a request stopped, as SUSPENDED.
+
+    It continues from its checkpoint when its table is resumed.
     """
     return _suspended(job, error, replace(state_of(job), stop=None, failures=0, start_at=None))
 
 
 def interrupted(job: Job, error: str, *, look_at: datetime | None = None) -> Job:
-    """Return *job* as SUSPENDED until its table is resumed or a missing file is back, to be checked at
-    *look_at*.
+    """Return *job* as SUSPENDED until its table is resumed or a missing file exists again.
 
-    A pending stop request remains.
+    The file is checked at *look_at*. A pending stop request remains.
     """
     return _suspended(job, error, replace(state_of(job), failures=0, start_at=look_at))
 
@@ -166,7 +166,7 @@ def still_missing(job: Job, error: str, look_at: datetime) -> Job:
 
 
 def stop_requested(job: Job, request: StopRequest) -> Job:
-    """Return *job* with a stop *request*; an earlier request for a savepoint takes precedence."""
+    """Return *job* with a stop *request*. An earlier request for a savepoint takes precedence."""
     state = state_of(job)
     if state.stop is not None and state.stop.savepoint is not None:
         return job

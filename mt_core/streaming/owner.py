@@ -1,15 +1,16 @@
 """The owner of detached jobs: starts their streams, restarts failed ones, and stops them on request.
 
 A detached job outlives its session, its gateway process and its Spark JVM. Its durable state is its row in
-the registry; this process only has the streams that it has started (`_runs`). Once a second, or when a
-request wakes it, `pass_over` compares the two for each job: the pure function `lifecycle.next_step` decides,
-and the owner carries out the step. Steps that call the engine run in a pool, one per job at a time (`_busy`),
-because stopping a stream may take as long as its batch; the others run in the pass itself.
+the registry; this process has only the streams that it has started (`_runs`). `pass_over` compares the two
+for each job, once a second or when a request wakes it. The pure function `lifecycle.next_step` decides the
+next step, and the owner takes it. Steps that call the engine run in a pool, one at a time for each job
+(`_busy`), because stopping a stream may take as long as a batch. All other steps run in the pass itself.
 
 Every change of a row is a function of the stored row, applied in a transaction, so a request that arrives
 during a step is never lost. A step that fails leaves the row unchanged, and the next pass decides again. The
-engine and its tables fence the old attempt of a lost process. The limits on running streams and on starts per
-pass protect the shared Spark: after a lost JVM all streams would otherwise restart at the same moment.
+engine and its tables fence off the old attempt of a lost process. The limits on running streams and on starts
+per pass protect the shared Spark. Without them, all streams would restart at the same moment after a JVM was
+lost.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ from mt_core.streaming.lifecycle import Step, state_of
 log = logging.getLogger(__name__)
 LOOK_EVERY = timedelta(seconds=1)
 MOST_RUNNING = 50
-# Starts in one pass: after a lost JVM all streams would otherwise compete for Spark at once.
+# The number of starts in one pass. Without a limit, all streams would compete for Spark after a JVM was lost.
 STARTS_A_PASS = 2
 _THREADS = 8
 _NO_TIME = timedelta(0)
@@ -49,8 +50,8 @@ _Change = Callable[[Job], Job]
 class _Run:
     """A stream that this process has started, and its job at that moment.
 
-    `began` and `recorded`, when its progress was last stored, are in elapsed time. `refusal` replaces the
-    progress of a stream that could not start.
+    `began` is when it started, and `recorded` when its progress was last stored, both in elapsed time.
+    `refusal` replaces the progress of a stream that could not start.
     """
 
     before: Job
@@ -60,9 +61,9 @@ class _Run:
 
 
 class StreamOwner:
-    """Owns the detached jobs in *store*; *ready* returns whether a stream can start now.
+    """Owns the detached jobs in *store*. *ready* returns whether a stream can start now.
 
-    At most *most_running* streams run at a time; the other jobs wait. Safe from any thread.
+    Up to *most_running* streams run at a time; other jobs wait. Thread-safe.
     """
 
     def __init__(
@@ -77,7 +78,7 @@ class StreamOwner:
         self._store, self._engine, self._clock, self._ready = store, engine, clock, ready
         self._most_running = most_running
         self._runs: dict[str, _Run] = {}
-        # Jobs with a step in the pool. Every access is one atomic operation of the set.
+        # Jobs with a step in the pool. Every access is a single atomic operation of the set.
         self._busy: set[str] = set()
         # Jobs whose wait for the engine has been logged already.
         self._awaiting_stop: set[str] = set()
@@ -86,19 +87,23 @@ class StreamOwner:
         self._pool = ThreadPoolExecutor(max_workers=_THREADS, thread_name_prefix="stream-owner")
 
     def submit(self, job: Job) -> None:
-        """Store a detached job, which starts when a slot is free; raises RegistryError."""
+        """Store a detached job, which starts when the limit allows it. Raises RegistryError."""
         self._store.begin(job)
         self._woken.set()
 
     def stop(self, job_id: str, request: StopRequest) -> None:
-        """Store a stop request for the gateway that owns the job; raises IllegalStatus if it has ended."""
+        """Store a stop request for the gateway that owns the job.
+
+        Raises IllegalStatus if the job has ended.
+        """
         if self._store.update(job_id, partial(lifecycle.stop_requested, request=request)) is None:
             raise IllegalStatus(f"Job {job_id} has ended and cannot be stopped any more.")
         self._woken.set()
 
     def check_stop(self, job: Job, request: StopRequest) -> None:
-        """Raise IllegalStatus, with the way out, if *request* would lose rows of a table that the job creates
-        or has nothing to save.
+        """Raise IllegalStatus, with an alternative, if *request* would lose rows or has nothing to save.
+
+        Rows would be lost if the job has already written to the table that it creates.
         """
         definition, waits = job.definition, job.status is JobStatus.SUSPENDED
         if definition is not None and definition.keeps is not None:
@@ -120,8 +125,8 @@ class StreamOwner:
                 f"Job {job.job_id} has not created table {table} yet, and has nothing to save; "
                 f"STOP JOB '{job.job_id}' ends it without a trace."
             )
-        # A job that waits for a missing file has nothing to save, and its table stays unless WITH DROP says
-        # otherwise.
+        # A job that waits for a missing file has nothing to save, and its table stays unless WITH DROP is
+        # given.
         if rows is not None and request.savepoint is None and not (request.drop or waits):
             raise IllegalStatus(
                 f"Job {job.job_id} has created table {table}, which has {rows} {plural(rows, 'row')}: "
@@ -129,7 +134,7 @@ class StreamOwner:
             )
 
     def wait_settled(self, job_id: str, timeout_s: float) -> Job | None:
-        """Return the job once it has ended or its stop request was refused, or None after *timeout_s*."""
+        """Return the job after it has ended or its stop request was refused, or None after *timeout_s*."""
 
         def settled() -> Job | None:
             job = self._store.get(job_id)
@@ -142,21 +147,22 @@ class StreamOwner:
         return self._store.changed.until(settled, timeout_s)
 
     def watch(self) -> None:
-        """Wait for the next pass and make it."""
+        """Wait until the next pass is due, then make it."""
         self._clock.wait(LOOK_EVERY, self._woken)
         self._woken.clear()
         self.pass_over()
 
     def close(self) -> None:
-        """Take no further steps. Streams run as long as their engine, and its end does not count as their
-        failure.
+        """Take no further steps.
+
+        Streams run as long as their engine, and its end does not count as their failure.
         """
         self._closed = True
         self._woken.set()
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     def pass_over(self) -> Sequence[Future[None]]:
-        """Take the next step of each job and return the futures of the steps that run in the pool."""
+        """Take the next step of each job, and return the futures of the steps that run in the pool."""
         jobs, begun = self._store.streams(), list[Future[None]]()
         for gone in set(self._runs) - {job.job_id for job in jobs}:
             self._runs.pop(gone, None)
@@ -181,8 +187,9 @@ class StreamOwner:
         return begun
 
     def forget_old(self) -> int:
-        """Delete the checkpoints of jobs that ended before the retained history, and return the number of
-        jobs.
+        """Delete the checkpoints of jobs that ended before the retained history.
+
+        Return the number of jobs.
         """
         ended = self._store.ended_streams()
         for job in ended:
@@ -227,7 +234,7 @@ class StreamOwner:
                 self._record(job, progress)
 
     def _begin(self, job: Job, step: Callable[[Job, StreamDefinition], None]) -> Sequence[Future[None]]:
-        """Run a step in the pool; until it ends no other step begins for the job."""
+        """Run a step in the pool. Until it ends, no other step begins for the job."""
         definition = job.definition
         if definition is None:
             return ()
@@ -264,7 +271,7 @@ class StreamOwner:
             self._store.update(job.job_id, change)
 
     def _redefine(self, job: Job, progress: StreamProgress) -> None:
-        """Make the next pass start a new attempt with the new definition, which ends this one."""
+        """Make the next pass start a new attempt with the new definition, which ends this attempt."""
         run = self._runs.pop(job.job_id)
         self._store.update(job.job_id, partial(lifecycle.recorded, progress=progress, before=run.before))
         self._woken.set()
@@ -287,8 +294,9 @@ class StreamOwner:
         self._end(job, JobStatus.FINISHED, progress)
 
     def _await_missing(self, progress: StreamProgress, job: Job, definition: StreamDefinition) -> None:
-        """Suspend a job that cannot start without a missing file; a job that maintains a table continues when
-        the table is resumed.
+        """Suspend a job that cannot start because a file is missing.
+
+        A job that maintains a table continues when the table is resumed.
         """
         try:
             self._engine.stop(job.job_id, definition)
@@ -304,7 +312,7 @@ class StreamOwner:
         self._interrupt(job, progress, without_passwords(progress.error or lifecycle.LOST), look_at=look_at)
 
     def _recheck(self, job: Job, definition: StreamDefinition) -> None:
-        """Resume a job once its missing files are back."""
+        """Resume a job if its missing files exist again."""
         try:
             missing = self._engine.missing(job.job_id, definition)
         except MtError as cause:
@@ -348,13 +356,14 @@ class StreamOwner:
                 f"DROP TABLE {table} removes it."
             )
         if definition.keeps is not None:
-            # Its rows are correct up to that batch, and it can continue once the cause is fixed.
+            # The table's rows are correct up to that batch, and the job can continue after the cause is
+            # fixed.
             self._interrupt(job, progress, without_passwords(error))
             return
         self._end(job, JobStatus.FAILED, progress, error=without_passwords(error))
 
     def _stop(self, progress: StreamProgress, job: Job, definition: StreamDefinition) -> None:
-        """Carry out the stop request; while the engine is unavailable each pass tries again."""
+        """Carry out the stop request. While the engine is unavailable, each pass tries again."""
         try:
             status, path = self._stopped(job, definition, state_of(job).stop or StopRequest())
         except EngineUnavailable as cause:

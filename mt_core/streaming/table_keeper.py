@@ -1,5 +1,6 @@
-"""StreamKeeper: a detached streaming job maintains a table over unbounded sources that do not retain their
-rows.
+"""StreamKeeper: a streaming job that maintains a table.
+
+The sources of the table are unbounded and do not retain their rows.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ class StreamKeeper:
             self.create(table, active=active)
         elif not active:
             self.store.update(job_id, _asked_to_suspend)
-            # The stored request will be carried out even if this wait times out.
+            # The stored request is carried out even if this wait times out.
             self._wait(job_id, {JobStatus.SUSPENDED})
         elif before is KeeperState.PAUSED:
             if not self._wait(job_id, {JobStatus.SUSPENDED}):
@@ -133,7 +134,7 @@ class StreamKeeper:
         )
 
     def _wait(self, job_id: str, wanted: Iterable[JobStatus]) -> bool:
-        """Wait up to `wait_s` until the job has one of the *wanted* statuses, and return whether it has.
+        """Wait for up to `wait_s` until the job has one of the *wanted* statuses; return whether it has.
 
         Raises WorkflowError if its stream could not be stopped.
         """
@@ -165,7 +166,7 @@ def _asked_to_suspend(job: Job) -> Job:
 
 
 def _interval_ms(table: MaterializedTable) -> int:
-    """Return the trigger interval: twice within the freshness."""
+    """Return the trigger interval in milliseconds, which is half the freshness."""
     return table.definition.interval.seconds * 1000 // 2
 
 

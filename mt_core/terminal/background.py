@@ -1,4 +1,4 @@
-"""Statements in the background: they continue while the user types others, and can be resumed later."""
+"""Statements in the background, which continue while the user types others and can be resumed later."""
 
 from __future__ import annotations
 
@@ -17,13 +17,15 @@ _SHOWN = 60
 
 
 class PutAside(BaseException):
-    """Raised by Ctrl-Z: the running statement continues in the background."""
+    """Raised by Ctrl-Z. The running statement continues in the background."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Viewed:
-    """What the user saw of a result: the number of rows read, whether those were all, and the last page as
-    lines.
+    """What the user saw of a result.
+
+    `rows` is the number of rows read, `is_whole` whether those were all, and `page` the last page as lines of
+    text.
     """
 
     rows: int
@@ -46,7 +48,7 @@ class Look(Protocol):
 class Work:
     """A started statement: its operation on the gateway, and the view of its result, if any.
 
-    `written` is the number of rows it wrote, None if unknown.
+    `written` is the number of rows that the statement wrote, or None if unknown.
     """
 
     statement: str
@@ -58,7 +60,7 @@ class Work:
 
     @property
     def seconds(self) -> float:
-        """The seconds since the statement was sent."""
+        """The number of seconds since the statement was sent."""
         return time.monotonic() - self.began
 
     @property
@@ -81,13 +83,16 @@ class Background:
         return len(self._works)
 
     def put(self, work: Work) -> int:
-        """Add *work*, and return its number."""
+        """Add *work* and return its number."""
         number = max(self._works, default=0) + 1
         self._works[number] = work
         return number
 
     def take(self, number: str) -> Work:
-        """Remove and return a statement, the one added last if *number* is empty. Raises RequestInvalid."""
+        """Remove and return the statement with *number*, or the last one added if it is empty.
+
+        Raises RequestInvalid.
+        """
         if not self._works:
             raise RequestInvalid("No statement is in the background; Ctrl-Z puts one there while it runs.")
         selected = number or str(max(self._works))
@@ -96,7 +101,7 @@ class Background:
         return self._works.pop(int(selected))
 
     def close(self) -> None:
-        """Close all views."""
+        """Close all views and remove the statements."""
         for _, work in self:
             if work.look is not None:
                 work.look.close()
@@ -112,9 +117,9 @@ def ctrl_z_puts_aside() -> Iterator[None]:
 
 @contextmanager
 def ctrl_z_refused(refuse: Callable[[], None]) -> Iterator[None]:
-    """Make Ctrl-Z call *refuse* in the block where it would otherwise put a statement in the background.
+    """Make Ctrl-Z call *refuse* in a block in which it would put a statement in the background.
 
-    A gateway returns each page of a result once, so an interrupted print could not start over.
+    A gateway returns each page of a result only once, so an interrupted print cannot start again.
     """
     puts_aside = signal.getsignal(signal.SIGTSTP) is _put_aside
     with _handling({signal.SIGTSTP: lambda number, frame: refuse()} if puts_aside else {}):
@@ -129,8 +134,8 @@ def _put_aside(number: int, frame: object) -> None:
 def keys_held_back() -> Iterator[list[type[BaseException]]]:
     """Defer Ctrl-C and Ctrl-Z until after the block, and yield the list of the deferred exceptions.
 
-    A second key press raises at once. A statement that is being sent has no operation yet that could be
-    cancelled.
+    A second key press raises its exception immediately. Keys are deferred because a statement that is being
+    sent has no operation yet that could be cancelled.
     """
     held: list[type[BaseException]] = []
 
@@ -164,7 +169,7 @@ def ended_by_signals() -> Iterator[None]:
 
 @contextmanager
 def _handling(handlers: Mapping[signal.Signals, Callable[[int, object], None]]) -> Iterator[None]:
-    """Install signal handlers for the block, in the main thread only."""
+    """Install signal handlers for the block, but only in the main thread."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

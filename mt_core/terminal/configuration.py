@@ -1,4 +1,4 @@
-"""The configuration of the terminal client: its configuration files, overridden by the command line."""
+"""The configuration of the terminal client: configuration files, overridden by the command line."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LIKENESS = 0.6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientConfiguration:
-    """How to open a session and show results; None stands for a value that is not set.
+    """How to open a session and show results. None means that a value is not set.
 
     Paths are absolute or relative to the working directory.
     """
@@ -34,8 +34,9 @@ class ClientConfiguration:
     properties: Mapping[str, str] = field(default_factory=dict)
 
     def over(self, below: ClientConfiguration) -> ClientConfiguration:
-        """Return this configuration with *below* as its defaults; lists are concatenated and properties
-        merged.
+        """Return this configuration with *below* as its defaults.
+
+        Lists are concatenated, and properties merged.
         """
         values: dict[str, Any] = {}
         for each in fields(self):
@@ -57,16 +58,17 @@ def own_file(environ: Mapping[str, str]) -> Path:
 
 
 def read_files(own: Path, session_file: Path | None) -> ClientConfiguration:
-    """Return the configuration of *session_file*, if any, over that of the user's *own* file, if it exists.
-    Raises ConfigError.
+    """Return the configuration of *session_file*, if any, with the user's *own* file as its defaults.
+
+    The user's file need not exist. Raises ConfigError.
     """
-    # os.path.exists, not Path.exists: under sudo, HOME may be a folder that this user cannot read.
+    # Under sudo, HOME may be a folder that this user cannot read; Path.exists would then raise an error.
     below = read_file(own) if os.path.exists(own) else ClientConfiguration()
     return below if session_file is None else read_file(session_file).over(below)
 
 
 def read_file(file: Path) -> ClientConfiguration:
-    """Return the configuration in a YAML file, in which paths are relative to the folder of the file.
+    """Return the configuration in a YAML file. Paths are relative to the folder of the file.
 
     Raises ConfigError naming the file and the key.
     """

@@ -35,9 +35,7 @@ class ResultMode(StrEnum):
 
 
 class ColourScheme(StrEnum):
-    """The syntax colours of typed statements: the terminal's own palette, or those of a well-known editor
-    theme.
-    """
+    """The syntax colours of typed statements: the terminal's palette, or that of an editor theme."""
 
     DEFAULT = "default"
     DARK = "dark"
@@ -53,7 +51,7 @@ class ColourScheme(StrEnum):
 class Display:
     """Display options of a result and of typed statements.
 
-    `most_rows` is the maximum number of rows that a shown table has.
+    `most_rows` is the maximum number of rows in a table that is shown.
     """
 
     mode: ResultMode = ResultMode.TABLE
@@ -67,8 +65,9 @@ class Display:
 
     @classmethod
     def of(cls, properties: Mapping[str, str]) -> Display:
-        """Return the display options in the properties of a session. Raises ConfigError naming an invalid
-        property.
+        """Return the display options in the properties of a session.
+
+        Raises ConfigError naming an invalid property.
         """
         width = COLUMN_WIDTH if COLUMN_WIDTH in properties else OLD_COLUMN_WIDTH
         return cls(
@@ -86,7 +85,7 @@ class Display:
 
 
 def check_keys(properties: Mapping[str, str]) -> None:
-    """Raise ConfigError for an unknown client property, suggesting the nearest one."""
+    """Raise ConfigError for an unknown client property, suggesting the most similar one."""
     for key in properties:
         if key.startswith(_CLIENT) and key not in KEYS:
             near = suggestion(key, KEYS, likeness=LIKENESS) or f"there are {', '.join(sorted(KEYS))}."

@@ -1,13 +1,13 @@
-"""The embedded gateway of a home folder: the client connects to the gateway that owns the folder, or starts
-one.
+"""The embedded gateway of a home folder: the client connects to it, or starts it.
 
-Several clients may start at the same moment, and only one gateway may own a home. The clients do not elect
-one of them: each starts a gateway process if none answers, the processes compete for the lock of the home,
-and a loser exits with `TRY_AGAIN`, after which its client connects to the winner. A gateway exits after its
-last client; so each client holds a shared lock (`Presence`) from its first request until `close`, and the
-gateway exits only once it has acquired that lock exclusively. A client therefore never connects to a gateway
-that is about to exit. A gateway found at the first request may still be stopped by hand: only requests that
-begin new work (`/sessions`, `/statements`, `/refresh`) start another one; heartbeats and completions fail
+Several clients may start at the same moment, but only one gateway may own a home. The clients do not elect
+one of them. Each starts a gateway process if none responds, and the processes compete for the lock of the
+home. A process that loses exits with `TRY_AGAIN`, and its client then connects to the winner.
+
+A gateway exits after its last client. Therefore each client holds a shared lock (`Presence`) from its first
+request until `close`, and the gateway exits only after it has acquired that lock exclusively. A client thus
+never connects to a gateway that is about to exit. A user may still stop the gateway. Only requests that begin
+new work (`/sessions`, `/statements`, `/refresh`) then start another one; heartbeats and completions fail
 instead. Waiting is limited to `WAIT_S`, which covers the shutdown of the previous gateway and the start of
 Spark.
 """
@@ -36,13 +36,13 @@ from mt_core.terminal.presence import Presence
 WAIT_S = 120.0
 ANSWER_S = 5.0
 _POLL_S, _PAUSE_S = 0.05, 0.5
-# -P: a module in the working directory must not shadow one of the standard library.
+# With -P, a module in the working directory cannot hide one of the standard library.
 PROGRAM = (sys.executable, "-P", "-m", "mt_core", "gateway")
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Reached:
-    """A gateway that answered, and the transport to it."""
+    """A gateway that responded, and the transport to it."""
 
     holder: Holder
     base: httpx.URL
@@ -66,8 +66,8 @@ class _Reached:
 class EmbeddedGateway:
     """The gateway of *home*, which the first request through `transport` connects to or starts. Thread-safe.
 
-    The gateway lives at least as long as its clients; a client counts from its first request until `close`.
-    Without *token*, requests carry the token of the home.
+    The gateway runs at least as long as its clients; a client counts from its first request until `close`. If
+    *token* is None, requests carry the token of the home.
     """
 
     def __init__(self, home: Path, token: str | None = None) -> None:
@@ -98,8 +98,9 @@ class EmbeddedGateway:
         return _Transport(self)
 
     def found(self) -> str:
-        """Return a message about a running gateway that this client did not start; empty if no such gateway
-        answers.
+        """Return a message about a running gateway that this client did not start.
+
+        The message is empty if no such gateway responds.
         """
         if self._reached is None:
             holder = holder_of(self.home)
@@ -112,8 +113,9 @@ class EmbeddedGateway:
         return f"The gateway at {holder.url} (process {holder.pid}) owns {self.home} and is used."
 
     def farewell(self) -> str:
-        """Interrupt waiting requests, and return a message about work that the gateway continues after its
-        last client has exited; empty if it has none.
+        """Interrupt waiting requests, and return a message about the work that the gateway continues.
+
+        The message is empty if no work continues after the gateway's last client has exited.
         """
         self._left.set()
         reached = self._reached
@@ -132,7 +134,7 @@ class EmbeddedGateway:
         )
 
     def disconnect(self) -> None:
-        """Close the connections; the next request opens new ones."""
+        """Close the connections. The next request opens new ones."""
         reached = self._reached
         if reached is not None:
             reached.transport.close()
@@ -143,8 +145,9 @@ class EmbeddedGateway:
         self._presence.release()
 
     def reach(self, *, starts: bool) -> _Reached:
-        """Return the gateway, starting one if *starts* and none runs. Raises GatewayRefused with the reason
-        if that fails.
+        """Return the gateway. If none runs and *starts* is set, start one.
+
+        Raises GatewayRefused with the reason if that fails.
         """
         reached = self._reached
         if reached is None and not starts:
@@ -159,7 +162,7 @@ class EmbeddedGateway:
         """Discard a gateway that refuses connections."""
         with self._finding:
             if self._reached is reached:
-                # A process that this client started has exited, or is about to.
+                # A process that this client started has exited, or is about to exit.
                 self._reached = self._started = None
                 reached.transport.close()
 
@@ -190,6 +193,7 @@ class EmbeddedGateway:
 
     def _start(self, before: int) -> float:
         """Start a gateway unless one is starting, and return the seconds to wait before the next check.
+
         Raises GatewayRefused if the start failed.
         """
         code = None if self._started is None else self._started.poll()
@@ -200,7 +204,7 @@ class EmbeddedGateway:
             raise GatewayRefused(
                 f"The gateway on {self.home} did not start (see {self.log}): {self._reason(before)}"
             )
-        # In its own process session, the gateway survives Ctrl-C and a closed terminal.
+        # In a process session of its own, the gateway survives Ctrl-C and a closed terminal.
         with self.log.open("ab") as log:
             self._started = subprocess.Popen(
                 self._command,
@@ -226,7 +230,7 @@ class EmbeddedGateway:
         try:
             read_info(holder.url, self._token_for(holder), ANSWER_S)
         except GatewayRefused as error:
-            # The gateway runs; opening the session will report what is wrong with the token.
+            # The gateway is running. Opening the session will report what is wrong with the token.
             return error.code == UNAUTHORIZED
         return True
 

@@ -1,4 +1,4 @@
-"""The position of an error in its statement, and the two parts of its message: problem and way out."""
+"""The position of an error in its statement, and the two parts of its message: problem and remedy."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from mt_core.base.tokens import tokenize
 from mt_core.errors import MtError, SqlSyntaxError
 
 _INDENT = "  "
-# Marks where a line wider than the screen is cut.
+# Marks the place at which a line wider than the screen is cut.
 _CUT = "…"
-# Quoted and bracketed texts are skipped when looking for the end of the first part.
-# An apostrophe within a word is not a quote.
+# Quoted and bracketed texts are skipped when looking for the end of the first part. An apostrophe within a
+# word is not a quote.
 _QUOTED = r"(?<!\w)'[^']*' | \"[^\"]*\" | `[^`]*` | \([^()]*\)"
 _SEMICOLON = re.compile(rf"(?:{_QUOTED} | [^;] | ;(?!\s))*+ (?P<end>;\s)", re.VERBOSE | re.DOTALL)
 _SENTENCE = re.compile(rf"(?:{_QUOTED} | [^.] | \.(?!\s))*+ (?P<end>\.\s)", re.VERBOSE | re.DOTALL)
@@ -23,11 +23,10 @@ _SPARKS = re.compile(r"\[[A-Z][A-Z0-9_.]*\] ")
 
 
 def place_of(error: MtError, statement: str, width: int) -> list[str]:
-    """Return the line of *statement* that *error* names and a line with a caret under the token; empty if it
-    names none.
+    """Return the line of *statement* that *error* names, and a line with a caret under the token.
 
-    Both fit into *width* columns. A position outside *statement* belongs to another text and is ignored. A
-    line with a secret is not shown.
+    Both fit into *width* columns. The result is empty if *error* names no line. A position outside
+    *statement* belongs to another text and is ignored. A line with a secret is not shown.
     """
     line, column = error.facts.get("line"), error.facts.get("column")
     if not isinstance(line, int) or not isinstance(column, int):
@@ -45,13 +44,13 @@ def place_of(error: MtError, statement: str, width: int) -> list[str]:
 
 
 def _token_length(statement: str, start: int) -> int:
-    """Return the length of the token at offset *start*, 1 if no token begins there."""
+    """Return the length of the token at offset *start*, or 1 if no token begins there."""
     try:
         for token in tokenize(statement):
             if token.end > start:
                 return token.end - start if token.start <= start else 1
     except SqlSyntaxError:
-        # Unterminated quote.
+        # The statement has an unterminated quote.
         pass
     return 1
 
@@ -70,14 +69,15 @@ def _fitted(text: str, at: int, carets: int, width: int) -> list[str]:
 
 
 def without_place(message: str) -> str:
-    """Return *message* without the trailing line and column of our error messages."""
+    """Return *message* without the line and column that our error messages end with."""
     return _PLACE.sub("", message)
 
 
 def parted(message: str) -> tuple[str, str]:
-    """Return the problem and the way out, which may be empty.
+    """Return the problem and the remedy, which may be empty.
 
-    Our messages separate them by a semicolon; Spark's way out is the sentences after the first.
+    In our messages, a semicolon separates the two. In Spark's messages, the remedy is all sentences after the
+    first.
     """
     end = (_SENTENCE if _SPARKS.match(message) else _SEMICOLON).match(message)
     if end is None:

@@ -17,7 +17,7 @@ from mt_core.terminal.embedded import EmbeddedGateway
 class GatewayConnection:
     """The connection of *client* to the *embedded* gateway of a home, which may still be starting.
 
-    Messages are printed on *messages*.
+    Messages are printed to the console *messages*.
     """
 
     def __init__(self, client: GatewayClient, embedded: EmbeddedGateway, messages: Console) -> None:
@@ -31,8 +31,9 @@ class GatewayConnection:
         return self._last_message or f"Starting a gateway on {self._embedded.home}."
 
     def wait(self) -> None:
-        """Wait until the session is open, showing a status line on a terminal. Raises the error that
-        prevented it.
+        """Wait until the session is open, with a status line if the output is a terminal.
+
+        Raises the error that prevented it.
         """
         if not self._client.has_session:
             with self._progress():
@@ -43,7 +44,7 @@ class GatewayConnection:
             self._say(message)
 
     def leave(self) -> None:
-        """Print what the gateway continues to do after this client has exited."""
+        """Print which work the gateway continues after this client has exited."""
         if farewell := self._embedded.farewell():
             self._say(farewell)
 

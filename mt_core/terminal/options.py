@@ -21,7 +21,7 @@ GATEWAY_VARIABLE = "FRESHTABLE_GATEWAY"
 
 @dataclass(frozen=True, kw_only=True)
 class SqlOptions:
-    """The command line options, one field each; None if an option was not given."""
+    """The options of the command line, one field each. A field is None if its option was not given."""
 
     execute: Annotated[
         list[str] | None,
@@ -81,8 +81,9 @@ class SqlOptions:
     ] = None
 
     def script(self) -> str | None:
-        """Return the statements of the command line or of standard input, None if they will be typed at a
-        prompt. Raises ConfigError.
+        """Return the statements of the command line or of standard input.
+
+        Return None if statements will be typed at a prompt. Raises ConfigError.
         """
         if self.execute and self.file:
             raise ConfigError("-e and -f cannot be used together; put the statements of -e into the file.")
@@ -93,7 +94,7 @@ class SqlOptions:
         return None if sys.stdin.isatty() else sys.stdin.read()
 
     def embedded_home(self, environ: Mapping[str, str]) -> Path | None:
-        """Return the home folder whose gateway is used, None without --embedded. Raises ConfigError."""
+        """Return the home folder whose gateway is used, or None without --embedded. Raises ConfigError."""
         if not self.embedded:
             if self.home is not None:
                 raise ConfigError(
@@ -106,8 +107,9 @@ class SqlOptions:
         return self.home or Path(environ.get("FRESHTABLE_HOME", DEFAULT_HOME))
 
     def configuration(self, own_file: Path) -> ClientConfiguration:
-        """Return the configuration: the options over the configuration files. Raises ConfigError naming an
-        option or a key.
+        """Return the configuration: the options, with the configuration files as their defaults.
+
+        Raises ConfigError naming an option or a key.
         """
         options = ClientConfiguration(
             gateway=self.gateway,

@@ -1,5 +1,6 @@
-"""The lock by which an embedded gateway knows its clients: clients share it, and the gateway takes it
-exclusively once the last client has released it.
+"""The lock that tells an embedded gateway whether it has clients.
+
+Clients share the lock. The gateway acquires it exclusively after the last client has released it.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ _POLL_S = 0.05
 
 
 class Presence:
-    """The client lock of a home folder; the system releases the lock of a killed process."""
+    """The client lock of a home folder. The system releases the lock of a killed process."""
 
     def __init__(self, home: Path) -> None:
         self._home, self._file = home, home / "clients.lock"
@@ -25,12 +26,13 @@ class Presence:
 
     @property
     def has_home(self) -> bool:
-        """Whether the folder is still the same one; a gateway whose folder was removed is unreachable."""
+        """Whether the folder is still the same one. A gateway whose folder was removed cannot be reached."""
         return self._initial_identity is not None and _identity(self._home) == self._initial_identity
 
     def share(self, wait_s: float, interrupt: threading.Event) -> bool:
-        """Acquire the lock as a client; return False if a gateway holds it exclusively for *wait_s* seconds,
-        or if *interrupt* is set.
+        """Acquire the lock as a client.
+
+        Return False if a gateway holds it exclusively for *wait_s* seconds, or if *interrupt* is set.
         """
         deadline = time.monotonic() + wait_s
         while not self._take(fcntl.LOCK_SH):
@@ -53,7 +55,7 @@ class Presence:
             return True
         descriptor = None
         try:
-            # O_CLOEXEC: child processes must not inherit the lock.
+            # With O_CLOEXEC, child processes do not inherit the lock.
             descriptor = os.open(self._file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
         except OSError as cause:

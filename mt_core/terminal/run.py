@@ -31,8 +31,9 @@ _COLLECTIONS = (700, 10, 10)
 
 
 def run_sql(options: SqlOptions, environ: Mapping[str, str]) -> ExitCode:
-    """Run the client with *options* on the standard streams of this process, and return its exit code; errors
-    are shown.
+    """Run the client with *options* on the standard streams of this process, and return its exit code.
+
+    Errors are shown to the user.
     """
     screen = Screen(out=sys.stdout, messages=Console(stderr=True, highlight=False))
     try:
@@ -45,8 +46,8 @@ def run_sql(options: SqlOptions, environ: Mapping[str, str]) -> ExitCode:
     except KeyboardInterrupt:
         return ExitCode.INTERRUPTED
     except BrokenPipeError:
-        # The reader of the pipe, such as `head`, has read enough.
-        # Without a redirection, Python would report the broken pipe again at exit.
+        # The reader of the pipe, such as `head`, has read enough. Without this redirection, Python would
+        # report the broken pipe again at exit.
         with open(os.devnull, "wb") as nowhere:
             os.dup2(nowhere.fileno(), sys.stdout.fileno())
         return ExitCode.OK
@@ -99,8 +100,9 @@ def _connected(
     screen: Screen,
     stack: ExitStack,
 ) -> tuple[Runner, Callable[[], str] | None]:
-    """Return the runner of statements, connected to the embedded gateway of *home* if it is given, and the
-    function that opens its session in the background.
+    """Return the runner of statements, connected to the embedded gateway of *home* if it is given.
+
+    Also return the function that opens the session of an embedded gateway in the background.
     """
     if home is None:
         return Runner(stack.enter_context(connect(configuration, environ)), screen), None
@@ -121,13 +123,13 @@ def _prompt(sitting: PromptState, meet: Callable[[], str] | None, stack: ExitSta
     """Return a prompt with the line editor, or with plain lines if the terminal cannot move its cursor."""
     if sitting.environ.get("TERM", "dumb") in _PLAIN or not sys.stderr.isatty():
         return Prompt(sitting, PlainReader(), meet)
-    # The import takes 0.1 s, which scripts need not pay.
+    # The import takes 0.1 s, which scripts should not have to wait for.
     from mt_core.terminal.editor.editor import Editor
     from mt_core.terminal.viewer.viewer import ScreenViewer
 
     if sitting.runner.screen.out.isatty():
         sitting.runner.viewer = ScreenViewer(colours=not sitting.environ.get("NO_COLOR"))
     editor = stack.enter_context(Editor(sitting))
-    # Everything is loaded: restore the usual garbage collection thresholds.
+    # Everything is loaded, so restore the usual garbage collection thresholds.
     gc.set_threshold(*_COLLECTIONS)
     return Prompt(sitting, editor, meet)

@@ -1,13 +1,14 @@
 """Scripts: statements that run one after the other on a gateway.
 
-The problem is to attach one statement to one terminal without losing either. A statement is an operation on
-the gateway, and the gateway returns each page of its result once; the client therefore never starts a page
-over. `Runner._attend` owns that operation: whatever interrupts it (Ctrl-C, a closed pipe, a client error)
-cancels or closes the operation on the gateway, and only Ctrl-Z leaves it running, as a `Work` in the
-background. Keys pressed while a statement is being sent are deferred, since it cannot be cancelled before it
-has an operation. A result goes to one of four places, chosen from its first page: a columnar file, the
-viewer, the printed output, or only its row count. Printed tables have at most `most_rows` rows, as in Flink's
-client, which also bounds the memory for the standing rows of a changelog.
+A statement is an operation on the gateway, which returns each page of its result only once. The client
+therefore never starts a page again. `Runner._attend` owns the operation. If anything interrupts it (Ctrl-C, a
+closed pipe, a client error), it cancels or closes the operation on the gateway. Only Ctrl-Z leaves the
+operation running, as a `Work` in the background. Keys pressed while a statement is being sent are deferred,
+because it cannot be cancelled before it has an operation.
+
+A result goes to one of four places, chosen from its first page: a columnar file, the viewer, the printed
+output, or only its row count. Printed tables have up to `most_rows` rows, as in Flink's client. This also
+limits the memory for the standing rows of a changelog.
 """
 
 from __future__ import annotations
@@ -50,8 +51,8 @@ _READS = {"SELECT", "WITH", "VALUES", "TABLE", "FROM", "(", "INSERT"}
 class Screen:
     """Where results and messages are printed.
 
-    Without a `form`, the result mode of the session decides how rows look. With a `file`, the rows of a query
-    are written there.
+    If `form` is None, the result mode of the session decides the format of rows. If `file` is given, the rows
+    of a query are written to it.
     """
 
     out: IO[str]
@@ -64,7 +65,8 @@ class Screen:
     ) -> None:
         """Print *error*, its position in *statement* if it has one, and its code and facts if *verbose*.
 
-        On a terminal, the way out has its own line, and a position that is marked is not repeated in words.
+        On a terminal, the remedy is on a line of its own, and a position that is marked is not repeated in
+        words.
         """
         place, text = place_of(error, statement, self.messages.width), str(error)
         what, way_out = (
@@ -95,11 +97,10 @@ class Viewer(Protocol):
 
 
 class Runner:
-    """Runs statements in the session of *client* and shows their results, in *viewer* unless they must be
-    printed.
+    """Runs statements in the session of *client* and shows their results.
 
-    *await_session* is called before each statement and returns once the session is open; *initial* is the
-    display until then.
+    Results are shown in *viewer* unless they must be printed. *await_session* is called before each statement
+    and returns when the session is open; until then, *initial* has the display options.
     """
 
     def __init__(
@@ -128,16 +129,18 @@ class Runner:
 
     @property
     def typing_display(self) -> Display:
-        """The display options while a statement is typed, known without a session. Raises as `display`."""
+        """The display options while a statement is typed; no session is needed.
+
+        Raises the errors of `display`.
+        """
         return self.display if self.client.has_session else self._display or self._initial
 
     def run_script(self, script: str, *, go_on: bool = False) -> MtError | None:
-        """Run the statements of *script* up to the first error, or all of them if *go_on*; return that error,
-        which has been shown.
+        """Run the statements of *script* up to the first error, or all of them if *go_on* is set.
 
-        An unreachable gateway stops the script, and its error replaces an earlier one. Raises GatewayError
-        without a session, and SqlSyntaxError before running anything if the script cannot be split into
-        statements.
+        Return the first error, which has been shown. An unreachable gateway stops the script, and its error
+        replaces an earlier one. Raises GatewayError if no session can be opened. Raises SqlSyntaxError before
+        running anything if the script cannot be split into statements.
         """
         self._await_session()
         first_error = None
@@ -164,7 +167,7 @@ class Runner:
         """Run one statement and show its rows. An interrupt or a closed pipe cancels it on the gateway."""
         changes_display = (session_change(statement) or "").partition(" ")[0].upper() in _CHANGES_DISPLAY
         display = self._initial
-        # SET and RESET must work while an invalid property makes the display unavailable.
+        # SET and RESET must work even if an invalid property makes the display options unavailable.
         with suppress(ConfigError) if changes_display else nullcontext():
             display = self.display
         with keys_held_back() as held:
@@ -174,14 +177,16 @@ class Runner:
             self._display = None
 
     def resume(self, number: str) -> None:
-        """Show a statement of the background as if it had just started. Raises RequestInvalid for an unknown
-        number.
+        """Show a statement of the background as if it had just started.
+
+        Raises RequestInvalid for an unknown number.
         """
         self._attend(self.background.take(number))
 
     def _attend(self, work: Work, held: Sequence[type[BaseException]] = ()) -> None:
-        """Show the rows of *work* and close it, unless it is put in the background; first raise the deferred
-        keys *held*.
+        """Show the rows of *work* and close it, unless it is put in the background.
+
+        The deferred keys *held* are raised first.
         """
         try:
             for raised in held:
@@ -199,8 +204,8 @@ class Runner:
                 self.client.cancel(work.operation)
             raise
         except MtError as error:
-            # After a gateway error the statement has failed there;
-            # after any other error it would keep running unattended.
+            # After a gateway error the statement has failed on the gateway. After any other error it would
+            # keep running unattended.
             if not isinstance(error, GatewayError):
                 with suppress(GatewayError):
                     self.client.close_operation(work.operation)
@@ -213,7 +218,7 @@ class Runner:
             self.screen.messages.print(", ".join(facts), style="dim")
 
     def rows(self, statement: str) -> list[dict[str, Any]]:
-        """Run one statement and return its rows, keyed by column name, instead of showing them."""
+        """Run one statement and return its rows, keyed by column name, without showing them."""
         self._await_session()
         operation = self.client.execute(statement)
         rows = [
@@ -225,8 +230,9 @@ class Runner:
         return rows
 
     def _show(self, work: Work) -> bool:
-        """Show a result; return whether its duration is worth printing: the time a user spends in a view is
-        not.
+        """Show a result. Return whether its duration is worth printing.
+
+        The time that a user spends in a view is not.
         """
         if work.look is None:
             pages = self._opened(work)
@@ -250,15 +256,16 @@ class Runner:
         return work.look is None
 
     def _opened(self, work: Work) -> Iterable[ResultPage] | None:
-        """Return the pages to print; None if there are none, or if they went to a file or to the view of
-        *work*.
+        """Return the pages to print, or None if there is nothing to print.
+
+        There is nothing to print if the pages went to a file or to the view of *work*.
         """
         display, file = work.display, self.screen.file
         pages = self._result(work.operation, display)
         first = next(pages)
         work.written = first.affected_rows
         if is_of_a_write(first) and (work.written is not None or not self._may_go_on(work)):
-            # The job has completed, so its id would not help; the row count is printed by _attend.
+            # The job has completed, so its id would not help. _attend prints the row count.
             if work.written is None and self._form(display).is_for_people:
                 self._say("OK")
             return None
@@ -292,14 +299,18 @@ class Runner:
         return standing_page(every, display.most_rows, lambda: self._say_window("last", display.most_rows))
 
     def _may_go_on(self, work: Work) -> bool:
-        """Return whether the job of a change may be a stream, which runs until STOP JOB stops it; a compiled
-        plan keeps its runtime mode.
+        """Return whether the job of a change may be a stream, which runs until STOP JOB stops it.
+
+        A compiled plan keeps its runtime mode, whatever the mode of the session.
         """
         first = next(significant(work.statement))
         return work.display.streaming or first.keyword in _RUNS_PLANS
 
     def _awaited(self, pages: Iterable[ResultPage], work: Work) -> Iterator[ResultPage]:
-        """Yield *pages*; while waiting for one, a status line shows the elapsed time and the rows so far."""
+        """Yield *pages*.
+
+        While waiting for one, show the elapsed time and the rows so far in a status line.
+        """
         iterator, page, count = iter(pages), None, 0
         while True:
             with progress_line(self.screen.messages, work.began) as line:
@@ -375,14 +386,15 @@ def _rows(count: int) -> str:
 
 
 def has_long_form(statement: str) -> bool:
-    """Whether *statement* has an EXTENDED form with all details, so that its last column may be cut."""
+    """Return whether *statement* has an EXTENDED form with all details, so its last column may be cut."""
     words = [token.keyword or token.text for token in significant(statement)]
     return any(words[: len(short)] == short for short in _SHORT) and not _LONG.intersection(words)
 
 
 def first_read(script: str) -> Statement | None:
-    """Return the first statement of *script* that is a query or an INSERT, which an init file must not
-    contain.
+    """Return the first statement of *script* that is a query or an INSERT, or None.
+
+    An init file must not contain such a statement.
     """
     for statement in split_statements(script):
         token = next(significant(statement.text))

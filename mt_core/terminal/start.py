@@ -1,4 +1,4 @@
-"""The start of the client: opens and sets up a session from the configuration."""
+"""The start of the client, which opens and sets up a session from the configuration."""
 
 from __future__ import annotations
 
@@ -20,8 +20,9 @@ DEFAULT_GATEWAY = "http://127.0.0.1:8083"
 
 
 def connect(configuration: ClientConfiguration, environ: Mapping[str, str]) -> GatewayClient:
-    """Return a client with an open session that is set up. Raises GatewayError, or ConfigError for an invalid
-    client property.
+    """Return a client with an open session that is set up.
+
+    Raises GatewayError, or ConfigError for an invalid client property.
     """
     _check(configuration)
     gateway = configuration.gateway or DEFAULT_GATEWAY
@@ -38,8 +39,9 @@ def connect(configuration: ClientConfiguration, environ: Mapping[str, str]) -> G
 def prepare(
     configuration: ClientConfiguration, gateway: str, transport: httpx.BaseTransport
 ) -> GatewayClient:
-    """Return a client that opens its session through *transport* with the first call that needs one. Raises
-    ConfigError.
+    """Return a client that opens its session through *transport* with the first call that needs it.
+
+    Raises ConfigError.
     """
     _check(configuration)
     client = GatewayClient(gateway, exact=True, transport=transport)
@@ -54,9 +56,9 @@ def _check(configuration: ClientConfiguration) -> None:
 
 
 def _setup(configuration: ClientConfiguration) -> Sequence[str]:
-    """Return the statements that set up each session of the client, also one that is reopened."""
+    """Return the statements that set up each session of the client, including a reopened one."""
     catalog, schema = configuration.catalog, configuration.schema
-    # Opening a session accepts any property; SET rejects invalid ones and suggests similar names.
+    # Opening a session accepts any property, whereas SET rejects invalid ones and suggests similar names.
     statements = [f"SET {_text(key)} = {_text(value)}" for key, value in configuration.properties.items()]
     statements += [f"ADD JAR {_text(jar)}" for jar in configuration.jars]
     if schema is not None:
@@ -72,7 +74,7 @@ def _text(text: str) -> str:
 
 
 def run_init_files(runner: Runner, files: Sequence[str]) -> MtError | None:
-    """Run the statements of *files*; return the error that stopped them, which has been shown.
+    """Run the statements of *files*. Return the error that stopped them, which has been shown, or None.
 
     Raises ConfigError before running anything if a file cannot be read or contains a query or an INSERT.
     """

@@ -1,4 +1,4 @@
-"""FakeClock: time stands still until a test advances it."""
+"""FakeClock: a clock that stands still until a test advances it."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from datetime import datetime, timedelta
 
 from mt_core.clock import Clock
 
-# How long, in real time, a waiting thread takes at most to notice that its event was set.
+# The longest real time, in seconds, until a waiting thread notices that its event was set.
 _NOTICE_S = 0.002
 
 
 class FakeClock(Clock):
-    """A clock for tests; safe from any thread."""
+    """A clock for tests. Thread-safe."""
 
     def __init__(self, start: datetime) -> None:
         self._now, self._elapsed = start, timedelta(days=1)
         self._changed = threading.Condition()
-        # The elapsed time and the event that each waiting thread waits for.
+        # For each waiting thread, the elapsed time and the event for which it waits.
         self._asleep: dict[threading.Thread, tuple[timedelta | None, threading.Event]] = {}
         self._awake: set[threading.Thread] = set()
         super().__init__()
@@ -31,7 +31,7 @@ class FakeClock(Clock):
             return self._elapsed
 
     def advance(self, delta: timedelta) -> None:
-        """Advance by *delta* and wake the threads whose instant is reached.
+        """Advance the clock by *delta* and wake the threads whose instant has been reached.
 
         A negative *delta* sets the clock back, but no time elapses.
         """
@@ -41,12 +41,12 @@ class FakeClock(Clock):
             self._changed.notify_all()
 
     def put(self, delta: timedelta) -> None:
-        """Move the clock by *delta*, forward or back, without elapsed time: no thread wakes."""
+        """Move the clock by *delta*, forward or back. No time elapses, so no thread wakes."""
         with self._changed:
             self._now += delta
 
     def wait_until(self, instant: datetime | None, event: threading.Event) -> bool:
-        """Block until the clock reaches *instant* or *event* is set; return whether the event was set."""
+        """Block until the clock reaches *instant* or *event* is set. Return whether the event was set."""
         thread = threading.current_thread()
         with self._changed:
             self._awake.discard(thread)
@@ -60,16 +60,16 @@ class FakeClock(Clock):
             return event.is_set()
 
     def settle(self, *, threads: str = "", timeout_s: float = 5.0) -> bool:
-        """Wait until every woken thread is waiting again or has ended; return False on timeout.
+        """Wait until every woken thread is waiting again or has ended. Return False on timeout.
 
-        *threads* restricts this to threads with that name prefix, since a thread that waits only once and
-        then keeps working never settles.
+        *threads* restricts this to threads whose names have that prefix, because a thread that waits only
+        once and then keeps working never settles.
         """
         with self._changed:
             return self._changed.wait_for(lambda: self._is_settled(threads), timeout_s)
 
     def wait_asleep(self, thread: str, timeout_s: float = 5.0) -> bool:
-        """Wait until the thread named *thread* is waiting on this clock; return False on timeout."""
+        """Wait until the thread named *thread* is waiting on this clock. Return False on timeout."""
         with self._changed:
             return self._changed.wait_for(
                 lambda: any(each.name == thread for each in self._asleep), timeout_s

@@ -1,11 +1,11 @@
-"""FakeGateway: a real HTTP server that records the ticks of a scheduler and answers them as configured.
+"""FakeGateway: a real HTTP server that records a scheduler's ticks and answers them as configured.
 
 A scheduler reaches its gateway only over HTTP, possibly from another process, so its tests need a server and
-not a mock. The server implements the two endpoints of a tick, opening a session and requesting a refresh, and
-for an external scheduler also the shards and the status of a refresh, which is always finished. Each tick
-gets the next answer that the test has queued, otherwise the default. It is recorded when it is answered, so
-that a test that has seen a tick knows that the scheduler can proceed; a held tick is recorded after its
-release. Tests wait on one condition and never poll.
+not a mock. The server implements the two endpoints of a tick, which open a session and request a refresh. For
+an external scheduler it also implements the shards, and the status of a refresh, which is always finished.
+Each tick receives the next answer that the test has queued, or else the default. A tick is recorded when it
+is answered. A test that has seen a tick therefore knows that the scheduler can proceed. A held tick is
+recorded after its release. Tests wait on one condition and never poll.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _NOT_MODIFIED = 304
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GatewayAnswer:
-    """The response of the gateway to one tick."""
+    """The gateway's response to one tick."""
 
     status: int = 200
     headers: Mapping[str, str] = field(default_factory=dict)
@@ -82,10 +82,10 @@ class ReceivedTick:
 
 
 class FakeGateway:
-    """Serves `POST /v3/sessions` and the refresh endpoint on a loopback port (0: any free one).
+    """Serves `POST /v3/sessions` and the refresh endpoint on a loopback port (0 for any free port).
 
     For external schedulers it also serves the shards of *definitions* and reports each refresh as finished.
-    Safe from any thread.
+    Thread-safe.
     """
 
     def __init__(self, port: int = 0, definitions: DefinitionStore | None = None) -> None:
@@ -108,7 +108,7 @@ class FakeGateway:
         return f"http://127.0.0.1:{self._port}"
 
     def start(self) -> None:
-        """Listen, after a stop on the same port again; sessions do not survive a stop."""
+        """Listen. After a stop, listen on the same port again; sessions do not survive a stop."""
         self._server = _Server(self, self._port)
         self._port = self._server.server_address[1]
         threading.Thread(
@@ -128,7 +128,7 @@ class FakeGateway:
     # ---------------------------------------------------------------------------------------- what it answers
 
     def answer(self, *answers: GatewayAnswer) -> None:
-        """Answer the next ticks with *answers*, one each, and later ticks with the default."""
+        """Answer each of the next ticks with one of *answers*, and later ticks with the default."""
         with self._changed:
             self._answers.extend(answers)
 
@@ -138,7 +138,7 @@ class FakeGateway:
             self._default = answer
 
     def forget_sessions(self) -> None:
-        """Close all sessions, like a restart of the gateway."""
+        """Close all sessions, as a restart of the gateway does."""
         with self._changed:
             self._sessions.clear()
 
@@ -172,7 +172,7 @@ class FakeGateway:
             return self._opened_sessions
 
     def wait_for_ticks(self, count: int, timeout_s: float = 10.0) -> list[ReceivedTick]:
-        """Wait until *count* ticks were answered and return all; raises AssertionError on timeout."""
+        """Wait until *count* ticks were answered and return all ticks. Raises AssertionError on timeout."""
         with self._changed:
             if not self._changed.wait_for(lambda: len(self._ticks) >= count, timeout_s):
                 raise AssertionError(
@@ -181,7 +181,7 @@ class FakeGateway:
             return list(self._ticks)
 
     def wait_for_requests(self, count: int, timeout_s: float = 10.0) -> None:
-        """Wait until *count* ticks have arrived, answered or held; raises AssertionError on timeout."""
+        """Wait until *count* ticks have arrived, answered or held. Raises AssertionError on timeout."""
         with self._changed:
             if not self._changed.wait_for(lambda: self._entered >= count, timeout_s):
                 raise AssertionError(f"{self._entered} of {count} ticks arrived within {timeout_s} s.")
@@ -243,12 +243,12 @@ class _Server(ThreadingHTTPServer):
             self.shutdown_request(connection)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Ignore errors of clients that disconnect."""
+        """Ignore the errors of clients that disconnect."""
 
 
 class _Requests(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    # Buffered, so that headers and body are sent in one packet.
+    # Output is buffered, so that headers and body are sent in one packet.
     wbufsize = -1
     disable_nagle_algorithm = True
     server: _Server

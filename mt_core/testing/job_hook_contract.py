@@ -1,4 +1,4 @@
-"""JobHookContract: tests that every job status hook must pass, to be subclassed by its author.
+"""JobHookContract: tests that every job status hook must pass. The hook's author subclasses it.
 
     class TestMyHook(JobHookContract):
         @pytest.fixture
@@ -8,8 +8,8 @@
         def effects(self) -> object:
             return the effects of the hook so far, as a comparable value
 
-Override the fixture `properties` with session properties that the hook accepts. New required tests are only
-added in minor versions.
+Override the fixture `properties` with session properties that the hook accepts. New required tests are added
+only in minor versions.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class JobHookContract:
 
     @pytest.fixture
     def properties(self) -> Mapping[str, str]:
-        """The properties of the session."""
+        """Return the properties of the session."""
         return {}
 
     @pytest.fixture
@@ -41,7 +41,7 @@ class JobHookContract:
         )
 
     def effects(self) -> object:
-        """Return the effects of the hook so far, which the test of repeated calls compares."""
+        """Return the effects of the hook so far. The test of repeated calls compares them."""
         return None
 
     def test_what_is_stored_with_a_job_is_json(

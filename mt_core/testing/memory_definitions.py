@@ -12,9 +12,10 @@ from mt_core.workflow.definitions import DefinitionStore, WorkflowDefinition
 
 
 class MemoryDefinitionStore(DefinitionStore):
-    """Stores each definition as JSON, as a registry would.
+    """Stores each definition as JSON, as a registry does.
 
-    Tests set `schedule_times` to the schedule times in the ledger, and `failure` to an error for every call.
+    Tests set `schedule_times` to the schedule times in the ledger, and `failure` to an error that every call
+    raises.
     """
 
     def __init__(self) -> None:

@@ -1,17 +1,19 @@
-"""SchedulerContract: tests that every workflow scheduler must pass, to be subclassed by its author.
+"""SchedulerContract: tests that every workflow scheduler must pass. The scheduler's author subclasses it.
 
     class TestMyScheduler(SchedulerContract):
         @pytest.fixture
         def scheduler_class(self) -> type[WorkflowScheduler]:
             return MyScheduler
 
-A scheduler promises that an active workflow ticks once for each point of its grid, with the point as its
-schedule time and never before it; that a paused one does not tick; and that creating or deleting a workflow
-twice is harmless, since the gateway repeats operations after a crash. It need not tick for every missed
-point: the gateway catches up on its own, so after a pause, a clock jump or a restart, one tick of the latest
-point is enough. To show that a tick does not come, a test waits for the later tick of another workflow.
-Services differ in what they support, such as moving their clock: override those methods of the workbench. New
-required tests are only added in minor versions.
+A scheduler guarantees three things. An active workflow ticks once for each point of its grid, with the point
+as its schedule time and never before it. A paused workflow does not tick. Creating or deleting a workflow
+twice is harmless, because the gateway repeats operations after a crash. A scheduler need not tick for every
+missed point, because the gateway itself catches up. After a pause, a clock jump or a restart, one tick for
+the latest point is enough.
+
+To show that a tick does not arrive, a test waits for the later tick of another workflow. Services differ in
+what they support, such as moving their clock; override those methods of the workbench. New required tests are
+added only in minor versions.
 """
 
 from __future__ import annotations
@@ -338,7 +340,10 @@ class SchedulerContract(SchedulerWorkbench):
 
 
 def _health_in_time(scheduler: WorkflowScheduler, timeout_s: float = 60.0) -> SchedulerHealth | None:
-    """Return the health once it has no trouble: a busy service may take time to report that it is running."""
+    """Return the health when it has no trouble, or after *timeout_s*.
+
+    A busy service may take time to report that it is running.
+    """
     deadline = time.monotonic() + timeout_s
     while (health := scheduler.health()) not in (SchedulerHealth(), None) and time.monotonic() < deadline:
         time.sleep(0.1)

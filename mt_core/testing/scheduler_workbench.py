@@ -28,11 +28,11 @@ ABSENT = "0aa5c1a4-7a3b-4c50-9d0e-6f1f3c1f0003"
 
 
 class SchedulerWorkbench:
-    """An open scheduler and helpers; time starts half a period before a point of the grid.
+    """An open scheduler and helper methods. Time starts half a period before a point of the grid.
 
-    Workflows tick once a period in UTC unless a test specifies otherwise. A scheduler whose service has its
-    own clock overrides `move_clock`, may use shorter periods, and sets `jumps` to False if time cannot be
-    skipped, which skips the tests that need it.
+    Workflows tick once per period in UTC, unless a test specifies otherwise. A scheduler whose service has a
+    clock of its own overrides `move_clock`, and may use shorter periods. If its time cannot be skipped, it
+    sets `jumps` to False, which skips the tests that need it.
     """
 
     period: ClassVar[Freshness] = Freshness(1, "MINUTE")
@@ -48,12 +48,12 @@ class SchedulerWorkbench:
 
     @pytest.fixture
     def scheduler_class(self) -> type[WorkflowScheduler]:
-        """Return the class under test."""
+        """Return the scheduler class under test."""
         raise NotImplementedError("Give the contract a fixture scheduler_class.")
 
     @pytest.fixture
     def options(self) -> dict[str, str]:
-        """Return the options `workflow-scheduler.<type>.*` of the scheduler; others have their defaults."""
+        """Return the scheduler's options `workflow-scheduler.<type>.*`. All others have their defaults."""
         return {}
 
     @pytest.fixture
@@ -80,11 +80,11 @@ class SchedulerWorkbench:
         return show_schedule_time(point, zone)
 
     def every(self, freshness: Freshness, zone: str = "UTC") -> Schedule:
-        """Return a schedule with *freshness*, since the start."""
+        """Return a schedule with *freshness*, beginning at the start."""
         return Schedule(freshness=freshness, zone=zone, since=self.start)
 
     def workflow(self, **facts: Any) -> CreatePeriodicRefreshWorkflow:
-        """Return a workflow to create; *facts* override the defaults."""
+        """Return a workflow to create. *facts* override the defaults."""
         return workflow(**{"schedule": self.every(self.period), **facts})
 
     @property
@@ -99,14 +99,14 @@ class SchedulerWorkbench:
         """Clean up the service before the scheduler is closed."""
 
     def settle(self) -> None:
-        """Wait until the scheduler has sent all due ticks; does nothing unless overridden."""
+        """Wait until the scheduler has sent all due ticks. Does nothing unless overridden."""
 
     def break_service(self) -> None:
-        """Make the next operations fail; by default, by an error of the definition store."""
+        """Make the next operations fail; by default, with an error of the definition store."""
         self.definitions.failure = RegistryError("The registry cannot be reached.")
 
     def wait_for_ticks(self, count: int) -> list[ReceivedTick]:
-        """Wait for *count* ticks and for all due ticks to be sent; return all received ticks."""
+        """Wait for *count* ticks and for all due ticks to be sent. Return all received ticks."""
         self.gateway.wait_for_ticks(count)
         self.settle()
         return self.gateway.ticks
@@ -156,19 +156,19 @@ class SchedulerWorkbench:
         return [tick for tick in self.gateway.ticks if tick.table_id == workflow_id]
 
     def pass_a_period_with_a_witness(self) -> None:
-        """Pass a point at which another workflow ticks: a tick that has not arrived by then never will."""
+        """Pass a point at which another workflow ticks. A tick that has not arrived by then never will."""
         self.create(workflow_id=OTHER)
         self.move_clock(self.length)
         self.wait_for_ticks(1)
 
 
 def every(amount: int, unit: str) -> Schedule:
-    """Return a schedule with the freshness *amount* *unit* in UTC, since `START`."""
+    """Return a schedule with the freshness *amount* *unit* in UTC, beginning at `START`."""
     return Schedule(freshness=Freshness(amount, unit), zone="UTC", since=START)
 
 
 def workflow(**facts: Any) -> CreatePeriodicRefreshWorkflow:
-    """Return a workflow to create; *facts* override the defaults, and the table name depends on its id."""
+    """Return a workflow to create. *facts* override the defaults; the table name depends on the id."""
     identifier = "lake.sales.daily" if facts.get("workflow_id", TABLE) == TABLE else "lake.sales.other"
     usual = CreatePeriodicRefreshWorkflow(
         workflow_id=TABLE,

@@ -21,22 +21,22 @@ SHARDS = 32
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkflowDefinition(CreatePeriodicRefreshWorkflow):
-    """A workflow as its scheduler must run it: the one created, with the changes of all operations since.
+    """A workflow as its scheduler must run it: as created, with the changes of all later operations.
 
-    `token` comes from the last operation. `name` is the scheduler's name of the workflow if it differs from
-    the id.
+    `token` is the token of the last operation. `name` is the scheduler's name of the workflow if it differs
+    from the id.
     """
 
     name: str = ""
 
     @classmethod
     def of(cls, workflow: CreatePeriodicRefreshWorkflow, *, name: str = "") -> WorkflowDefinition:
-        """Return the definition of a new workflow; *name* is the scheduler's name of it."""
+        """Return the definition of a new workflow, which has *name* in its scheduler."""
         facts = {each.name: getattr(workflow, each.name) for each in fields(CreatePeriodicRefreshWorkflow)}
         return cls(**facts, name=name)
 
     def check_token(self, token: int, verb: str) -> None:
-        """Raise WorkflowError, saying "cannot be *verb*", for an operation older than the last change."""
+        """Raise WorkflowError ("cannot be *verb*") if *token* is older than that of the last change."""
         if token < self.token:
             raise WorkflowError(
                 f"Refresh workflow {self.workflow_id} ({self.identifier}) cannot be {verb}: outdated "
@@ -99,7 +99,7 @@ def shard_of(workflow_id: str) -> int:
 
 
 def etag_of(definitions: Iterable[WorkflowDefinition]) -> str:
-    """Return a text that changes if any of *definitions* changes, independent of their order."""
+    """Return a text that changes whenever one of *definitions* changes, whatever their order."""
     bodies = sorted(json.dumps(definition.to_json(), sort_keys=True) for definition in definitions)
     return sha256("\n".join(bodies).encode()).hexdigest()[:32]
 
@@ -109,7 +109,7 @@ class DefinitionStore(ABC):
 
     @abstractmethod
     def put(self, definition: WorkflowDefinition) -> None:
-        """Store *definition* under its workflow id, replacing an older one."""
+        """Store *definition* under its workflow id, replacing any older definition."""
 
     @abstractmethod
     def get(self, workflow_id: str) -> WorkflowDefinition | None:
@@ -125,11 +125,11 @@ class DefinitionStore(ABC):
 
     @abstractmethod
     def latest_schedule_times(self) -> Mapping[str, datetime]:
-        """Return for each workflow the latest schedule time that a run of the ledger covers or will cover,
-        absent if none.
+        """Return for each workflow the latest schedule time that a run in the ledger covers or will cover.
 
-        A run that was skipped because its table was suspended does not count, nor does a run with a future
-        schedule time, nor one whose request is later than now because the clock was set back since.
+        A workflow without any such run is absent. A run does not count if it was skipped because its table
+        was suspended, or if its schedule time is in the future. Neither does a run that was requested later
+        than now because the clock was set back since.
         """
 
     def shard(self, number: int) -> tuple[str, list[WorkflowDefinition]]:

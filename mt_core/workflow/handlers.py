@@ -13,8 +13,10 @@ HANDLER_VERSION = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefreshHandler:
-    """The location of a refresh workflow: the scheduler's identifier, the workflow's id (the table's uuid),
-    and any other keys.
+    """The location of a refresh workflow.
+
+    `scheduler` is the identifier of its scheduler, `workflow_id` the table's uuid, and `location` has any
+    other keys that the scheduler needs.
     """
 
     scheduler: str
@@ -41,7 +43,10 @@ class RefreshHandler:
 
     @classmethod
     def deserialize(cls, text: str) -> RefreshHandler:
-        """Return the handler in a text; raises WorkflowError if it is not a handler of this version."""
+        """Return the handler that *text* contains.
+
+        Raises WorkflowError if it has no handler of this version.
+        """
         try:
             body = json.loads(text)
             if body["version"] != HANDLER_VERSION:

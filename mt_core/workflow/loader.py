@@ -1,4 +1,4 @@
-"""Loads the scheduler of `workflow-scheduler.type` from the installed entry points."""
+"""Loads the scheduler that `workflow-scheduler.type` names from the installed entry points."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from mt_core.workflow.scheduler import ENTRY_POINT_GROUP, SchedulerHooks, Workfl
 
 
 def load_scheduler(identifier: str) -> type[WorkflowScheduler]:
-    """Return the scheduler class *identifier*, importing only its plug-in; raises PluginError naming the
-    problem.
+    """Return the scheduler class *identifier*, importing only its plug-in.
+
+    Raises PluginError if it is missing, ambiguous or unusable.
     """
     point = _entry_point(identifier)
     return plugin_class(

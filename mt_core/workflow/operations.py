@@ -1,4 +1,4 @@
-"""The operations on workflows: frozen facts that a scheduler matches (FLIP-448 RefreshWorkflow)."""
+"""The operations on workflows, as immutable values that a scheduler matches (FLIP-448 RefreshWorkflow)."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ class ScheduleKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schedule:
-    """When a workflow ticks: at the points of `grid()` after the instant *since*.
+    """When a workflow ticks: at the points of `grid()` that are later than *since*.
 
-    A schedule has either a *freshness* or a *cron*, by its kind; a scheduler only receives kinds that it
-    declares.
+    A schedule has either a *freshness* or a *cron*, depending on its kind. A scheduler receives only the
+    kinds that it declares.
     """
 
     freshness: Freshness | None = None
@@ -58,16 +58,16 @@ class Schedule:
         return self.cadence.grid(self.zone)
 
     def description(self, identifier: str) -> str:
-        """Return a text for users about what a workflow on this schedule does for the table *identifier*."""
+        """Return a text for users that says what a workflow with this schedule does for *identifier*."""
         return f"Refresh materialized table {identifier} {self.cadence.every}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreatePeriodicRefreshWorkflow:
-    """Create the workflow `workflow_id` (the table's uuid); repeating it with the same id returns the same
-    handler.
+    """Create the workflow `workflow_id` (the table's uuid).
 
-    `identifier` is the table's qualified name; `init_config` has the session properties of each tick.
+    A repetition with the same id returns the same handler. `identifier` is the table's qualified name;
+    `init_config` has the session properties of each tick.
     """
 
     workflow_id: str
@@ -85,7 +85,8 @@ class CreatePeriodicRefreshWorkflow:
 class SuspendRefreshWorkflow:
     """Stop ticking until resumed.
 
-    `token` orders the operations on one workflow: a scheduler that can compare them refuses an older one.
+    `token` orders the operations on one workflow. A scheduler that can compare tokens refuses an operation
+    with an older one.
     """
 
     handler: RefreshHandler
@@ -94,7 +95,7 @@ class SuspendRefreshWorkflow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResumeRefreshWorkflow:
-    """Tick again; each tick from now on carries `dynamic_options` (None: the earlier ones)."""
+    """Tick again. Each tick from now on carries `dynamic_options`, or the earlier options if it is None."""
 
     handler: RefreshHandler
     dynamic_options: Mapping[str, str] | None = None

@@ -19,14 +19,14 @@ SCHEDULE_VERSION, CRON_SCHEDULE_VERSION = 2, 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishedShard:
-    """A shard as served, with an ETag that changes with any byte of it."""
+    """A shard as it is served, with an ETag that changes with every byte of it."""
 
     etag: str
     body: dict[str, Any]
 
 
 def schedule_json(schedule: Schedule) -> dict[str, Any]:
-    """Return the schedule as served.
+    """Return the schedule as it is served.
 
     A cron schedule has version 3. A freshness schedule has its grid, and a cron expression as a label if the
     interval has one.
@@ -49,7 +49,7 @@ def schedule_json(schedule: Schedule) -> dict[str, Any]:
 
 
 def workflow_json(definition: WorkflowDefinition, *, text: str = "", details_url: str = "") -> dict[str, Any]:
-    """Return one workflow as served.
+    """Return one workflow as it is served.
 
     *text* is the table's CREATE statement without secrets, *details_url* the URL of its details.
     """
@@ -74,8 +74,9 @@ def workflow_json(definition: WorkflowDefinition, *, text: str = "", details_url
 def published_shard(
     scheduler: str, number: int, workflows: Sequence[dict[str, Any]], *, state: str
 ) -> PublishedShard:
-    """Return shard *number* of *scheduler* with these workflows; *state* is the store's own ETag of the
-    shard.
+    """Return shard *number* of *scheduler* with these workflows.
+
+    *state* is the ETag that the store computes for the shard.
     """
     body = {
         "version": PUBLISHED_VERSION,

@@ -1,6 +1,4 @@
-"""The interface of workflow schedulers: the ABC, its options and context, and the pluggy hook that provides
-it.
-"""
+"""The interface of workflow schedulers: the abstract class, its options and context, and its pluggy hook."""
 
 from __future__ import annotations
 
@@ -45,7 +43,7 @@ class SchedulerHooks:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchedulerOption:
-    """An option `workflow-scheduler.<type>.<key>`; a `default` of None makes it required."""
+    """An option `workflow-scheduler.<type>.<key>`. It is required if `default` is None."""
 
     key: str
     help: str
@@ -55,10 +53,10 @@ class SchedulerOption:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchedulerContext:
-    """The context in which a scheduler is opened.
+    """The environment in which a scheduler is opened.
 
-    It sends ticks to `gateway_url`, authorized by `token` (empty: no token). `configuration` has all
-    effective settings as texts, secrets masked (FLIP-448 getConfiguration).
+    The scheduler sends ticks to `gateway_url`, authorized by `token` (empty if none is required).
+    `configuration` has all effective settings as texts, with secrets masked (FLIP-448 getConfiguration).
     """
 
     options: Mapping[str, str]
@@ -71,8 +69,9 @@ class SchedulerContext:
 
 @contextmanager
 def workflow_errors(what: str) -> Iterator[None]:
-    """Raise errors of other components in the block, such as the store's, as a WorkflowError that says *what*
-    failed.
+    """Translate errors in the block, such as those of the store, to a WorkflowError.
+
+    *what* says what failed and begins the message.
     """
     try:
         yield
@@ -95,7 +94,7 @@ class WorkflowDescription:
     """The state of a workflow in its scheduler.
 
     `next_run` is a UTC instant, `changed_by` the user who paused or resumed the workflow there, and
-    `schedule` the schedule that it ticks on. Each is None if the scheduler does not report it.
+    `schedule` the schedule on which it ticks. Each is None if the scheduler does not report it.
     """
 
     state: WorkflowState
@@ -107,10 +106,10 @@ class WorkflowDescription:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchedulerHealth:
-    """Whether a scheduler starts refreshes: `trouble` is empty, or the reason why it does not, with the way
-    out.
+    """Whether a scheduler starts refreshes.
 
-    `since` is the UTC instant when that began, None if the scheduler does not report it.
+    `trouble` is empty, or says why the scheduler does not start refreshes and what to do. `since` is the UTC
+    instant at which that began, or None if the scheduler does not report it.
     """
 
     trouble: str = ""
@@ -118,21 +117,20 @@ class SchedulerHealth:
 
 
 class WorkflowScheduler(ABC):
-    """Runs refresh workflows (FLIP-448).
+    """A scheduler of refresh workflows (FLIP-448).
 
-    Every method is thread-safe and raises WorkflowError, with the underlying error, if any, as its cause.
+    Every method is thread-safe. Every method raises WorkflowError, with the underlying error, if any, as its
+    cause.
     """
 
     identifier: ClassVar[str]
     options: ClassVar[tuple[SchedulerOption, ...]] = ()
     kinds: ClassVar[frozenset[ScheduleKind]] = frozenset({ScheduleKind.FRESHNESS})
-    """The kinds of schedules that it runs; a table with any other kind is refused."""
+    """The kinds of schedules that the scheduler runs. A table with any other kind is refused."""
 
     @abstractmethod
     def open(self, context: SchedulerContext) -> None:
-        """Prepare for operations, or raise WorkflowError naming what is missing; opening twice is
-        harmless.
-        """
+        """Prepare for operations. Raises WorkflowError naming what is missing; opening twice is harmless."""
 
     @abstractmethod
     def close(self) -> None:
@@ -141,32 +139,32 @@ class WorkflowScheduler(ABC):
     def diagnose(self, options: Mapping[str, str], clock: Clock) -> Sequence[Finding]:
         """Return the findings of `freshtable doctor` about the service that *options* name.
 
-        Changes nothing, and the scheduler need not be open. Raises WorkflowError for invalid options. A
-        scheduler without a service of its own does not override this.
+        This method changes nothing, and the scheduler need not be open. Raises WorkflowError for invalid
+        options. A scheduler without a service of its own does not override it.
         """
         return [Finding.ok("scheduler", f"{self.identifier} is installed")]
 
     def health(self) -> SchedulerHealth | None:
-        """Return whether the open scheduler currently starts refreshes, None if it does not know.
+        """Return whether the open scheduler currently starts refreshes, or None if it does not know.
 
-        A gateway calls this about twice a minute in a thread of its own. A WorkflowError counts as trouble.
+        The gateway calls this about twice a minute, in a separate thread. A WorkflowError counts as trouble.
         """
         return None
 
-    # Most schedulers support any schedule.
+    # The default accepts every schedule, which suits most schedulers.
     def check_schedule(self, identifier: str, schedule: Schedule) -> None:  # noqa: B027
-        """Raise WorkflowError, with the way out, if this scheduler cannot run *schedule*.
+        """Raise WorkflowError, saying what to do instead, if this scheduler cannot run *schedule*.
 
-        Sends no request; the scheduler need not be open.
+        This method sends no request, and the scheduler need not be open.
         """
 
     @abstractmethod
     def create_refresh_workflow(self, workflow: CreatePeriodicRefreshWorkflow) -> RefreshHandler:
-        """Create the workflow and return its handler; the same `workflow_id` returns the same handler."""
+        """Create the workflow and return its handler. The same `workflow_id` returns the same handler."""
 
     @abstractmethod
     def modify_refresh_workflow(self, workflow: ModifyRefreshWorkflow) -> None:
-        """Suspend, resume or reschedule; refuse an unknown operation without changing anything."""
+        """Suspend, resume or reschedule a workflow. An unknown operation is refused and changes nothing."""
 
     @abstractmethod
     def delete_refresh_workflow(self, workflow: DeleteRefreshWorkflow) -> None:
@@ -176,4 +174,4 @@ class WorkflowScheduler(ABC):
     def describe_refresh_workflows(
         self, handlers: Iterable[RefreshHandler]
     ) -> Mapping[str, WorkflowDescription]:
-        """Return the description of each handler's workflow by its id, in as few requests as possible."""
+        """Map the id of each handler's workflow to its description, with as few requests as possible."""

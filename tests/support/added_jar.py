@@ -1,4 +1,4 @@
-"""A jar for ADD JAR: one class, whose static methods SQL calls with `reflect`."""
+"""A jar for ADD JAR, with one class whose static methods SQL calls with `reflect`."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from pathlib import Path
 
 
 def words_jar(folder: Path, name: str) -> Path:
-    """Return a jar with class `shop.<name>`: `shout` adds an exclamation mark, `pid` returns the process that
-    runs it.
+    """Return a jar with the class `shop.<name>`.
+
+    Its method `shout` adds an exclamation mark; `pid` returns the id of the process that runs it.
     """
     source = folder / f"{name}.java"
     source.write_text(

@@ -1,5 +1,6 @@
-"""Local object stores that answer as S3 and Google Cloud Storage do to clients that read and write whole
-objects.
+"""Local object stores that respond as S3 and Google Cloud Storage do.
+
+They support clients that read and write whole objects.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ def object_stores(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class _Bucket:
-    """A bucket that exists within a `with` statement; `objects` are by name."""
+    """A bucket that exists within a `with` statement. `objects` maps names to contents."""
 
     handler: ClassVar[type[_Requests]]
 
@@ -68,8 +69,9 @@ class _Requests(BaseHTTPRequestHandler):
 
     @staticmethod
     def _chunks(stream: IO[bytes] | io.BufferedIOBase) -> bytes:
-        """Return the body of chunked encoding: each chunk follows its size in hex, perhaps with a
-        signature.
+        """Return the body of a chunked encoding, in which each chunk follows its size in hex.
+
+        The size may be followed by a signature.
         """
         body = b""
         while size := int(stream.readline().partition(b";")[0], 16):
@@ -102,7 +104,7 @@ class _Requests(BaseHTTPRequestHandler):
 
 
 class _S3Requests(_Requests):
-    """HEAD, GET, and a multipart upload of one part, visible at its end."""
+    """HEAD, GET, and a multipart upload of a single part, which becomes visible at its end."""
 
     part: ClassVar[bytes]
 
@@ -135,7 +137,7 @@ class _S3Requests(_Requests):
 
 
 class _GcsRequests(_Requests):
-    """Metadata and content of an object, and a resumable upload, visible at its end."""
+    """Metadata and content of an object, and a resumable upload, which becomes visible at its end."""
 
     def do_GET(self) -> None:
         url = urlsplit(self.path)

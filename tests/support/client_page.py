@@ -11,7 +11,7 @@ _PAGE = Path(__file__).resolve().parents[2] / "docs" / "client.md"
 
 
 def block(of: str) -> str:
-    """Return the terminal block on the page that contains *of*; there must be exactly one."""
+    """Return the terminal block on the page that contains *of*. There must be exactly one."""
     blocks = re.findall(r"^```[a-z]*\n(.*?)^```", _PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
     [found] = [each for each in blocks if of in each and each.startswith((PROMPT, "$"))]
     return str(found)

@@ -19,7 +19,7 @@ def at_prompt(lines: list[str]) -> bool:
 
 
 def watched(terminal: ScreenTerminal, line: str, fits: Callable[[list[str]], bool]) -> list[str]:
-    """Type *line* on an empty screen; return the output once the screen is as wanted."""
+    """Type *line* on an empty screen, and return the output when the screen *fits*."""
     terminal.type(CTRL_L)
     terminal.see(lambda lines: lines == [PROMPT])
     terminal.type(f"{line}\r")
@@ -27,5 +27,5 @@ def watched(terminal: ScreenTerminal, line: str, fits: Callable[[list[str]], boo
 
 
 def answered(terminal: ScreenTerminal, line: str) -> list[str]:
-    """Type *line* on an empty screen; return the output up to the next prompt."""
+    """Type *line* on an empty screen, and return the output up to the next prompt."""
     return watched(terminal, line, at_prompt)[:-1]

@@ -1,5 +1,6 @@
-"""The contract of refresh engines: subclass `EngineContract` in a test module and provide fixtures `engine`
-and `source`.
+"""The contract of refresh engines.
+
+To test an engine, subclass `EngineContract` in a test module and provide the fixtures `engine` and `source`.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from tests.support.marks import epoch_of, last_run_of, mark
 
 
 class EngineContract(ChangesContract, UpkeepContract):
-    """The behaviour that the manager relies on."""
+    """The behaviour on which the manager relies."""
 
     @pytest.fixture
     def steps(self, engine: RefreshEngine, source: SourceTables) -> Iterator[EngineSteps]:

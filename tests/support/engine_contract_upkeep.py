@@ -1,4 +1,4 @@
-"""The contract of refresh engines about upkeep; a part of `EngineContract`."""
+"""The contract of refresh engines about upkeep, which is a part of `EngineContract`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.support.engine_steps import EngineSteps, row
 
 
 class UpkeepContract:
-    """The behaviour that compaction relies on."""
+    """The behaviour on which compaction relies."""
 
     def test_small_files_are_staged_as_fewer_with_the_same_rows_by_a_commit_that_says_what_main_says(
         self, steps: EngineSteps

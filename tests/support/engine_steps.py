@@ -33,7 +33,10 @@ _numbers = count(1)
 
 
 class SourceTables(Protocol):
-    """Changes behind the engine's back. Names are `lake.default.<name>`; rows have columns ds, k and v."""
+    """Changes that the engine does not make itself.
+
+    Names are `lake.default.<name>`; rows have the columns ds, k and v.
+    """
 
     def create(self, name: str, rows: Sequence[Row]) -> None:
         """Create a source table with *rows*."""
@@ -130,13 +133,14 @@ class EngineSteps:
     def apply(
         self, run: str, since: SourceVector, *, in_place: bool = False, partitions: bool = False
     ) -> Staged:
-        """Refresh main, which has the rows of a vector, by the changes since; by the touched *partitions* if
-        given.
+        """Apply the changes of the source since a vector to main, which has the rows of that vector.
+
+        If *partitions* is set, replace the touched partitions.
         """
         return self._apply(run, replace(self._maintenance(since, partitions=partitions), in_place=in_place))
 
     def apply_days(self, run: str, since: SourceVector, *, most: int) -> Staged:
-        """Refresh at most that many days of the rows that changed since a vector."""
+        """Apply the changes since a vector, but refuse if they affect more than *most* days."""
         maintenance = self._maintenance(since, partitions=True)
         strategy = replace(maintenance.strategy, way=Way.KEYS, most_keys=most)
         return self._apply(run, replace(maintenance, strategy=strategy))
@@ -206,7 +210,7 @@ class EngineSteps:
 
 
 def versions(vector: SourceVector) -> list[Mapping[str, Any]]:
-    """Return the versions of a vector as runs compare them, without the pinned snapshot."""
+    """Return the versions in a vector as runs compare them, without the pinned snapshot."""
     return [
         {key: value for key, value in (entry.version or {}).items() if key != "at"}
         for entry in vector.sources

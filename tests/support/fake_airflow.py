@@ -1,8 +1,7 @@
-"""FakeAirflow: the REST API of an Airflow with Freshtable's package, including its delays, for tests of the
-client.
+"""FakeAirflow: the REST API of an Airflow with Freshtable's package, for tests of the client.
 
-When a file is parsed, it reads definitions from a store, as the bundle reads them from the gateway. Due DAGs
-run when a test says so.
+It simulates Airflow's delays. When a file is parsed, it reads definitions from a store, as the bundle reads
+them from the gateway. Due DAGs run only when a test requests it.
 """
 
 from __future__ import annotations
@@ -33,8 +32,9 @@ DATABASE_ERROR: Mapping[str, Any] = {"detail": {"reason": "Database error", "mes
 
 @dataclass
 class FakeDag:
-    """The DAG of a table. `runs` are open runs; `busy` is the number of DELETEs that they cause to be
-    refused.
+    """The DAG of a table.
+
+    `runs` are its open runs. `busy` is the number of DELETE requests that are refused because of them.
     """
 
     definition: WorkflowDefinition
@@ -58,7 +58,7 @@ class FakeDag:
         return self.planned
 
     def plan(self, now: datetime) -> None:
-        """Plan the next point: the latest past point that has not run."""
+        """Plan the next point, which is the latest past point that has not run."""
         since = self.definition.schedule.since
         self.planned = max(self.grid.after(max(self.last_run or since, since)), self._passed(now))
 
@@ -82,8 +82,9 @@ class FakeDag:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """The answer to the next requests with *part* in "METHOD path"; *location* is the target of a
-    redirect.
+    """The answer to the next requests that contain *part* in "METHOD path".
+
+    *location* is the target of a redirect.
     """
 
     part: str
@@ -93,7 +94,7 @@ class Failure:
 
 
 class FakeAirflow:
-    """The state behind the API, which tests set by attributes. Safe from any thread."""
+    """The state behind the API, which tests set through attributes. Thread-safe."""
 
     def __init__(self, clock: Clock, definitions: DefinitionStore | None) -> None:
         self.clock, self.definitions = clock, definitions
@@ -103,7 +104,7 @@ class FakeAirflow:
         self.health: dict[str, str | None] = dict(ALL_HEALTHY)
         self.heartbeats: dict[str, datetime] = {}
         self.reads_event_log = True
-        # How long after a request a file is parsed; None: the DAG processor is down.
+        # How long after a request a file is parsed. None means that the DAG processor is down.
         self.parse_after: timedelta | None = timedelta(0)
         self.broken: set[str] = set()
         self.dags: dict[str, FakeDag] = {}
@@ -122,7 +123,7 @@ class FakeAirflow:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Exclude all other threads."""
+        """Exclude all other threads during the block."""
         with self._lock:
             yield
 
@@ -131,11 +132,11 @@ class FakeAirflow:
     def fail(
         self, part: str, status: int = 500, body: Mapping[str, Any] = DATABASE_ERROR, *, times: int = 1
     ) -> None:
-        """Answer the next *times* requests with *part* in "METHOD path" with that failure."""
+        """Answer the next *times* requests that contain *part* in "METHOD path" with this failure."""
         self._failures += [Failure(part=part, status=status, body=body)] * times
 
     def redirect(self, part: str, target: str) -> None:
-        """Redirect the next request with *part* in "METHOD path" to *target*."""
+        """Redirect the next request that contains *part* in "METHOD path" to *target*."""
         self._failures.append(Failure(part=part, status=302, body={}, location=target))
 
     def expire_tokens(self) -> None:
@@ -153,14 +154,15 @@ class FakeAirflow:
             self._log(dag_id, user, paused)
 
     def begin_parse(self, workflow_id: str) -> None:
-        """Start to parse a workflow's shard, with the definitions read now; the next request for a parse
-        completes it.
+        """Start to parse a workflow's shard, with the definitions as they are now.
+
+        The next request for a parse completes it.
         """
         shard = shard_of(workflow_id)
         self._under_way[shard] = self._shard(shard)
 
     def asked(self, part: str) -> int:
-        """Return the number of requests with *part* in "METHOD path"."""
+        """Return the number of requests that contain *part* in "METHOD path"."""
         return sum(part in request for request in self.requests)
 
     def run_due(self, gateway_url: str, token: str = "") -> None:
@@ -216,10 +218,10 @@ class FakeAirflow:
         return (self._tokens[token], 200, "") if token not in self._expired else ("", 401, "Token Expired")
 
     def request_parse(self, shard: int) -> bool:
-        """Request the parse of a shard; return False if one is already pending."""
+        """Request the parse of a shard. Return False if a parse is already pending."""
         with self._lock:
             if shard in self._under_way:
-                # As Airflow does: a request that meets a parse of the same file is forgotten.
+                # As in Airflow, a request during a parse of the same file is lost.
                 self._end_parse(shard, *self._under_way.pop(shard))
                 return True
             if shard in self._pending or self.parse_after is None:
@@ -229,7 +231,7 @@ class FakeAirflow:
             return True
 
     def anchor(self, shard: int) -> dict[str, Any] | None:
-        """Return a shard's anchor DAG as the API shows it, or None without the bundle."""
+        """Return a shard's anchor DAG as the API shows it, or None if the bundle is missing."""
         if self.definitions is None:
             return None
         dag_id = f"{self.prefix}shard_{shard:02d}"

@@ -1,5 +1,6 @@
-"""FakeAirflowServer: a FakeAirflow behind real HTTP, with the paths,
-statuses and bodies of Airflow's REST API v2.
+"""FakeAirflowServer: serves a FakeAirflow over real HTTP.
+
+It has the paths, statuses and bodies of Airflow's REST API v2.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ class Api:
         ]
 
     def answer(self, method: str, target: str, token: str, body: Body) -> Reply:
-        """Return status and body for a request."""
+        """Return the status and the body for a request."""
         parts = urlsplit(target)
         failure = self._airflow.planned(f"{method} {parts.path}")
         if failure is not None:
@@ -162,7 +163,7 @@ def _active(dag: FakeDag) -> bool:
 
 
 class FakeAirflowServer:
-    """Serves a FakeAirflow on a free loopback port; counts its answers and records received cookies."""
+    """Serves a FakeAirflow on a free loopback port. Counts its answers and records received cookies."""
 
     def __init__(self, airflow: FakeAirflow) -> None:
         self.airflow = airflow
@@ -176,7 +177,7 @@ class FakeAirflowServer:
         return f"http://127.0.0.1:{self._port}"
 
     def start(self) -> None:
-        """Listen, on the previous port after a stop."""
+        """Listen. After a stop, listen on the previous port."""
         self._server = _Server(self, self._port)
         self._port = self._server.server_address[1]
         threading.Thread(
@@ -184,7 +185,7 @@ class FakeAirflowServer:
         ).start()
 
     def stop(self) -> None:
-        """Refuse connections; harmless if stopped."""
+        """Refuse connections. Idempotent."""
         server, self._server = self._server, None
         if server is not None:
             server.shutdown()
@@ -204,7 +205,7 @@ class _Server(ThreadingHTTPServer):
 
 
 class _Requests(BaseHTTPRequestHandler):
-    # One request a connection, so that a server that is stopped answers nothing more.
+    # One request per connection, so that a stopped server answers nothing more.
     wbufsize = -1
     server: _Server
 
@@ -216,7 +217,7 @@ class _Requests(BaseHTTPRequestHandler):
         self.server.owner.served += 1
         self.server.owner.cookies += self.headers.get_all("Cookie", [])
         self.send_response(status)
-        # As Airflow's api-server does, which keeps sessions of its UI in a cookie.
+        # Airflow's api-server does the same: it keeps sessions of its UI in a cookie.
         self.send_header("Set-Cookie", "session=of-the-ui; Path=/; HttpOnly")
         if LOCATION in answer:
             self.send_header(LOCATION, str(answer[LOCATION]))
@@ -241,4 +242,4 @@ class _Requests(BaseHTTPRequestHandler):
         self._serve()
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Log nothing: tests check the received requests."""
+        """Log nothing, because tests check the received requests."""

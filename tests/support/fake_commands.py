@@ -19,12 +19,12 @@ from mt_core.tables.table_commands import CommandContext, CommandOutcome, Refres
 from mt_core.tables.views.continuous_job import ContinuousJob
 from mt_core.tables.views.run_view import RunView
 
-# A request with the key of such a run begins a new one.
+# If the run of a key has such a status, a request with that key starts a new run.
 _KEYS_END = frozenset({RunStatus.FAILED, RunStatus.CANCELED})
 
 
 class FakeTableCommands:
-    """Returns the prepared outcome of each statement class, else OK; records its calls."""
+    """Returns the prepared outcome of each statement class, or OK. Records its calls."""
 
     def __init__(self) -> None:
         self.outcomes: dict[type, CommandOutcome | Exception] = {}
@@ -39,7 +39,7 @@ class FakeTableCommands:
 
 
 class FakeRuns:
-    """A ledger in memory: requests queue runs, and the test ends them. Safe from any thread."""
+    """A ledger in memory. Requests queue runs, and the test ends them. Thread-safe."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -52,8 +52,9 @@ class FakeRuns:
         self.tasks: Progress | None = None
 
     def request_refresh(self, request: RefreshRequest) -> RefreshRun:
-        """Queue a run for *request*, or attach it to the run with its key; raises `refusal` if the test set
-        one.
+        """Queue a run for *request*, or attach the request to the run with its key.
+
+        Raises `refusal` if the test has set it.
         """
         self.requests.append(request)
         if self.refusal is not None:
@@ -82,7 +83,7 @@ class FakeRuns:
         return self._put(replace(run, **facts))
 
     def move(self, run_id: str, *targets: RunStatus, **facts: Any) -> RefreshRun:
-        """Advance a run through the statuses *targets*; *facts* belong to the last one."""
+        """Advance a run through the statuses *targets*. *facts* belong to the last status."""
         run = self._runs[run_id]
         for target in targets:
             run = run.advance(target)

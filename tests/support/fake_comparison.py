@@ -13,7 +13,7 @@ from tests.support.fake_tables import FakeSource, FakeStorage, Row, inside, vers
 
 
 def compare_rows(comparison: Comparison, storage: FakeStorage, source: FakeSource) -> ComparisonResult:
-    """Return the differences between a table and its source; each row is a bucket of its own."""
+    """Return the differences between a table and its source. Each row is a separate bucket."""
     seen = comparison.vector.sources[0].version or {}
     is_there = seen.get("uuid") == source.uuid and version_at(seen) not in source.expired
     version = source.versions.get(version_at(seen)) if is_there else None

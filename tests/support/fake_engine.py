@@ -1,10 +1,9 @@
-"""FakeEngine: an in-memory store of versioned tables with the same open, write and publish rules as the real
-engine.
+"""FakeEngine: an in-memory store of versioned tables with the real engine's rules.
 
-It only understands `SELECT * FROM <source>`, and the same with columns. Faults can be planned: a query that
-fails for some partitions, a commit whose answer is lost before or after it landed, an unavailable engine, or
-an operation that fails. An MtError or BaseException is raised unchanged, other exceptions inside an
-EngineError.
+These are the rules for opening, writing and publishing. The engine understands only `SELECT * FROM <source>`,
+and the same with a list of columns. Tests can plan faults: a query that fails for some partitions, a commit
+whose answer is lost before or after it landed, an unavailable engine, or an operation that fails. An MtError
+or a BaseException is raised unchanged, any other exception inside an EngineError.
 """
 
 from __future__ import annotations
@@ -67,11 +66,11 @@ class FakeEngine(FakeSources):
     def __init__(self) -> None:
         super().__init__()
         self.unstable: str | None = None
-        # The shape of queries, or why they have none; None: that of a projection.
+        # The shape of queries, or the reason why they have none. None stands for the shape of a projection.
         self.shape: QueryShape | str | None = None
         self.poisoned: set[PartitionSpec] = set()
         self.writes = self.looks = 0
-        # Whether writes that may be held are: the snapshot is not committed to the branch.
+        # Whether a write that may be held is held, so that its snapshot is not committed to the branch.
         self.holds = False
         self.on_write: Callable[[Write], None] | None = None
         self._planned: list[tuple[str, str]] = []
@@ -80,7 +79,7 @@ class FakeEngine(FakeSources):
 
     @property
     def roles(self) -> RefreshEngine:
-        """The port, with the fake in each role."""
+        """The port, with this fake in each role."""
         return RefreshEngine(
             catalogs=self,
             queries=self,
@@ -98,17 +97,21 @@ class FakeEngine(FakeSources):
     # --------------------------------------------------------------------------------------- what tests steer
 
     def plan_lost_answer(self, what: str, *, landed: bool) -> None:
-        """Give the next commit that opens, publishes or closes (*what*) an unknown outcome."""
+        """Make the outcome of the next commit unknown. *what* is whether it opens, publishes or closes."""
         self._planned.append((what, "landed" if landed else "lost"))
 
     def plan_late_landing(self, what: str) -> None:
-        """Give the next commit that opens, publishes or closes (*what*) an unknown outcome, and leave it in
-        flight.
+        """Make the outcome of the next commit unknown, and leave the commit in flight.
+
+        *what* is whether it opens, publishes or closes.
         """
         self._planned.append((what, "late"))
 
     def land(self) -> bool:
-        """Deliver the commit in flight; return whether it could land because no other commit came first."""
+        """Deliver the commit in flight.
+
+        Return whether it could land, which it cannot after another commit.
+        """
         with self._lock:
             flight, self._in_flight = self._in_flight, None
             if flight is None or flight[0] not in self.storages:
@@ -125,7 +128,7 @@ class FakeEngine(FakeSources):
         return self._in_flight is not None
 
     def forget_plans(self) -> None:
-        """Drop planned answers that no commit has used."""
+        """Drop the planned answers that no commit has used."""
         self._planned.clear()
 
     def forget_faults(self) -> None:
@@ -343,7 +346,7 @@ class FakeEngine(FakeSources):
             storage = self._storage(write.table)
             head = storage.branches.get(
                 write.branch
-            )  # one that was dropped is made again, empty, as Iceberg does it
+            )  # A branch that was dropped is created again and is empty, as in Iceberg
             before = storage.snapshots[head].rows if head is not None else ()
             rows, kept = self._written(write, before)
             kept_files = storage.snapshots[head].facts.data_files if head is not None and kept else 0
@@ -363,7 +366,7 @@ class FakeEngine(FakeSources):
             return Staged(snapshot=facts, metadata=storage.metadata(), pending=facts if pending else None)
 
     def _written(self, write: Write, before: tuple[Row, ...]) -> tuple[tuple[Row, ...], tuple[Row, ...]]:
-        """Return the table's rows after a write over *before*, and the rows that it preserved."""
+        """Return the table's rows after a write that follows *before*, and the rows that it preserved."""
         _, source = self._source(write.query)
         version = version_at(write.vector.sources[0].version)
         names = stored_order(write.table, selected(write.query, source), write.columns, write.query_types)

@@ -16,7 +16,7 @@ from tests.support.fake_tables import FakeStorage, Row, StoredSnapshot
 
 
 class FakeHousekeeping:
-    """The base of FakeSources and FakeEngine. `failing` operations fail once."""
+    """The base of FakeSources and FakeEngine. Each operation in `failing` fails once."""
 
     def __init__(self) -> None:
         self.storages: dict[TableIdentifier, FakeStorage] = {}

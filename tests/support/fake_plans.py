@@ -14,9 +14,9 @@ from mt_core.sessions.ports import PlanFiles
 
 @dataclass(slots=True)
 class FakePlans(PlanFiles):
-    """A `PlanFiles`; `files` are those of all sessions, relative paths prefixed by the session's handle.
+    """A `PlanFiles`. `files` has the files of all sessions.
 
-    `before_write` is called before each write.
+    Relative paths have the handle of their session as a prefix. `before_write` is called before each write.
     """
 
     files: dict[str, str] = field(default_factory=dict)

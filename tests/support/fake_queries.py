@@ -1,4 +1,4 @@
-"""The queries of the fake engine: `SELECT *`, or columns, `FROM` one source."""
+"""The queries of the fake engine: `SELECT *` or columns, `FROM` a single source."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _SELECT = re.compile(r"(?is)^\s*select\s+(?P<columns>\*|[\w`, ]+)\s+from\s+(?P<n
 
 
 def parsed(query: Query) -> re.Match[str]:
-    """Return the `columns` and the `name` in the text."""
+    """Return a match with the groups `columns` and `name` of the text."""
     match = _SELECT.match(query.text)
     if match is None:
         raise QueryFailed(

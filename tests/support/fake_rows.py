@@ -1,4 +1,4 @@
-"""FakeRows: the rows of a query that runs for as long as a test wants."""
+"""FakeRows: the rows of a query that runs until a test ends it."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ ONE_INT = (Column(name="a", type=INT),)
 
 
 class FakeRows:
-    """Rows that the test adds until `end`. Records `released`, `stopped` and `closed`. Safe from any thread.
+    """Rows that the test adds until `end`. Thread-safe.
 
-    *kinds* are the row kinds of a changelog; without them rows are append-only.
+    Records `released`, `stopped` and `closed`. *kinds* are the row kinds of a changelog; without them, rows
+    are only added.
     """
 
     def __init__(
@@ -76,7 +77,7 @@ class FakeRows:
         return list(self._kinds or [RowKind.INSERT] * (start + size))[start : start + len(found)]
 
     def encoded(self, start: int, size: int, form: PageForm) -> bytes | memoryview | None:
-        """Return None: these rows have only values."""
+        """Return None, because these rows have no encoded form."""
         return None
 
     def release(self, before: int) -> None:

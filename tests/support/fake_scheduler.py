@@ -1,4 +1,7 @@
-"""FakeScheduler: stores workflows and ticks only when a test says so, for tests of the manager's calls."""
+"""FakeScheduler: stores workflows, and ticks only when a test requests it.
+
+It is used in tests of the manager's calls.
+"""
 
 from __future__ import annotations
 
@@ -24,11 +27,11 @@ from tests.support.tick import gateway_client, send_tick
 
 
 class FakeScheduler(WorkflowScheduler):
-    """`workflows` is the state that the scheduler's users can change themselves.
+    """A scheduler in memory. `workflows` is the state that its users can change themselves.
 
-    `failing` operations raise once: a BaseException unchanged, others inside a WorkflowError. While its
-    service is `down`, every operation fails. Ticks are only sent by `run_due`, and only while the scheduler
-    is open.
+    Each operation in `failing` raises its error once: a BaseException unchanged, any other error inside a
+    WorkflowError. While its service is `down`, every operation fails. Only `run_due` sends ticks, and only
+    while the scheduler is open.
     """
 
     identifier = "fake"
@@ -48,7 +51,7 @@ class FakeScheduler(WorkflowScheduler):
         self._context = None
 
     def run_due(self) -> None:
-        """Send each workflow's latest point if it has passed and was not sent yet."""
+        """Send each workflow's latest point, if it has passed and was not sent yet."""
         if self._context is None:
             return
         now = self._context.clock.now()

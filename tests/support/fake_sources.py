@@ -1,4 +1,4 @@
-"""The fake engine's sources: tables with versions, and views over them."""
+"""The fake engine's sources: tables with versions, and views that read them."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from tests.support.fake_tables import NO_COMMIT, FakeSource, Row
 
 
 class FakeSources(FakeHousekeeping):
-    """Source tables and views by full name, created and changed by tests. Thread-safe."""
+    """Source tables and views by full name, which tests create and change. Thread-safe."""
 
     def __init__(self) -> None:
         super().__init__()
         self.sources: dict[str, FakeSource] = {}
         self.views: dict[str, str] = {}
-        # Why a source cannot be read, "" while it does not answer;
-        # and the names of those that were looked at.
+        # Why a source cannot be read ("" if it does not respond), and the names of the sources that were
+        # inspected.
         self.unread: dict[str, str] = {}
         self.looked_at: list[str] = []
-        # The names of sources that got rows, for who waits for it.
+        # The names of sources that received rows, for tests that wait for this.
         self.committed: SimpleQueue[str] = SimpleQueue()
         self.now: Callable[[], datetime] = lambda: datetime(2026, 3, 1, 12, tzinfo=UTC)
 
     def create_source(self, name: str, rows: Sequence[Row], columns: Sequence[Column] | None = None) -> None:
-        """Add a source table; without rows it has no commit."""
+        """Add a source table. If *rows* is empty, it has no commit."""
         number = next(self._numbers)
         guessed = columns or [
             Column(name=key, type="int" if isinstance(rows[0][key], int) else "string") for key in rows[0]
@@ -46,13 +46,13 @@ class FakeSources(FakeHousekeeping):
         )
 
     def alter_source(self, name: str, columns: Sequence[Column]) -> None:
-        """Change a source's columns without a commit; retained columns are identified by name."""
+        """Change a source's columns without a commit. Columns with the same name are the same columns."""
         with self._lock:
             self.sources[name].columns = tuple(columns)
             self.sources[name].schema += 1
 
     def commit(self, name: str, rows: Sequence[Row], *, compaction: bool = False) -> int:
-        """Replace all rows of a source; return the version."""
+        """Replace all rows of a source, and return the new version."""
         with self._lock:
             source, number = self.sources[name], next(self._numbers)
             source.versions[number], source.parents[number] = tuple(rows), source.current

@@ -1,5 +1,6 @@
-"""Spark's handle of a processor for one key: states and timers in memory. Batches run rows first, then
-timers.
+"""Spark's handle of a processor for one key, with states and timers in memory.
+
+A batch processes its rows first, then the timers.
 """
 
 from __future__ import annotations
@@ -94,7 +95,7 @@ class FakeStateHandle:
 
 
 class FakeKey:
-    """One key of a stream through *processor*, whose timers run in *time*."""
+    """One key of a stream that *processor* processes, with timers that run in *time*."""
 
     def __init__(self, processor: KeyedProcessor, time: TtlTimeCharacteristic) -> None:
         self.handle = FakeStateHandle()
@@ -107,8 +108,9 @@ class FakeKey:
         self._processor.init(cast(StatefulProcessorHandle, self.handle))
 
     def feed(self, moment: Moment, *commands: Command) -> list[Any]:
-        """Run a batch with a row of *commands*, or without rows; return the results of the row and then of
-        the timers.
+        """Run a batch with a row of *commands*, or without rows.
+
+        Return the results of the row, then those of the timers.
         """
         times = TimerValues(moment.processing, moment.watermark)
         row = Row(commands=json.dumps(commands), ts=moment.row)

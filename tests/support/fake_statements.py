@@ -1,4 +1,4 @@
-"""FakeStatementEngine: prepared answers to SQL texts, instead of Spark."""
+"""FakeStatementEngine: prepared answers to SQL texts, in place of Spark."""
 
 from __future__ import annotations
 
@@ -61,10 +61,10 @@ class Hold:
 
 
 class FakeStatementEngine:
-    """Answers `SELECT 1` with one row and `USE …` without rows; tests add to `answers`.
+    """Answers `SELECT 1` with one row and `USE …` without rows. Tests add to `answers`.
 
-    Records each statement and its session in `executed`. Every session sees the `shared_catalogs`. Safe from
-    any thread.
+    Records each statement and its session in `executed`. Every session sees the `shared_catalogs`.
+    Thread-safe.
     """
 
     def __init__(self, answers: Mapping[str, StatementResult | Exception] | None = None) -> None:
@@ -72,8 +72,8 @@ class FakeStatementEngine:
         self.executed: list[tuple[SessionContext, str]] = []
         self.canceled: list[str] = []
         self.closed_sessions: list[str] = []
-        # The current namespace of each session that is there and has changed it,
-        # and those that are kept although they are closed.
+        # The current namespace of each existing session that has changed it, and the sessions that are kept
+        # although they are closed.
         self._namespaces: dict[str, tuple[str, str]] = {}
         self._kept, self._closing = Counter[str](), set[str]()
         self.tables: dict[str, Sequence[Column]] = {}
@@ -85,17 +85,18 @@ class FakeStatementEngine:
         self.missing_jars: set[str] = set()
         self.broken_functions: set[str] = set()
         self.temporary_functions: frozenset[str] = frozenset()
-        # The sessions and the names of their variables.
+        # Pairs of a session and the name of one of its variables.
         self.variables = set[tuple[str, str]]()
-        # The tables of queries, with the job that published each last, and what has been settled.
+        # The tables created from queries, with the job that last published each of them, and what has been
+        # settled.
         self.published: dict[tuple[str, ...], str] = {}
         self.settled: list[Reservation] = []
         self.columns_of_queries: dict[str, Sequence[StoredColumn]] = {}
         self.unbounded: dict[tuple[str, str], CreateConnectorTable] = {}
         self.loaded_connectors: list[str] = []
-        # What changes that run as batch write.
+        # The columns that a change writes if it runs as batch.
         self.columns_of_batches: tuple[tuple[str, str], ...] = (("a", "int"),)
-        # What reads streams, with the rows of those that are a SELECT.
+        # The statements that read streams. Those that are a SELECT have rows.
         self.streams: dict[str, ResultRows | Exception] = {}
         self.analysed: list[StreamMember] = []
         self.tasks: Progress | None = None
@@ -215,7 +216,7 @@ class FakeStatementEngine:
 
     def reads_stream(self, context: SessionContext, query: StreamMember) -> bool:
         self.analysed.append(query)
-        # A statement of a plan has blanks before it.
+        # A statement of a plan is preceded by blanks.
         return query.text.strip() in {text.strip() for text in self.streams}
 
     def explain_streams(

@@ -1,4 +1,4 @@
-"""A stream engine in memory: sources are lists of rows, and each `run_batches` publishes their new rows."""
+"""A stream engine in memory. Sources are lists of rows, and each `run_batches` publishes their new rows."""
 
 from __future__ import annotations
 
@@ -26,24 +26,24 @@ class _Stream:
 
 @dataclass(slots=True)
 class FakeStreams:
-    """A `StreamEngine`. `lose` drops what a JVM would have in memory; checkpoints, savepoints and sinks are
-    files and stay.
+    """A `StreamEngine`.
+
+    `lose` drops what a JVM has in memory. Checkpoints, savepoints and sinks are files, and remain.
     """
 
     source: list[str] = field(default_factory=list)
     sink: list[str] = field(default_factory=list)
-    # The rows of the tables that streams have created, by job, and the tables that are there
-    # and can be replaced.
+    # The rows of the tables that streams have created, by job, and the existing tables that can be replaced.
     created: dict[str, list[str]] = field(default_factory=dict)
     others: set[tuple[str, ...]] = field(default_factory=set)
-    # How many rows a checkpoint or savepoint has behind it, and how many batches that were.
+    # The numbers of rows and batches that a checkpoint or savepoint covers.
     checkpoints: dict[str, tuple[int, int]] = field(default_factory=dict)
     savepoints: dict[str, tuple[int, int]] = field(default_factory=dict)
     attempts: dict[str, list[int]] = field(default_factory=dict)
-    # The operators of statements; those without have a scan alone.
+    # The operators of statements. A statement that is missing has only a scan.
     operators: dict[str, Operator] = field(default_factory=dict)
     refusals: dict[str, MtError] = field(default_factory=dict)
-    # What streams do not find beside their checkpoints, in words, by job.
+    # The files that streams do not find, in addition to checkpoints, described in words, by job.
     absent: dict[str, str] = field(default_factory=dict)
     available: bool = True
     on_start: Callable[[], object] = lambda: None
@@ -51,7 +51,7 @@ class FakeStreams:
     after_copy: Callable[[], object] = lambda: None
     # Called after a table was removed and before `discard` returns.
     after_discard: Callable[[], object] = lambda: None
-    # Called first of all when a job is prepared.
+    # Called when a job is prepared, before anything else.
     before_prepare: Callable[[], object] = lambda: None
     _streams: dict[str, _Stream] = field(default_factory=dict)
     _stopped: dict[str, StreamProgress] = field(default_factory=dict)
@@ -145,7 +145,7 @@ class FakeStreams:
     # ---------------------------------------------------------------------------------------------- for tests
 
     def run_batches(self) -> None:
-        """Publish the sources' new rows by each running stream."""
+        """Publish the new rows of the sources through each running stream."""
         for job_id in list(self._streams):
             self._run_batch(job_id)
 
@@ -160,8 +160,9 @@ class FakeStreams:
         stream.progress = replace(stream.progress, running=False, finished=True)
 
     def lose(self, *, available: bool = False, bystanders: bool = False) -> None:
-        """Lose the JVM; a new one is *available* at once or later. Streams without a running batch are
-        *bystanders*.
+        """Lose the JVM. If *available* is set, a new JVM is there immediately.
+
+        If *bystanders* is set, streams without a running batch are bystanders.
         """
         for job_id, stream in self._streams.items():
             self._stopped[job_id] = StreamProgress(batch=stream.progress.batch, bystander=bystanders)

@@ -1,4 +1,4 @@
-"""The fake engine's tables: sources with versions, storage tables with snapshots."""
+"""The fake engine's tables: sources with versions, and storage tables with snapshots."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.support.marks import mark
 
 Row = Mapping[str, Any]
 NO_COMMIT = 0
-"""The version of a source to which nobody has committed: it has no rows."""
+"""The version of a source without any commit, which has no rows."""
 
 
 @dataclass
@@ -33,7 +33,7 @@ class FakeSource:
     replaces: set[int] = field(default_factory=set)
     committed: dict[int, datetime] = field(default_factory=dict)
     expired: set[int] = field(default_factory=set)
-    # Grows with every change of its columns.
+    # Increases with every change of the columns.
     schema: int = 0
 
     def data_version(self) -> int:
@@ -46,7 +46,7 @@ class FakeSource:
         return version
 
     def change(self, old: int, new: int) -> SourceChange:
-        """Return the change between two versions; each row counts as one byte."""
+        """Return the change between two versions. Each row counts as one byte."""
         if old == NO_COMMIT:
             rows = len(self.versions[new])
             kind = ChangeKind.APPENDS if rows else ChangeKind.NOTHING
@@ -62,7 +62,7 @@ class FakeSource:
         return SourceChange(kind=kind, rows=difference, size=difference)
 
     def changed_rows(self, old: int, new: int) -> list[Row]:
-        """Return the rows that are in one of two versions only."""
+        """Return the rows that only one of the two versions has."""
         before, after = (
             Counter(tuple(row.items()) for row in self.versions[version]) for version in (old, new)
         )
@@ -80,7 +80,7 @@ class StoredSnapshot:
 
 @dataclass
 class FakeStorage:
-    """A storage table: snapshots, branches and properties; `generation` changes with every commit."""
+    """A storage table: snapshots, branches and properties. `generation` changes with every commit."""
 
     spec: StorageSpec
     snapshots: dict[str, StoredSnapshot]
@@ -97,7 +97,7 @@ class FakeStorage:
         return self.snapshots[self.main].rows
 
     def commit(self, facts: Snapshot, rows: Iterable[Row]) -> None:
-        """Make a snapshot with *rows* as main."""
+        """Commit a snapshot with *rows* to main."""
         self.snapshots[facts.snapshot_id] = StoredSnapshot(facts, self.main, tuple(rows))
         self.main = facts.snapshot_id
         self.generation += 1
@@ -113,7 +113,7 @@ class FakeStorage:
         )
 
     def as_source(self) -> FakeSource:
-        """Return the table as a source: its snapshots are versions."""
+        """Return the table as a source, whose versions are the table's snapshots."""
         snapshots = {int(snapshot_id): snapshot for snapshot_id, snapshot in self.snapshots.items()}
         return FakeSource(
             uuid=self.spec.table_id,
@@ -125,7 +125,7 @@ class FakeStorage:
 
 
 def version_at(version: Mapping[str, Any] | None) -> int:
-    """Return a version number as in a vector."""
+    """Return the version number in an entry of a vector."""
     return int((version or {}).get(PIN, NO_COMMIT))
 
 
@@ -140,7 +140,7 @@ def shape_of_columns(columns: Sequence[Column]) -> QueryShape:
 
 
 def text_of(value: object) -> str | None:
-    """Return a value as in partition names, None for NULL."""
+    """Return a value as in partition names, or None for NULL."""
     return None if value is None else str(value)
 
 

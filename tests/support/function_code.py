@@ -1,4 +1,4 @@
-"""Users' code: jars with functions, compiled here, and Python modules."""
+"""Users' code: jars with functions, which are compiled here, and Python modules."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _SPARK = Path(pyspark.__file__).parent / "jars"
 
 
 def function_jar(folder: Path, jar: str, **classes: str) -> Path:
-    """Return `jar` with classes of package `shop`; each class name maps to the Java text after the name."""
+    """Return `jar` with classes of the package `shop`. Each class name maps to the Java text after it."""
     sources, compiled = folder / f"{jar}.src", folder / f"{jar}.classes"
     sources.mkdir()
     for name, text in classes.items():
@@ -165,8 +165,9 @@ class Named:
 
 
 def module_archive(path: Path, word: str) -> Path:
-    """Write an archive whose module `shop.words` imports another module in each form of import; return its
-    path.
+    """Write an archive and return its path.
+
+    Its module `shop.words` imports another module, once in each form of import.
     """
     modules = {
         "shop/__init__.py": "from .letters import END\n",

@@ -1,4 +1,4 @@
-"""HastyClock: a clock that jumps to each instant that a thread waits for."""
+"""HastyClock: a clock that jumps to each instant for which a thread waits."""
 
 from __future__ import annotations
 

@@ -5,5 +5,5 @@ from pathlib import Path
 
 
 def paths_below(folder: Path) -> list[Path]:
-    """Return all files and folders below *folder*; those that vanish during the walk may be missing."""
+    """Return all files and folders below *folder*. Some that disappear during the walk may be missing."""
     return [Path(at) / name for at, folders, files in os.walk(folder) for name in [*folders, *files]]

@@ -1,5 +1,6 @@
-"""Queries of every shape over the sources `o` and `c`, with the way in which appended and changed rows of a
-source are applied.
+"""Queries of every shape over the sources `o` and `c`.
+
+Each has the ways in which appended and changed rows of a source are applied.
 """
 
 from __future__ import annotations
@@ -14,11 +15,11 @@ SOURCES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MaintainedQuery:
-    """A query and the ways in which a refresh applies a change of one source, in terms of
-    `maintenance.strategy.Way`.
+    """A query, and the ways in which a refresh applies a change of one source.
 
-    `appends` is the way for appended rows, `rows` for updated and deleted ones, as long as scalar subqueries
-    return the same values; `partition` is the table's partition column.
+    The ways are named as in `maintenance.strategy.Way`. `appends` has the way for appended rows, `rows` the
+    way for updated and deleted rows, provided that scalar subqueries return the same values. `partition` is
+    the table's partition column.
     """
 
     name: str
@@ -29,8 +30,9 @@ class MaintainedQuery:
 
 
 def _query(name: str, sql: str, *, partition: str | None = None, **ways: str) -> MaintainedQuery:
-    """Return a query; *ways* has for each source the way for appended rows, a comma, and the way for changed
-    ones.
+    """Return a query.
+
+    *ways* has for each source the way for appended rows, a comma, and the way for changed rows.
     """
     appends, rows = ({source: way.split(", ")[part] for source, way in ways.items()} for part in (0, 1))
     return MaintainedQuery(name=name, sql=sql, appends=appends, rows=rows, partition=partition)

@@ -1,5 +1,6 @@
-"""A manager over fakes: registry, engine, scheduler and clock in memory; runs execute in the
-calling thread.
+"""A manager with fakes: registry, engine, scheduler and clock are in memory.
+
+Runs execute in the calling thread.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ COMPUTED_TABLE = WHOLE_TABLE.replace(" FRESHNESS", " WITH ('refresh.strategy' = 
 
 
 class ManagerWorld:
-    """The manager's environment with shortcuts for tests. `restart` simulates a new process."""
+    """The manager's environment, with shortcuts for tests. `restart` simulates a new process."""
 
     def __init__(
         self,
@@ -69,8 +70,9 @@ class ManagerWorld:
         self.restart()
 
     def restart(self) -> None:
-        """Restart as a new process on the same registry, storage and scheduler; earlier processes
-        have ended.
+        """Restart as a new process on the same registry, storage and scheduler.
+
+        All earlier processes have ended.
         """
         settings = ManagerSettings(
             owner=f"process-{next(self._processes)}",
@@ -130,7 +132,7 @@ class ManagerWorld:
         force: bool = False,
         trigger: str | None = None,
     ) -> RefreshRun:
-        """Send the periodic request of a grid point, as a scheduler does; without a key if *key* is None."""
+        """Send the periodic request of a grid point, as a scheduler does. If *key* is None, send no key."""
         table = self.table(name)
         request = RefreshRequest(
             identifier_text=str(table.identifier),
@@ -157,12 +159,13 @@ class ManagerWorld:
         return self.ledger.claim()
 
     def attempt(self, claimed: ClaimedRun) -> Steps:
-        """Return the steps of an attempt, to drive one by one."""
+        """Return the steps of an attempt, which the test takes one by one."""
         return Attempt(claimed, ledger=self.ledger, engine=self.engine.roles, on_end=self.signal.set).steps()
 
     def work(self, *, stop_before: str | None = None) -> list[str]:
-        """Execute queued runs in this thread until the queue is empty, or until the step *stop_before*, where
-        the process dies.
+        """Execute queued runs in this thread until the queue is empty.
+
+        If *stop_before* is given, the process dies before that step.
         """
         steps: list[str] = []
         while self.engine.ready() and (claimed := self.claim()) is not None:
@@ -173,7 +176,7 @@ class ManagerWorld:
         return steps
 
     def recover(self) -> None:
-        """Do what the application does at its start: settle commands, then requeue runs of lost processes."""
+        """Settle commands, then requeue the runs of lost processes, as the application does at its start."""
         reconcile(self.services)
         self.ledger.recover()
 
@@ -191,7 +194,7 @@ class ManagerWorld:
         )
 
     def state(self) -> dict[str, object]:
-        """Return everything that a refused or undone command must leave unchanged; revisions may grow."""
+        """Return everything that a refused or undone command must leave unchanged. Revisions may increase."""
 
         def read(tx: Transaction) -> dict[str, object]:
             return {

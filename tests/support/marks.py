@@ -7,7 +7,7 @@ from mt_core.model.storage import EPOCH, LAST_RUN, StorageMetadata
 
 
 def mark(epoch: int | None = None, last_run: str | None = None) -> dict[str, str]:
-    """Return the properties of a mark, without those that are None."""
+    """Return the properties of a mark, without the values that are None."""
     given = {EPOCH: None if epoch is None else str(epoch), LAST_RUN: last_run}
     return {key: value for key, value in given.items() if value is not None}
 

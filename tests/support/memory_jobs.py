@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class MemoryJobs:
-    """A `StoredJobs` on the state of *transaction*."""
+    """A `StoredJobs` that uses the state of *transaction*."""
 
     def __init__(self, transaction: MemoryTransaction) -> None:
         self._tx = transaction

@@ -1,4 +1,4 @@
-"""A registry in memory that fulfils the contract of the real one."""
+"""A registry in memory that fulfils the contract of the real registry."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ SET_ASIDE = frozenset({RunStatus.FAILED, RunStatus.CANCELED})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _State:
-    """All facts. Dictionaries are never mutated; the runs are in the order of their requests."""
+    """All stored facts. Dictionaries are never mutated; runs are in the order of their requests."""
 
     tables: Mapping[str, MaterializedTable] = field(default_factory=dict)
     runs: Mapping[str, RefreshRun] = field(default_factory=dict)
@@ -51,7 +51,7 @@ class _State:
 
 
 class MemoryRegistry:
-    """A `Registry` without persistence; safe from any thread."""
+    """A `Registry` without persistence. Thread-safe."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -63,7 +63,7 @@ class MemoryRegistry:
 
     @contextmanager
     def transaction(self) -> Iterator[MemoryTransaction]:
-        """Begin a transaction; raises RegistryError inside another one of the same thread."""
+        """Begin a transaction. Raises RegistryError inside another transaction of the same thread."""
         with self._begin() as transaction:
             yield transaction
 
@@ -111,13 +111,13 @@ class MemoryTransaction:
 
     @property
     def state(self) -> _State:
-        """The facts within the transaction; raises RegistryError after its end."""
+        """The facts within the transaction. Raises RegistryError after its end."""
         if self._current is None:
             raise RegistryError("Registry in memory: the transaction has ended; begin another one.")
         return self._current
 
     def change(self, **facts: Mapping[str, Any]) -> None:
-        """Set the facts of these kinds."""
+        """Replace the stored facts of the given kinds."""
         self._current = replace(self.state, **facts)
 
     def end(self) -> None:
@@ -128,12 +128,12 @@ class MemoryTransaction:
 
     @contextmanager
     def past_unreadable(self) -> Iterator[list[FactUnreadable]]:
-        # What is in memory can be read.
+        # Everything in memory is readable.
         yield []
 
 
 class MemoryTables:
-    """A `StoredTables` on the state of *transaction*."""
+    """A `StoredTables` that uses the state of *transaction*."""
 
     def __init__(self, transaction: MemoryTransaction) -> None:
         self._tx = transaction
@@ -194,7 +194,7 @@ class MemoryTables:
 
 
 class MemoryRuns:
-    """A `StoredRuns` on the state of *transaction*."""
+    """A `StoredRuns` that uses the state of *transaction*."""
 
     def __init__(self, transaction: MemoryTransaction) -> None:
         self._tx = transaction
@@ -328,7 +328,7 @@ class MemoryRuns:
 
 
 class MemoryWorkflows:
-    """A `StoredWorkflows` on the state of *transaction*."""
+    """A `StoredWorkflows` that uses the state of *transaction*."""
 
     def __init__(self, transaction: MemoryTransaction) -> None:
         self._tx = transaction
@@ -354,8 +354,9 @@ class MemoryWorkflows:
 
 
 class MemoryFacts(Generic[_Fact]):
-    """A `StoredFacts` on the facts named *kind* in the state of *transaction*;
-    the key is the last field of *order*.
+    """A `StoredFacts` that uses the facts named *kind* in the state of *transaction*.
+
+    The key is the last field of *order*.
     """
 
     def __init__(self, transaction: MemoryTransaction, kind: str, *, order: tuple[str, ...]) -> None:
@@ -381,7 +382,7 @@ class MemoryFacts(Generic[_Fact]):
 
 
 class LedgerDefinitionStore(DefinitionStore):
-    """The workflow definitions of a registry in memory; every method is its own transaction."""
+    """The workflow definitions of a registry in memory. Every method is a separate transaction."""
 
     def __init__(self, begin: Callable[[], AbstractContextManager[MemoryTransaction]]) -> None:
         self._begin = begin

@@ -1,5 +1,6 @@
-"""ObservedEngine: a FakeEngine that records the contents of every snapshot and every past position of its
-sources.
+"""ObservedEngine: a FakeEngine that records the contents of every snapshot.
+
+It also records every past position of its sources.
 """
 
 from __future__ import annotations
@@ -18,11 +19,11 @@ from tests.support.fake_tables import FakeStorage, Row
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cell:
-    """The contents of a partition: the run that wrote it (None for another writer), and the versions that the
-    run read.
+    """The contents of a partition.
 
-    `position` is the position of the sources, `at` the version of `source` that was read, and `version` the
-    same without compactions.
+    `run_id` is the run that wrote it, or None for another writer. `position` is the position of the sources
+    that the run read, `at` the version of `source` that it read, and `version` the same version without
+    compactions.
     """
 
     run_id: str | None
@@ -37,7 +38,7 @@ Cells = Mapping[PartitionSpec, Cell]
 
 
 class ObservedEngine(FakeEngine):
-    """For one table, partitioned by `ds` or not, with rows in *days*; all sources have rows for each day."""
+    """A FakeEngine for one table, which may be partitioned by `ds`, and sources with rows for each day."""
 
     def __init__(self, days: Sequence[str], sources: Sequence[str]) -> None:
         super().__init__()
@@ -73,7 +74,7 @@ class ObservedEngine(FakeEngine):
         self._moved()
 
     def roll_back_sources(self) -> bool:
-        """Roll back to the version before the current one; return False without one."""
+        """Roll back to the version before the current one. Return False if there is none."""
         earlier = {name: source.parents[source.current] for name, source in self.sources.items()}
         for name, version in earlier.items():
             if version is not None:
@@ -95,7 +96,7 @@ class ObservedEngine(FakeEngine):
         return storage
 
     def cells(self, snapshot_id: str | None = None) -> Cells:
-        """Return the contents of all partitions ever written, as of a snapshot (None: main)."""
+        """Return the contents of all partitions ever written, as of a snapshot, or of main if it is None."""
         return self._cells.get(snapshot_id or self.storage.main, {})
 
     def rows_in(self, spec: PartitionSpec, snapshot_id: str) -> list[Row]:

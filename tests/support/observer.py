@@ -1,10 +1,10 @@
-"""Observer: watches workers over an ObservedEngine from outside, and checks the refresh protocol after every
-step.
+"""Observer: watches workers on an ObservedEngine from outside.
 
-P1: the rows of a run come from one version. P2: a SUCCEEDED run is published, no partition goes back, and
-other partitions stay. P3: a run is published once, and never if it is recorded otherwise. P4: there is one
-RUNNING run. P5: a requester that is told "done" or "unchanged" is told the truth. P6: a fenced worker changes
-nothing. P7: the holder of a run is never fenced. P8: there is one live run per key.
+It checks the refresh protocol after every step. P1: the rows of a run come from one version. P2: a SUCCEEDED
+run is published, no partition goes back, and other partitions stay unchanged. P3: a run is published only
+once, and never if its recorded status is another one. P4: there is only one RUNNING run. P5: if a requester
+is told "done" or "unchanged", that is true. P6: a fenced worker changes nothing. P7: the worker that holds a
+run is never fenced. P8: there is only one live run per key.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class PromiseBroken(AssertionError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Request:
-    """A request, with the positions of sources and definition at that moment."""
+    """A request, with the positions of the sources and of the definition at that moment."""
 
     want: Scope
     position: int
@@ -43,7 +43,7 @@ class _Request:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Decision:
-    """The contents of main and the source positions when an attempt decided."""
+    """The contents of main and the positions of the sources when an attempt decided."""
 
     claimed: ClaimedRun
     cells: Cells
@@ -51,7 +51,7 @@ class _Decision:
 
 
 class Observer:
-    """Watches one table, which has all its partitions in the end if it *fills* itself.
+    """Watches one table, which finally has all its partitions if *fills* is set.
 
     Call `look` after every event, and make workers take their steps through `step`.
     """
@@ -71,7 +71,7 @@ class Observer:
     # ------------------------------------------------------------------------------------------------- events
 
     def step(self, claimed: ClaimedRun, name: str, steps: Steps) -> str | None:
-        """Make a worker take the step *name*; return the name of the next one, or None at the end."""
+        """Make a worker take the step *name*. Return the name of the next step, or None at the end."""
         fenced, held, before = self._highest > claimed.run.claim, self.holds(claimed), self._facts()
         if name == "decide":
             self._decisions[claimed.run.job_id or ""] = _Decision(
@@ -110,7 +110,7 @@ class Observer:
         self._check_ledger(runs)
 
     def holds(self, claimed: ClaimedRun) -> bool:
-        """Return whether the ledger has *claimed* as the current claim."""
+        """Return whether *claimed* is the current claim in the ledger."""
         run = in_transaction(self._registry, lambda tx: tx.runs.get(claimed.run.run_id))
         ours = (RunStatus.RUNNING, claimed.run.attempt, claimed.run.claim)
         return run is not None and (run.status, run.attempt, run.claim) == ours
@@ -191,8 +191,9 @@ class Observer:
             self._check_told(run, runs, decision.cells)
 
     def _check_told(self, host: RefreshRun, runs: Iterable[RefreshRun], cells: Cells) -> None:
-        """Check that sources and definition are at least as new as when a requester asked whose refresh is
-        done.
+        """Check the answer to the requesters of *host* whose refresh is done.
+
+        The sources and the definition must be at least as new as at the time of the request.
         """
         for run in runs:
             if run.cancel_requested or host.run_id not in (run.run_id, run.covered_by):
@@ -202,7 +203,7 @@ class Observer:
                 cell = cells.get(spec)
                 foreign = (
                     cell is not None and cell.run_id is None
-                )  # written after the decision, which was checked itself
+                )  # It was written after the decision, which was itself checked.
                 if asked.want.covers(spec) and not foreign:
                     text = f"P5 {_name(run)} is told {host.status}, but {spec} holds {cell}; asked at {asked}"
                     _require(cell is not None and self._is_as_new_as(cell, asked), text)
@@ -218,8 +219,9 @@ class Observer:
             self._check_unchanged(decision, left_out)
 
     def _check_unchanged(self, decision: _Decision, left_out: Iterable[PartitionSpec]) -> None:
-        """Check that a partition which is omitted as unchanged has the rows that the run would have
-        written.
+        """Check a partition that the run omitted as unchanged.
+
+        It must have the rows that the run would have written.
         """
         run = decision.claimed.run
         for spec in left_out:
@@ -246,8 +248,9 @@ class Observer:
     # --------------------------------------------------------------------------------------------------- rest
 
     def check_rest(self, points: Mapping[datetime, int]) -> None:
-        """Check the invariants of a state without faults, after the last of *points*; their values are source
-        positions.
+        """Check the invariants of a state without faults, after the last of *points*.
+
+        The values of *points* are source positions.
         """
         table, covering = in_transaction(
             self._registry,
@@ -283,7 +286,7 @@ class Observer:
                 self._check_current(spec, position)
 
     def _check_current(self, spec: PartitionSpec, position: int) -> None:
-        """Check that the partition has the sources at *position* or later, by the current definition."""
+        """Check that the partition has the sources at *position* or later, with the current definition."""
         cell = self._engine.cells().get(spec)
         current = cell is not None and self._is_as_new_as(
             cell, _Request(want=WHOLE, position=position, definition=len(self._definitions) - 1)

@@ -1,4 +1,4 @@
-"""Answers of a process's ports to a client that knows the protocols of py4j and Spark, but no secret."""
+"""How a process's ports respond to a client that knows the protocols of py4j and Spark, but no secret."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import psutil
 
 ANSWER_S = 60.0
 TOKEN, SASL, HANGS_UP = "asks for the token of py4j or PySpark", "asks for the secret of Spark", "hangs up"
-# py4j: call a method of the first object that the other side was lent.
+# py4j: call a method of the first object that the other side has shared.
 _CALL = b"c\np0\ncall\nro1\nle\ne\n"
-# Message types of Spark's transport, and of the messages to a block manager in it.
+# Message types of Spark's transport, and of the messages to a block manager that it carries.
 _RPC_REQUEST = 3
 _OPEN_BLOCKS, _UPLOAD_BLOCK = 0, 1
 _EMPTY = struct.pack(">i", 0)
@@ -22,8 +22,9 @@ _NOT_THE_SECRET = struct.pack(">i", 3) + b"err"
 
 
 def refusals(pid: int, *, known: frozenset[int] = frozenset()) -> list[str]:
-    """Return the answer of each listening port except the *known* ones: TOKEN, SASL, HANGS_UP, or another
-    text.
+    """Return how each listening port, except the *known* ones, responds.
+
+    A response is TOKEN, SASL, HANGS_UP, or another text.
     """
     return sorted(refusal(port) for port in listening_ports(pid) - known)
 
@@ -37,14 +38,14 @@ def listening_ports(pid: int) -> frozenset[int]:
 def refusal(port: int) -> str:
     """Return how the server at *port* refuses a py4j call and Spark's requests to read and write a block."""
     called = _ask(port, _CALL)
-    # PySpark's worker takes anything for a secret, and says its process id first.
+    # PySpark's worker accepts any bytes as a secret, and first sends its process id.
     if b"Authentication error" in called or called[4:] == _NOT_THE_SECRET:
         return TOKEN
     if called:
         return f"{port} answers a call: {called!r}"
     asked = [_ask(port, message) for message in (_open_block(), _upload_block())]
     if not any(asked):
-        # py4j's server in Python hangs up on a call, and answers only a wrong token.
+        # py4j's server in Python closes the connection on a call, and answers only a wrong token.
         answers = _ask(port, b"A\nwrong\ne\n"), _ask(port, _UPDATES)
         return {(b"!xn\n", b""): TOKEN, (b"", b""): HANGS_UP}.get(answers, f"{port} answers {answers!r}")
     unasked = [answer for answer in asked if b"Expected SaslMessage" not in answer]
@@ -72,14 +73,15 @@ def _request(body: bytes) -> bytes:
 
 
 def _ask(port: int, message: bytes) -> bytes:
-    """Return the answer of the server at *port*, a line or a Spark transport message; empty if it closes the
-    connection.
+    """Return the response of the server at *port*: a line or a Spark transport message.
+
+    The response is empty if the server closes the connection.
     """
     answer = b""
     with socket.create_connection(("127.0.0.1", port), ANSWER_S) as connection:
         connection.sendall(message)
-        # A server that waits for more gets the end instead; one that has hung up already may have
-        # answered before.
+        # A server that waits for more bytes receives the end of the stream instead. A server that has already
+        # closed the connection may have answered before.
         with suppress(OSError):
             connection.shutdown(socket.SHUT_WR)
         try:

@@ -1,6 +1,6 @@
 """ProtocolWorld: one table, workers that take one step at a time, possible events, and an observer.
 
-The `Observer` checks every event at once; `settle` brings everything to rest and checks that too.
+The `Observer` checks every event immediately. `settle` ends all activity and checks the final state too.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _LAPSE = timedelta(seconds=61)
 
 @dataclass(eq=False)
 class Worker:
-    """A worker before the step `at`. A zombie's lease is not renewed."""
+    """A worker that is about to take the step `at`. The lease of a zombie is not renewed."""
 
     claimed: ClaimedRun
     steps: Steps
@@ -36,8 +36,9 @@ class Worker:
 
 
 class ProtocolWorld:
-    """A table `daily` (partitioned by day, with a date-formatter) or `totals` (not partitioned) over two
-    sources.
+    """A table with two sources.
+
+    It is `daily` (partitioned by day, with a date-formatter) or `totals` (not partitioned).
     """
 
     def __init__(
@@ -70,8 +71,9 @@ class ProtocolWorld:
         return worker
 
     def advance(self, worker: Worker, *, to: str | None = None) -> bool:
-        """Make a worker take one step, or all before the step *to*; return whether it continues. An error
-        ends its process.
+        """Make a worker take one step, or all steps before *to*. Return whether it continues.
+
+        An error ends its process.
         """
         following: str | None = worker.at
         while worker in self.workers and following != to:
@@ -88,13 +90,16 @@ class ProtocolWorld:
         return worker in self.workers
 
     def finish(self, worker: Worker) -> RefreshRun:
-        """Make a worker take all remaining steps; return its run."""
+        """Make a worker take all remaining steps, and return its run."""
         while self.advance(worker):
             pass
         return self.run(worker.claimed.run.run_id)
 
     def crash(self, worker: Worker) -> None:
-        """End a worker's process: none of its code may run afterwards, not even to close its generator."""
+        """End the process of a worker.
+
+        None of its code may run afterwards, not even to close its generator.
+        """
         before = (self.engine.load(self.table.identifier), self.observer.runs())
         worker.steps.close()
         assert (self.engine.load(self.table.identifier), self.observer.runs()) == before, (
@@ -108,7 +113,7 @@ class ProtocolWorld:
         return any(run.status is RunStatus.RUNNING for run in self.observer.runs())
 
     def lapse(self) -> None:
-        """Expire the lease of the RUNNING run: it is queued again, and its worker becomes a zombie."""
+        """Expire the lease of the RUNNING run. The run is queued again, and its worker becomes a zombie."""
         for worker in self.workers:
             worker.zombie = True
         self.world.clock.advance(_LAPSE)
@@ -116,7 +121,10 @@ class ProtocolWorld:
         self.observer.look()
 
     def begin_new_process(self, *, zombies: bool = False) -> None:
-        """Restart; workers of the old process are gone or, with *zombies*, only cut off for a while."""
+        """Restart.
+
+        The workers of the old process have ended or, with *zombies*, are only temporarily cut off.
+        """
         for worker in list(self.workers):
             worker.zombie = True
             if not zombies:
@@ -144,7 +152,10 @@ class ProtocolWorld:
             self.engine.away = False
 
     def lose_answer(self, worker: Worker, fate: str) -> bool:
-        """Make a worker commit without an answer: the commit landed, will land ("late"), or is lost."""
+        """Make a worker commit without receiving an answer.
+
+        *fate* says whether the commit landed, will land ("late"), or is lost.
+        """
         what = worker.at.partition(":")[0]
         if fate == "late":
             self.engine.plan_late_landing(what)
@@ -173,20 +184,21 @@ class ProtocolWorld:
         return self.world.run(run_id)
 
     def pass_point(self) -> datetime:
-        """Advance the clock to the next grid point; live workers renew their leases."""
+        """Advance the clock to the next grid point. Live workers renew their leases."""
         definition = self.table.definition
         point = definition.grid().after(self.world.clock.now())
         self.world.clock.advance(point - self.world.clock.now())
         for worker in self.workers:
             if not worker.zombie:
                 self.world.ledger.renew_lease(worker.claimed)
-        # One that comes again, after the clock was put back, is refreshed again.
+        # A point that is passed again, after the clock was set back, is refreshed again.
         self.points[point] = len(self.engine.positions) - 1
         return point
 
     def put_clock(self, delta: timedelta) -> None:
-        """Set the clock ahead or back; live workers renew their leases before expired ones are checked, as
-        always.
+        """Set the clock ahead or back.
+
+        Live workers renew their leases before expired leases are checked, as always.
         """
         self.world.clock.put(delta)
         self._setbacks += delta < timedelta(0)
@@ -199,21 +211,21 @@ class ProtocolWorld:
     def tick(self, point: datetime, *, new_key: bool = False) -> RefreshRun:
         """Send the tick of a point, with the scheduler's key or another one."""
         self._keys += 1
-        # A scheduler does not take a point that comes again for the one before the clock was put back.
+        # If the clock was set back, a scheduler distinguishes a point from the same point before.
         new_key = new_key or self._setbacks > 0
         run = self.world.tick(point, self.name, key=f"again-{self._keys}" if new_key else "")
         self.observer.look()
         return run
 
     def refresh(self, day: str | None = None) -> RefreshRun:
-        """Request a day's partition, or the whole table, manually."""
+        """Request a manual refresh of a day's partition, or of the whole table."""
         partition = f" PARTITION (ds = '{day}')" if day else ""
         outcome = self.world.sql(f"ALTER MATERIALIZED TABLE {self.name} REFRESH{partition}")
         self.observer.look()
         return self.run(outcome.wait_for or "")
 
     def cancel(self, run_id: str) -> RefreshRun:
-        """Remove a requester."""
+        """Withdraw one requester from a run."""
         run = self.world.manager.requests.cancel_run(run_id)
         self.observer.look()
         return run
@@ -261,8 +273,9 @@ class ProtocolWorld:
     # --------------------------------------------------------------------------------------------------- rest
 
     def settle(self) -> None:
-        """End all faults, let a healthy worker empty the queue, tick one more point, and check the state at
-        rest.
+        """End all faults, let a healthy worker empty the queue, and tick one more point.
+
+        Then check the invariants of the final state.
         """
         self.engine.forget_faults()
         self.begin_new_process()

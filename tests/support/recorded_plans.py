@@ -1,5 +1,6 @@
-"""Recorded Spark plans of `maintained_queries`: the JSON that the maintenance rules read, reduced to the
-relevant fields.
+"""Recorded Spark plans of `maintained_queries`.
+
+They are the JSON that the maintenance rules read, reduced to the relevant fields.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 RECORD = Path(__file__).with_name("recorded_plans.json")
-# What the rules do not read, and what differs from one analysis to the next.
+# Fields that the rules do not read, and fields that differ between analyses.
 _NOISE = frozenset({
     "qualifier", "metadata", "nonInheritableMetadataKeys", "nullable", "jvmId", "table", "catalog", "options",
     "hint", "origin", "resultId", "timeTravelSpec",
@@ -20,14 +21,14 @@ Plan = list[dict[str, Any]]
 
 
 def recorded() -> Mapping[str, tuple[Plan, list[Plan]]]:
-    """Return the plan of each query by name, and the subqueries that remain in its expressions."""
+    """Return the plan of each query by name, with the subqueries that remain in its expressions."""
     return {
         name: (plan, subqueries) for name, (plan, subqueries) in json.loads(RECORD.read_text("utf-8")).items()
     }
 
 
 def trimmed(plan: str, subqueries: Iterable[str]) -> tuple[Plan, list[Plan]]:
-    """Return the JSON of plans without noise; attribute ids are numbered from 0 in order of appearance."""
+    """Return the JSON of plans without noise. Attribute ids are numbered from 0 in order of appearance."""
     ids: dict[int, int] = {}
     return _trimmed(json.loads(plan), ids), [_trimmed(json.loads(each), ids) for each in subqueries]
 

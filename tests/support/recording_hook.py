@@ -1,4 +1,4 @@
-"""A job status hook that records its calls and fails on demand, and its plug-in."""
+"""A job status hook that records its calls and fails on demand, and the plug-in that provides it."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from mt_core.model.job import Job
 
 
 class RecordingHook(JobStatusHook):
-    """Records each call (event, job id and details), then raises the planned exception in
-    `failures`, if any.
+    """Records each call with its event, job id and details.
+
+    It then raises the planned exception in `failures`, if any.
     """
 
     identifier: ClassVar[str] = "recording"
@@ -23,7 +24,7 @@ class RecordingHook(JobStatusHook):
         self.awaited, self.retries = awaited, retries  # type: ignore[misc]
 
     def body_of(self, properties: Mapping[str, str]) -> Mapping[str, Any]:
-        """Return the session's note; raises RequestInvalid for an empty one."""
+        """Return the session's note. Raises RequestInvalid if the note is empty."""
         note = properties.get("job.hooks.recording.note", "none")
         if not note:
             raise RequestInvalid(

@@ -1,5 +1,6 @@
-"""The contract of registries: subclass `RegistryContract` in a test module and provide a fixture
-`registry`.
+"""The contract of registries.
+
+To test a registry, subclass `RegistryContract` in a test module and provide a fixture `registry`.
 """
 
 from __future__ import annotations

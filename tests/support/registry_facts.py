@@ -1,4 +1,4 @@
-"""Valid facts for a registry under test; tests change the fields that matter to them."""
+"""Valid facts for a registry under test. Tests change the fields that matter to them."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def a_definition(workflow_id: str, **changes: Any) -> WorkflowDefinition:
 
 
 def a_job(job_id: str = "a", **changes: Any) -> Job:
-    """Return a RUNNING job that inserts into `t` since NOON."""
+    """Return a job that is RUNNING since NOON and inserts into `t`."""
     job = Job(job_id=job_id, kind="INSERT", name="insert-t", status=JobStatus.RUNNING, started_at=NOON)
     return replace(job, **changes)
 

@@ -1,4 +1,4 @@
-"""Steps of the registry contract, each its own transaction."""
+"""Steps of the registry contract, each in its own transaction."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LIFETIME = timedelta(days=10_000)
 
 
 def at_once(act: Callable[[], object]) -> list[object]:
-    """Return the result or MtError of *act* in each of THREADS threads that start together."""
+    """Call *act* in THREADS threads that start together. Return the result or the MtError of each."""
     barrier = threading.Barrier(THREADS)
 
     def together(_number: int) -> object:
@@ -34,7 +34,7 @@ def at_once(act: Callable[[], object]) -> list[object]:
 
 
 def begin_process(registry: Registry, owner: str) -> None:
-    """Make *owner* the only live gateway for the duration of a test; earlier ones have ended."""
+    """Make *owner* the only live gateway for the duration of a test. All earlier gateways have ended."""
     lease = GatewayLease(owner=owner)
     with registry.transaction() as transaction:
         take_lease(transaction, lease, length=LIFETIME, dead=lambda _other: True)

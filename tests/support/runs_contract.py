@@ -1,4 +1,4 @@
-"""RunsContract: the guarantees to refresh requesters, as tests for subclasses."""
+"""RunsContract: the guarantees to those who request refreshes, as tests for subclasses."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ REQUEST = RefreshRequest(identifier_text="lake.default.daily", is_periodic=False
 
 
 class RunsContract:
-    """The tests. The table `lake.default.daily` exists."""
+    """The tests. They require that the table `lake.default.daily` exists."""
 
     @pytest.fixture
     def runs(self) -> Runs:

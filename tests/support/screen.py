@@ -1,4 +1,4 @@
-"""The screen of a pseudo terminal: what a user sees."""
+"""The screen of a pseudo terminal, as a user sees it."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import pyte
 from tests.support.terminal import COLUMNS, ROWS, WAIT_S, Terminal
 
 _MODE = re.compile(r"\x1b\[\?([0-9]+)([hl])")
-# Wrapping, the blinking and the visible cursor.
+# Line wrapping, cursor blinking and cursor visibility.
 _ON_AT_FIRST = {"7", "12", "25"}
 
 
 class _Answering(pyte.Screen):
-    """A screen that answers terminal queries of programs, such as for the cursor position."""
+    """A screen that answers a program's queries to its terminal, such as for the cursor position."""
 
     def __init__(self, answer: Callable[[str], None]) -> None:
         super().__init__(COLUMNS, ROWS)
@@ -42,15 +42,16 @@ class ScreenTerminal(Terminal):
 
     @property
     def modes_left_on(self) -> set[str]:
-        """The terminal modes that a program switched on and not off: pasting, alternate screen, mouse, cursor
-        keys.
+        """The terminal modes that a program switched on and did not switch off.
+
+        Examples are pasting, alternate screen, mouse and cursor keys.
         """
         switched = {number: way for number, way in _MODE.findall(self.raw) if number not in _ON_AT_FIRST}
         return {number for number, way in switched.items() if way == "h"}
 
     @property
     def lines(self) -> list[str]:
-        """The lines of the screen without trailing blanks, up to the last non-empty one."""
+        """The lines of the screen without trailing blanks, up to the last non-empty line."""
         return "\n".join(line.rstrip() for line in self._screen.display).rstrip().split("\n")
 
     def resize(self, rows: int, columns: int) -> None:
@@ -64,7 +65,7 @@ class ScreenTerminal(Terminal):
         return cell.data, cell.fg, cell.bold
 
     def see(self, fits: Callable[[list[str]], bool], timeout_s: float = WAIT_S) -> list[str]:
-        """Return the lines of the screen once they are as wanted; fails with the actual lines."""
+        """Return the lines of the screen when they *fit*. Fails with the actual lines on timeout."""
         deadline = time.monotonic() + timeout_s
         while not fits(self.lines):
             assert self._read(deadline), "the screen stayed:\n" + "\n".join(self.lines)

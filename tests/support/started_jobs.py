@@ -8,6 +8,6 @@ from pyspark.sql import SparkSession
 
 
 def started_jobs(session: SparkSession) -> int:
-    """Return the job count of Spark's scheduler; the query itself starts no job and tags no thread."""
+    """Return the number of jobs that Spark's scheduler has started. Reading it starts no job."""
     context: Any = session.sparkContext._jsc.sc()
     return int(context.dagScheduler().numTotalJobs())

@@ -13,14 +13,13 @@ from mt_core.state import KeyedProcessor, KeyTimes, States, TtlPolicy
 OUTPUT = "k STRING, seen STRING"
 STATES = ("value", "list", "map")
 Command = tuple[Any, ...]
-"""What to do with which state, and with what: ("value", "update", 7), ("map", "update", "a", 7),
-("list", "get").
-"""
+"""A state, what to do with it, and the arguments: ("value", "update", 7), ("map", "update", "a", 7)."""
 
 
 class StateCommands(KeyedProcessor):
-    """A state of each kind under the policy of its name. The column `commands` of a row is a JSON list,
-    executed in order.
+    """A state of each kind, with the policy of its name.
+
+    The column `commands` of a row is a JSON list, whose commands are executed in order.
     """
 
     def __init__(self, policies: Mapping[str, TtlPolicy]) -> None:

@@ -1,4 +1,4 @@
-"""Plain models of states with TTL policies, which compute the contents at an instant by arithmetic."""
+"""Plain models of states with TTL policies, which compute the contents at an instant arithmetically."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Moment:
 
 @dataclass
 class StateModel:
-    """The states of one key: each entry's value and last modification."""
+    """The states of one key: the value and the last modification of each entry."""
 
     policies: Mapping[str, TtlPolicy]
     _entries: dict[str, list[list[Any]]] = field(default_factory=lambda: {"value": [], "list": [], "map": []})

@@ -1,6 +1,7 @@
 """StatementEngineContract: the contract of statement engines, as tests for subclasses.
 
-The subclass prepares the statement `SELECT 1 AS a`, a table, an endless statement and a path without a jar.
+The subclass prepares the statement `SELECT 1 AS a`, a table, an endless statement and a path at which there
+is no jar.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ class StatementEngineContract:
 
     @pytest.fixture
     def engine(self) -> StatementEngine:
-        """Return the engine under test, ready."""
+        """Return the engine under test, which must be ready."""
         raise NotImplementedError("Give the contract a fixture engine.")
 
     @pytest.fixture
@@ -51,7 +52,7 @@ class StatementEngineContract:
 
     @pytest.fixture
     def missing_jar(self, engine: StatementEngine) -> str:
-        """Return a path without a jar."""
+        """Return a path at which there is no jar."""
         raise NotImplementedError("Give the contract a fixture missing_jar.")
 
     def test_a_query_gives_its_rows(self, engine: StatementEngine) -> None:
@@ -91,7 +92,7 @@ class StatementEngineContract:
         with ThreadPoolExecutor(1) as pool:
             work = pool.submit(engine.execute, session(), endless, job_id=job_id)
             work.add_done_callback(lambda _: ended.set())
-            # One that has not begun when it is cancelled is cancelled again.
+            # A statement that has not begun when it is cancelled must be cancelled again.
             cancels = 0
             while not ended.wait(0.05) and cancels < WAIT_S / 0.05:
                 engine.cancel(job_id)

@@ -16,23 +16,23 @@ from mt_core.streaming.engine import StreamEngine
 
 WAIT_S = 120.0
 LONGEST_PAUSE_S = 0.5
-"""After which a condition is asked again that no progress of a stream brings about."""
+"""The number of seconds after which a condition is checked again even if no stream makes progress."""
 JOB, OTHER_JOB = "a" * 32, "b" * 32
 
 
 class StreamWorld(Protocol):
-    """A source and a sink, tables of one column, and a stream from source to sink."""
+    """A source and a sink, which are tables with one column, and a stream from source to sink."""
 
     engine: StreamEngine
 
     def definition(self, checkpoint: str) -> StreamDefinition:
-        """Return an unprepared definition with a checkpoint of that name."""
+        """Return a definition that is not prepared, with a checkpoint named *checkpoint*."""
 
     def refused(self) -> StreamDefinition:
         """Return a definition that cannot run as a stream."""
 
     def creation(self, job_id: str) -> StreamDefinition:
-        """Return an unprepared definition of a job that creates a table from the source's rows."""
+        """Return a definition that is not prepared, of a job that creates a table from the source's rows."""
 
     def folder(self, name: str) -> str:
         """Return a folder for a savepoint."""
@@ -43,14 +43,14 @@ class StreamWorld(Protocol):
         """Return the rows of the sink."""
 
     def take_checkpoint(self, definition: StreamDefinition) -> Callable[[], object]:
-        """Hide a checkpoint, as on another machine; return a function that restores it."""
+        """Hide a checkpoint, as if it were on another machine. Return a function that restores it."""
 
     def work(self) -> None:
-        """Run batches, for an engine without threads."""
+        """Run batches, if the engine has no threads."""
 
 
 class StreamEngineContract:
-    """The tests; each has a world of its own."""
+    """The tests. Each has a world of its own."""
 
     @pytest.fixture
     def world(self) -> StreamWorld:
@@ -283,8 +283,9 @@ def wait_for(world: StreamWorld, condition: Callable[[], bool]) -> None:
 
 
 def wait_while_streams_run(condition: Callable[[], bool], progress: Callable[[], object]) -> None:
-    """Wait until *condition* holds. It is checked again after *progress* of the streams, because each check
-    takes a Spark job.
+    """Wait until *condition* holds.
+
+    It is checked again only after *progress* of the streams, because each check takes a Spark job.
     """
     deadline = time.monotonic() + WAIT_S
     before = progress()

@@ -1,4 +1,4 @@
-"""A program in a pseudo terminal as a user sees it: typed input, and output up to a point."""
+"""A program in a pseudo terminal as a user sees it: typed input, and output up to a given point."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from typing import Self
 WAIT_S = 180.0
 PROMPT = r"Flink SQL> $"
 ROWS, COLUMNS = 50, 200
-# With these a program would not ask its terminal; those who run tests in several processes set them.
+# If these are set, a program does not ask its terminal. Tools that run tests in several processes set them.
 _SIZE = {"LINES", "COLUMNS"}
 CTRL_C = "\x03"
 CTRL_D = "\x04"
 CTRL_L = "\x0c"
 CTRL_Z = "\x1a"
 TAB = "\t"
-# Colours, cursor moves, titles, modes: what a terminal obeys and does not show.
+# Colours, cursor moves, titles and modes, which a terminal obeys and does not show.
 _CONTROLS = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07]*\x07|\x1b[()][A-Z0-9]|\x1b[=>78]|\x07")
 
 
@@ -36,7 +36,7 @@ def plain(text: str) -> str:
 
 
 class Terminal:
-    """A program whose standard streams are a terminal of its own; all output is in `shown`."""
+    """A program whose standard streams are a terminal of its own. `shown` is all its output."""
 
     def __init__(self, command: Sequence[str], environ: Mapping[str, str]) -> None:
         self._controller, terminal = pty.openpty()
@@ -80,12 +80,15 @@ class Terminal:
         os.write(self._controller, text.encode())
 
     def enter(self, line: str, until: str = PROMPT) -> str:
-        """Type *line* and Enter; return the output from then until it matches *until*."""
+        """Type *line* and Enter. Return the output from then on until it matches *until*."""
         self.type(f"{line}\r")
         return self.wait_for(until)
 
     def wait_for(self, pattern: str, timeout_s: float = WAIT_S) -> str:
-        """Return the output since the last wait once it matches *pattern*; fails with all output."""
+        """Return the output since the last wait when it matches *pattern*.
+
+        Fails with all output on timeout.
+        """
         deadline = time.monotonic() + timeout_s
         while not re.search(pattern, self._new()):
             assert self._read(deadline), f"never saw {pattern!r} in:\n{self.shown}"
@@ -107,23 +110,24 @@ class Terminal:
         return plain(self._raw[self._seen :].decode(errors="replace"))
 
     def _read(self, deadline: float) -> bool:
-        """Read available output; return False at the end."""
+        """Read available output. Return False at the end."""
         ready, _, _ = select.select([self._controller], [], [], max(0.0, deadline - time.monotonic()))
         if not ready:
             return False
         try:
             got = os.read(self._controller, 65536)
         except OSError:
-            # That is how Linux says that the program has closed its end.
+            # Linux reports in this way that the program has closed its end.
             return False
         self._raw += got
         return bool(got)
 
 
 def _become_child_of_a_terminal() -> None:
-    """Make the terminal the controlling one, and reset inherited signal dispositions.
+    """Make the terminal the controlling terminal, and reset inherited signal dispositions.
 
-    A shell starts background jobs with SIGINT ignored, nohup with SIGHUP, and children inherit that.
+    A shell starts background jobs with SIGINT ignored, nohup starts them with SIGHUP ignored, and children
+    inherit that.
     """
     fcntl.ioctl(0, termios.TIOCSCTTY, 0)
     for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP, signal.SIGTSTP):

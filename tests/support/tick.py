@@ -11,7 +11,7 @@ from mt_core.workflow.definitions import WorkflowDefinition
 
 
 def send_tick(gateway: httpx.Client, definition: WorkflowDefinition, point: datetime, key: str) -> None:
-    """Request the refresh of *point* in a new session; *key* makes repetition harmless."""
+    """Request the refresh of *point* in a new session. *key* makes a repetition harmless."""
     properties = dict(definition.init_config)
     session = gateway.post("/v3/sessions", json={"sessionName": "scheduler", "properties": properties}).json()
     gateway.post(

@@ -32,8 +32,9 @@ _RESERVED = {
 
 
 class SparkIdentifierPreparer(compiler.IdentifierPreparer):
-    """Quotes names with backquotes; the schema `catalog.schema` is two names, unless it is
-    backquoted itself.
+    """Quotes names with backquotes.
+
+    The schema `catalog.schema` is two names, unless it is itself in backquotes.
     """
 
     reserved_words = _RESERVED
@@ -72,7 +73,7 @@ class SparkCompiler(compiler.SQLCompiler):
 
     def visit_empty_set_op_expr(self, type_: Any, expand_op: Any, **kw: Any) -> str:
         if len(type_) > 1:
-            # SQLAlchemy's (NULL, NULL) has no types that Spark could compare with.
+            # SQLAlchemy's (NULL, NULL) has no types that Spark could compare.
             return self.visit_empty_set_expr(type_)
         text: str = super().visit_empty_set_op_expr(type_, expand_op, **kw)  # type: ignore[no-untyped-call]
         return text
@@ -97,7 +98,7 @@ class SparkCompiler(compiler.SQLCompiler):
 
 
 class SparkDDLCompiler(compiler.DDLCompiler):
-    """Compiles CREATE TABLE; omits keys and checks, which Spark would not enforce."""
+    """Compiles CREATE TABLE. It omits keys and checks, because Spark would not enforce them."""
 
     def get_column_specification(self, column: Any, **kw: Any) -> str:
         kind = self.dialect.type_compiler_instance.process(column.type, type_expression=column)
@@ -115,8 +116,10 @@ class SparkDDLCompiler(compiler.DDLCompiler):
         return ""
 
     def post_create_table(self, table: Table) -> str:
-        """Return the clauses after the columns, from the options `freshtable_using`, `…_partitioned_by` and
-        `…_tblproperties`.
+        """Return the clauses after the columns.
+
+        They come from the options `freshtable_using`, `freshtable_partitioned_by` and
+        `freshtable_tblproperties`.
         """
         options = table.dialect_options["freshtable"]
         text = f"\nUSING {options['using']}"

@@ -19,10 +19,11 @@ _LOST = {"SESSION_LOST", "GATEWAY_FAILED"}
 
 
 class FreshtableDialect(SparkReflection):
-    """Spark SQL through the gateway: no transactions, keys or RETURNING; every statement commits itself.
+    """Spark SQL through the gateway. Every statement commits itself.
 
-    The URL is `freshtable://host:port/catalog/schema?token=…`; `secure=true` selects https, and other
-    parameters are session properties.
+    There are no transactions, no keys and no RETURNING. The URL is
+    `freshtable://host:port/catalog/schema?token=…`; `secure=true` selects https, and all other parameters are
+    session properties.
     """
 
     name, driver = "freshtable", "gateway"
@@ -77,7 +78,7 @@ class FreshtableDialect(SparkReflection):
         return [f"{scheme}://{address}:{url.port or DEFAULT_PORT}"], options
 
     def do_rollback(self, dbapi_connection: Any) -> None:
-        """Do nothing: SQLAlchemy rolls back each connection that it returns to the pool."""
+        """Do nothing, because SQLAlchemy rolls back each connection that it returns to the pool."""
 
     def do_ping(self, dbapi_connection: Any) -> bool:
         dbapi_connection.ping()
@@ -94,7 +95,7 @@ class FreshtableDialect(SparkReflection):
         return "AUTOCOMMIT"
 
     def set_isolation_level(self, dbapi_connection: Any, level: Any) -> None:
-        """Do nothing: SQLAlchemy itself rejects levels other than AUTOCOMMIT."""
+        """Do nothing, because SQLAlchemy itself rejects levels other than AUTOCOMMIT."""
 
     def _get_default_schema_name(self, connection: Connection) -> str:
         return str(connection.exec_driver_sql("SELECT current_schema()").scalar_one())

@@ -14,8 +14,8 @@ from sqlalchemy.engine.interfaces import ReflectedColumn, ReflectedTableComment
 from mt_core.base.rowset import Column
 from mt_core.client.dialect.types import column_type
 
-# Clauses of SHOW CREATE TABLE, each at the start of a line. The tokenizer cannot be used,
-# because SHOW CREATE TABLE does not quote all names.
+# Clauses of SHOW CREATE TABLE, each at the start of a line. The tokenizer cannot be used, because SHOW CREATE
+# TABLE does not quote all names.
 _COMMENT = re.compile(r"^COMMENT '(.*?)(?<!\\)'$", re.MULTILINE | re.DOTALL)
 _QUERY = re.compile(r"^AS\s(.*)", re.MULTILINE | re.DOTALL)
 _DEFINITION = "SHOW CREATE TABLE {}"
@@ -25,11 +25,11 @@ _MISSING = {"TABLE_OR_VIEW_NOT_FOUND", "SCHEMA_NOT_FOUND"}
 class SparkReflection(DefaultDialect):
     """Answers the inspector with SHOW statements, and with the columns of an empty query.
 
-    Materialized tables are also tables; keys, indexes and checks do not exist.
+    Materialized tables count as tables too. Keys, indexes and checks do not exist.
     """
 
     def get_catalog_names(self, connection: Connection) -> list[str]:
-        """Return the catalog names, for which the inspector has no method."""
+        """Return the names of the catalogs, for which the inspector has no method."""
         return [str(row[0]) for row in connection.exec_driver_sql("SHOW CATALOGS")]
 
     @reflection.cache
@@ -55,8 +55,8 @@ class SparkReflection(DefaultDialect):
     def get_materialized_view_names(
         self, connection: Connection, schema: str | None = None, **kw: Any
     ) -> list[str]:
-        """Return the names of materialized tables in *schema*, by default the current one."""
-        # Unlike SHOW TABLES, this statement lists all schemas if IN is left out.
+        """Return the names of the materialized tables in *schema*, by default the current schema."""
+        # Unlike SHOW TABLES, this statement lists all schemas if IN is omitted.
         within = self._get_default_schema_name(connection) if schema is None else schema
         return [name for name, _ in self._names(connection, "MATERIALIZED TABLES", within)]
 
@@ -91,7 +91,7 @@ class SparkReflection(DefaultDialect):
     ) -> ReflectedTableComment:
         definition = str(self._ask(connection, _DEFINITION, table_name, schema).scalar_one())
         comment = _COMMENT.search(definition)
-        # Only quotes are escaped; a dropped comment is empty.
+        # Only quotes are escaped. A dropped comment is an empty text.
         return {"text": comment[1].replace("\\'", "'") or None if comment else None}
 
     @reflection.cache
@@ -119,7 +119,7 @@ class SparkReflection(DefaultDialect):
         return {"constrained_columns": self.get_indexes(connection, table_name, schema, **kw), "name": None}
 
     def _names(self, connection: Connection, kind: str, schema: str | None) -> Iterator[tuple[str, bool]]:
-        """Yield each name and whether it is temporary, which only Spark's own SHOW reports."""
+        """Yield each name, and whether it is temporary, which only Spark's own SHOW reports."""
         where = f" IN {self.identifier_preparer.quote_schema(schema)}" if schema is not None else ""
         rows = connection.exec_driver_sql(f"SHOW {kind}{where}")
         is_sparks = list(rows.keys())[:1] == ["namespace"]

@@ -54,7 +54,7 @@ class MAP(TypeEngine[dict[str, Any]]):
 
 @dataclass(eq=False, repr=False)
 class STRUCT(TypeEngine[dict[str, Any]]):
-    """A struct, as a dict by field name."""
+    """A struct, as a dict with field names as keys."""
 
     __visit_name__ = "STRUCT"
 
@@ -109,7 +109,10 @@ def _named(name: str) -> Any:
 
 
 class SparkTypeCompiler(compiler.GenericTypeCompiler):
-    """Compiles types to Spark SQL names; strings have no length, which Spark would not enforce."""
+    """Compiles types to their names in Spark SQL.
+
+    Strings have no length, because Spark would not enforce it.
+    """
 
     visit_INTEGER, visit_TINYINT = _named("INT"), _named("TINYINT")
     visit_REAL = _named("FLOAT")

@@ -1,13 +1,14 @@
 """The draft of FLIP-91 on /v1: sessions, statements with their results, and jobs.
 
-Clients of the draft use the same paths as released clients of v1 to open sessions and submit statements, but
-expect other responses: results and errors in the response to the statement, and jobs instead of operations.
-So these endpoints accept the fields of both and return both (docs/design/statements-and-sessions.md). A
-session opened with a
-field of the draft is *drafted*: the response to a statement without a job waits for its end and has its
-error. A released client waits at most `INLINE_WAIT_S`, and gets an error when it fetches the result. A
-statement without a session gets a temporary one, which is closed with the response, so its result must fit
-into one page.
+Clients of the draft and released clients of v1 use the same paths to open sessions and submit statements, but
+they expect different responses. The draft expects results and errors in the response to the statement, and
+jobs instead of operations. The endpoints therefore accept the fields of both and return both
+(docs/design/statements-and-sessions.md).
+
+A session opened with a field of the draft is *drafted*: the response to a statement without a job waits until
+the statement has ended, and contains its error. For a released client, the response waits for up to
+`INLINE_WAIT_S`, and the client gets an error when it fetches the result. A statement without a session runs
+in a temporary session, which is closed with the response. Its result must therefore fit into one page.
 """
 
 from __future__ import annotations
@@ -56,10 +57,11 @@ from mt_core.sql.statement_types import SELECT
 Rows = list[list[Any]]
 Wait = Callable[[float], bool]
 PLANNERS, EXECUTION_TYPES = ("old", "blink"), ("batch", "streaming")
-# A client that opens a session with one of these expects results and errors in the response to a statement.
+# A client that opens a session with one of these fields expects results and errors in the response to a
+# statement.
 DRAFT_FIELDS = {"session_name", "planner", "execution_type"}
 JobId = Annotated[str, Path(pattern="^[0-9a-f]{32}$")]
-# How long the response to a released client waits for the result of a statement without a job.
+# How long a response to a released client waits for the result of a statement without a job.
 INLINE_WAIT_S = 1.0
 # How long a response waits for the first rows of an unbounded result.
 FIRST_ROWS_S = 10.0
@@ -77,8 +79,9 @@ JOB_STATUS = {
 
 
 def draft_router(services: GatewayServices) -> APIRouter:
-    """Return the endpoints of the draft, and those for sessions and statements shared with released
-    clients.
+    """Return the draft's endpoints, including those for sessions and statements.
+
+    Released clients use the latter too.
     """
     router = direct_router()
     _add_beginnings(router, services)
@@ -90,7 +93,7 @@ def draft_router(services: GatewayServices) -> APIRouter:
 
 
 def _add_beginnings(router: APIRouter, services: GatewayServices) -> None:
-    # Weak, so that closed sessions are freed.
+    # The references are weak, so that closed sessions are freed.
     drafted: weakref.WeakSet[Session] = weakref.WeakSet()
 
     @router.post("/sessions", **described("Open a session", DRAFT_SESSION_OPENED, body=DRAFT_OPEN_SESSION))
@@ -117,7 +120,7 @@ def _add_beginnings(router: APIRouter, services: GatewayServices) -> None:
             ended = await wait_while_connected(_in_use(services, target, operation.wait), request)
         else:
             ended = operation.wait(0) or await long_wait(lambda: operation.wait(INLINE_WAIT_S))
-        # A released client gets an error when it fetches the result.
+        # A released client gets the error when it fetches the result.
         if not ended or (operation.result is None and target not in drafted):
             return JsonAnswer(answer)
         return await short(lambda: JsonAnswer(answer | _finished(services, target, operation)))
@@ -139,7 +142,7 @@ def _add_beginnings(router: APIRouter, services: GatewayServices) -> None:
 
 
 def _open(services: GatewayServices, body: Body, caller: str) -> Session:
-    """Open a session; raises RequestInvalid for an unknown planner or execution type."""
+    """Open a session. Raises RequestInvalid for an unknown planner or execution type."""
     body.choice("planner", PLANNERS)
     mode = body.choice("execution_type", EXECUTION_TYPES)
     properties = body.texts("properties") | ({RUNTIME_MODE_KEY: mode} if mode else {})
@@ -152,8 +155,9 @@ def _open(services: GatewayServices, body: Body, caller: str) -> Session:
 def _submit(
     services: GatewayServices, session: Session, body: Body, caller: str, *, at_once: bool
 ) -> Operation:
-    """Submit a statement; with *at_once*, raise SqlSyntaxError here rather than when its result is
-    fetched.
+    """Submit a statement.
+
+    With *at_once*, a SqlSyntaxError is raised here and not when the result is fetched.
     """
     operation = services.executor.submit(
         session,
@@ -168,7 +172,7 @@ def _submit(
 
 
 def _check_single(session: Session, operation: Operation) -> None:
-    """Raise SqlSyntaxError and close the operation unless its text is a single statement."""
+    """Close the operation and raise SqlSyntaxError unless its text is a single statement."""
     try:
         _ = operation.statement.written
     except MtError:
@@ -177,7 +181,7 @@ def _check_single(session: Session, operation: Operation) -> None:
 
 
 def _begin_alone(services: GatewayServices, body: Body, caller: str) -> tuple[Session, Operation]:
-    """Submit one statement in a new session, which the caller closes.
+    """Submit one statement in a new session, which the caller must close.
 
     Raises Unsupported for a statement that needs a lasting session.
     """
@@ -196,7 +200,7 @@ def _begin_alone(services: GatewayServices, body: Body, caller: str) -> tuple[Se
 
 
 def _in_use(services: GatewayServices, session: Session, wait: Wait) -> Wait:
-    """Return *wait* with a restart of the session's idle timeout, because its client is waiting."""
+    """Return *wait*, extended to restart the idle timeout of *session*, because its client is waiting."""
 
     def waiting(timeout_s: float) -> bool:
         services.sessions.use(session)
@@ -206,9 +210,10 @@ def _in_use(services: GatewayServices, session: Session, wait: Wait) -> Wait:
 
 
 async def _rows_of(operation: Operation, in_use: Callable[[Wait], Wait], request: Request) -> Page | None:
-    """Return all rows of a statement, only the first of an unbounded one, or None if its client disconnects.
+    """Return all rows of a statement, or only the first rows of an unbounded result.
 
-    *in_use* makes a wait restart the session's idle timeout. Raises Unsupported for more than a page of rows.
+    Return None if the client disconnects. *in_use* makes a wait restart the session's idle timeout. Raises
+    Unsupported if there is more than one page of rows.
     """
     rows: Rows = []
     kinds: list[RowKind] = []
@@ -238,8 +243,9 @@ async def _rows_of(operation: Operation, in_use: Callable[[Wait], Wait], request
 def _finished(
     services: GatewayServices, session: Session, operation: Operation, page: Page | None = None
 ) -> dict[str, Any]:
-    """Return types and results of an ended statement with the rows of *page* (None: all); raises its
-    error.
+    """Return the types and results of an ended statement. Raises the error of the statement.
+
+    The result has the rows of *page*, or all rows if it is None.
     """
     kind, result = operation.statement.type, operation.result
     if operation.error is not None:
@@ -273,7 +279,7 @@ def _add_jobs(router: APIRouter, services: GatewayServices) -> None:
         operation = services.sessions.get(session).operation_of_job(job_id)
         if operation is not None:
             return await _page_of(operation, token, base)
-        # The job of a refresh, or of a statement whose operation was closed.
+        # This is the job of a refresh, or of a statement whose operation was closed.
         jobs = services.jobs
         return await short(lambda: JsonAnswer(_page_without_operation(jobs.job(job_id), token, base)))
 
@@ -304,8 +310,9 @@ def _add_jobs(router: APIRouter, services: GatewayServices) -> None:
 
 
 def _stands_for_job(operation: Operation) -> bool:
-    """Whether an operation has the status of its job; a streaming job starts when its operation is
-    FINISHED.
+    """Return whether the status of an operation is also the status of its job.
+
+    It is not for a streaming job, which starts only when its operation is FINISHED.
     """
     return operation.status is not OperationStatus.FINISHED or operation.querying
 
@@ -313,7 +320,7 @@ def _stands_for_job(operation: Operation) -> bool:
 async def _stop(
     request: Request, services: GatewayServices, session: Session, job_id: str, caller: str
 ) -> None:
-    """Stop a job without an operation by STOP JOB, and wait for its end; raises the errors of STOP JOB."""
+    """Run STOP JOB for a job without an operation, and wait until it ends. Raises the errors of STOP JOB."""
     statement = f"STOP JOB '{job_id}'"
     operation = await short(lambda: services.executor.submit(session, statement, caller=caller))
     try:
@@ -330,7 +337,7 @@ def _not_yet(token: int, base: str) -> dict[str, Any]:
 
 
 def _page_without_operation(job: Job, token: int, base: str) -> dict[str, Any]:
-    """Return page *token* of a refresh or of a change whose operation was closed.
+    """Return page *token* of a refresh, or of a change whose operation was closed.
 
     Raises OperationNotFound for a query.
     """
@@ -348,7 +355,7 @@ def _page_without_operation(job: Job, token: int, base: str) -> dict[str, Any]:
 
 
 async def _page_of(operation: Operation, token: int, base: str) -> JsonAnswer:
-    """Return page *token* of a job, waiting for a limited time if it is not ready."""
+    """Return page *token* of a job, after waiting for a limited time if it is not ready."""
     if not operation.wait_page(token, 0):
         await long_wait(lambda: operation.wait_page(token, HOLD_S))
     if not operation.wait(0):
@@ -357,7 +364,7 @@ async def _page_of(operation: Operation, token: int, base: str) -> JsonAnswer:
 
 
 def _fetch(operation: Operation, token: int, base: str) -> JsonAnswer:
-    """Return page *token* of an ended job, or the error of the job or the page."""
+    """Return page *token* of an ended job, or the error of the job or of the page."""
     try:
         if operation.error is not None:
             raise operation.error

@@ -1,4 +1,4 @@
-"""Results in the form of FLIP-91's draft: types as text, rows as arrays, the appendix's column names."""
+"""Results in the form of FLIP-91's draft: types as text, rows as arrays, column names of its appendix."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mt_core.sessions.operations.operation import OperationResult, ResultKind
 from mt_core.sessions.operations.result_pages import Page
 
 PAGE_ROWS = 5000
-# The result of JDBC's executeUpdate if the number of rows is unknown.
+# What JDBC's executeUpdate returns if the number of rows is unknown.
 SUCCESS_NO_INFO = -2
 VARCHAR, BIGINT = "VARCHAR", "BIGINT"
 _SHOWN = {
@@ -36,7 +36,7 @@ _NAMES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draft:
-    """A result: columns with types, rows, and the row kinds unless all are INSERT."""
+    """A result: columns with types, rows, and the kinds of the rows unless all are INSERT."""
 
     columns: Sequence[tuple[str, str]]
     rows: Sequence[Sequence[Any]]
@@ -50,24 +50,22 @@ class Draft:
         return cls(columns=named, rows=rows, kinds=kinds)
 
     def to_json(self, *, flagged: bool = False) -> dict[str, Any]:
-        """Return the result as JSON; if *flagged*, with a flag for each row that is true unless it is
-        deleted.
-        """
+        """Return the result as JSON. If *flagged*, each row has a flag that is false for a deleted row."""
         columns = [{"name": name, "type": type_} for name, type_ in self.columns]
         added = [True] * len(self.rows) if self.kinds is None else [kind.adds for kind in self.kinds]
         return {"columns": columns, "data": list(self.rows), **({"change_flags": added} if flagged else {})}
 
 
 def affected(count: int | None, *, first: bool) -> Draft:
-    """Return the number of rows that a change wrote, as the *first* or a later page."""
+    """Return a page with the number of rows that a change wrote. Only the *first* page has this row."""
     rows = [[SUCCESS_NO_INFO if count is None else count]] if first else []
     return Draft(columns=[("affected_row_count", BIGINT)], rows=rows)
 
 
 def shown(result: OperationResult, kind: str, page: Page, views: Collection[str]) -> Draft:
-    """Return *page* of a statement of *kind* in the appendix's form; other kinds are unchanged.
+    """Return *page* of a statement of type *kind* in the form of the appendix. Other types are unchanged.
 
-    *views* are the names that SHOW TABLES shows as views.
+    *views* are the names that SHOW TABLES lists as views.
     """
     if result.result_kind is ResultKind.SUCCESS:
         return Draft(columns=[("affected_row_count", BIGINT)], rows=[[0]])
@@ -86,7 +84,7 @@ def shown(result: OperationResult, kind: str, page: Page, views: Collection[str]
 
 
 def type_text(body: Mapping[str, Any]) -> str:
-    """Return a type as in SQL, such as INT or DECIMAL(10, 2) NOT NULL; an unlimited string is VARCHAR."""
+    """Return a type as in SQL, such as INT or DECIMAL(10, 2) NOT NULL. An unlimited string is VARCHAR."""
     root = body["type"]
     text = _NAMES.get(root, root)
     match root:

@@ -1,1 +1,1 @@
-"""HTTP: server, requests, responses, errors and OpenAPI documents of all endpoints."""
+"""HTTP: the server, and the requests, responses, errors and OpenAPI documents of all endpoints."""

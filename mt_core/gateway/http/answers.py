@@ -1,6 +1,7 @@
 """The JSON response of every endpoint.
 
-Unlike Flink's, it has no Access-Control-Allow-Origin, so pages of other sites cannot read it.
+Unlike Flink's responses, it has no Access-Control-Allow-Origin header, so web pages of other sites cannot
+read it.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ CONTENT_TYPE = "application/json; charset=UTF-8"
 
 
 class JsonAnswer(Response):
-    """A body encoded by orjson, with the content type that Flink sends."""
+    """A response with a body encoded by orjson, and with the content type that Flink sends."""
 
     media_type = CONTENT_TYPE
 

@@ -1,4 +1,4 @@
-"""Blocking requests: long waits have separate threads, so that short requests always find a free one."""
+"""Blocking requests. Long waits use separate threads, so that short requests always find a free thread."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _LONG_WAITS = RunVar[anyio.CapacityLimiter]("long_waits")
 
 
 async def long_wait(wait: Callable[[], T]) -> T:
-    """Return the result of *wait*, which may block for long, without delaying `short` steps."""
+    """Return the result of *wait*, which may block for a long time, without delaying `short` steps."""
     limiter = _LONG_WAITS.get(None)
     if limiter is None:
         limiter = anyio.CapacityLimiter(MOST_HELD)
@@ -35,12 +35,15 @@ async def long_wait(wait: Callable[[], T]) -> T:
 
 
 async def short(step: Callable[[], T]) -> T:
-    """Return the result of *step*, which blocks only briefly, from a worker thread."""
+    """Run *step*, which blocks only briefly, in a worker thread and return its result."""
     return await anyio.to_thread.run_sync(step)
 
 
 async def wait_while_connected(wait: Callable[[float], bool], request: Request) -> bool:
-    """Call *wait* with a timeout in seconds until it returns True; return False if the client disconnects."""
+    """Call *wait* with a timeout in seconds until it returns True.
+
+    Return False if the client disconnects.
+    """
     while not (wait(0) or await long_wait(lambda: wait(LOOK_UP_S))):
         if await request.is_disconnected():
             return False
@@ -48,7 +51,7 @@ async def wait_while_connected(wait: Callable[[float], bool], request: Request) 
 
 
 def is_small(operation: AnyOperation | None) -> bool:
-    """Return whether an operation has ended with at most `FEW_ROWS` rows, which need no other thread."""
+    """Return whether an operation has ended with up to `FEW_ROWS` rows, which need no other thread."""
     if not isinstance(operation, Operation) or operation.status not in TERMINAL:
         return False
     rows = operation.result.rows if operation.result is not None else None

@@ -1,4 +1,4 @@
-"""Limits of request bodies: the bytes of one, the bytes of all in memory, and the time between chunks."""
+"""Limits of request bodies: the bytes of one body and of all in memory, and the time between chunks."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ MAX_BODY_BYTES = 104_857_600
 ALL_BODIES_BYTES = 268_435_456
 PAUSE_S = 30.0
 SHORT_BYTES = 65_536
-# The key of a request's BufferedBody in its scope, until the response.
+# The key under which a request's scope has its BufferedBody until the response is sent.
 BUFFERED = "freshtable.body"
 
 
 @dataclass(slots=True, kw_only=True)
 class BodyLimits:
-    """The limits and the count that all requests share; used only from the event loop.
+    """The limits and the byte count that all requests share. Used only from the event loop.
 
-    `one` and `together` are limits in bytes, `buffered` is the current count; `pause_s` is how long a client
-    may send nothing.
+    `one` is the limit of a single body and `together` that of all bodies, in bytes. `buffered` is the current
+    count. `pause_s` is how long a client may send nothing.
     """
 
     one: int = MAX_BODY_BYTES
@@ -36,7 +36,9 @@ class BodyLimits:
 
 @dataclass(slots=True, kw_only=True)
 class BufferedBody:
-    """The bytes of one request: `length` received, of which `charge` count towards the limits until
+    """The bytes of one request body.
+
+    `length` is the number of bytes received; `charge` is the number that counts towards the limits until
     `release`.
     """
 
@@ -45,14 +47,14 @@ class BufferedBody:
     charge: int = 0
 
     def release(self) -> None:
-        """Stop counting the bytes. Idempotent."""
+        """Stop counting the bytes towards the limits. Idempotent."""
         self.limits.buffered -= self.charge
         self.length = self.charge = 0
 
     async def read(self, request: Request) -> bytes:
         """Return the whole body.
 
-        A body with too large a Content-Length is rejected before the first byte, though the server still
+        A body whose Content-Length is too large is rejected before its first byte, although the server still
         reads and discards it. Raises RequestInvalid, GatewayBusy, and HTTPException 408 if the body stops
         arriving.
         """
@@ -84,10 +86,10 @@ class BufferedBody:
             )
 
     def _count(self, more: int) -> None:
-        """Count *more* bytes; raises RequestInvalid, GatewayBusy."""
+        """Count *more* bytes. Raises RequestInvalid, GatewayBusy."""
         limits, length = self.limits, self.length + more
         self._check(length)
-        # Short bodies are not counted, so that long ones cannot cause ordinary requests to be rejected.
+        # Short bodies are not counted, so that long bodies cannot cause ordinary requests to be rejected.
         charge = max(0, length - SHORT_BYTES)
         if limits.buffered + charge - self.charge > limits.together:
             raise GatewayBusy(

@@ -1,5 +1,6 @@
-"""Connections that close if the head of a request is too slow or too long, so that idle clients cost
-nothing.
+"""Client connections, which close if the head of a request is too slow or too long.
+
+Idle clients therefore occupy no connections.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ class Connection(_Protocol):  # type: ignore[misc]
         self._stop_waiting()
         super().connection_lost(error)
 
-    # Called by the httptools parser; h11 has its own limit.
+    # Called by the httptools parser; h11 has a limit of its own.
     def on_message_begin(self) -> None:
         self._in_head, self._head = True, 0
         super().on_message_begin()

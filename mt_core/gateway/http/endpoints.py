@@ -1,6 +1,6 @@
-"""Endpoints that read their arguments directly, because FastAPI takes longer than a small statement does.
+"""Endpoints that parse their arguments directly, because FastAPI takes longer than a small statement.
 
-FastAPI still describes them all, and parses headers and query parameters other than text.
+FastAPI still describes all endpoints, and parses headers and query parameters that are not text.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Argument:
-    """An argument of an endpoint: the value of *read*, or the result of *dependency* for that value.
+    """An argument of an endpoint: the value that *read* returns, or the result of *dependency* for it.
 
     A request with the query parameter *checked* is left to FastAPI, which validates it.
     """
@@ -32,7 +32,7 @@ class Argument:
 
 
 class DirectRoute(APIRoute):
-    """An endpoint that returns a Response; coroutine functions run in the event loop, others in a thread."""
+    """An endpoint that returns a Response. Coroutines run in the event loop, other functions in a thread."""
 
     def get_route_handler(self) -> Handler:
         general, endpoint = super().get_route_handler(), self.endpoint
@@ -62,14 +62,14 @@ class DirectRoute(APIRoute):
 
 
 def direct_router(prefix: str = "") -> APIRouter:
-    """Return a router that creates `DirectRoute` endpoints."""
+    """Return a router whose endpoints are `DirectRoute` objects."""
     return APIRouter(prefix=prefix, route_class=DirectRoute)
 
 
 def _argument(parameter: Parameter, path: Collection[str]) -> Argument | None:
-    """Return a direct reader of an endpoint's parameter, or None if FastAPI must parse it.
+    """Return the direct reader of an endpoint's parameter, or None if FastAPI must parse it.
 
-    *path* has the names of the path's parameters.
+    *path* has the names of the parameters in the path.
     """
     name, default, kind = parameter.name, parameter.default, parameter.annotation
     mark = next(iter(getattr(kind, "__metadata__", ())), None)

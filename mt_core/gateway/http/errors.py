@@ -1,5 +1,6 @@
-"""Errors in the form of Flink's clients: `{"errors": [...]}` with a Java-like block ending in `Caused
-by:`.
+"""Errors in the form that Flink's clients expect.
+
+The form is `{"errors": [...]}`, where a block like a Java stack trace ends in `Caused by:`.
 """
 
 from __future__ import annotations
@@ -34,8 +35,9 @@ _AS_JSON = (ERRORS_HEADER.lower().encode(), ERRORS_AS_JSON.encode())
 
 
 class ErrorAnswer(JsonAnswer):
-    """The errors for Flink's clients, and the error as JSON for clients that send `Freshtable-Errors:
-    json`.
+    """A response with the errors for Flink's clients.
+
+    It also has the error as JSON for clients that send `Freshtable-Errors: json`.
     """
 
     def __init__(
@@ -56,7 +58,7 @@ class ErrorAnswer(JsonAnswer):
 
 
 class HttpError(MtError):
-    """An error raised by the HTTP layer itself, with its own `code`."""
+    """An error that the HTTP layer itself raises, with a `code` of its own."""
 
     internal = True
 
@@ -66,12 +68,12 @@ class HttpError(MtError):
 
 
 def error_answer(error: MtError, status: int = 500, *, doing: str = "The request failed.") -> JsonAnswer:
-    """Return *error* in Flink's two-element form; clients show the text after the last `Caused by:`."""
+    """Return *error* in Flink's two-element form. Clients show the text after the last `Caused by:`."""
     return ErrorAnswer(server_errors(doing, _cause(error)), error, status)
 
 
 def install(app: FastAPI) -> None:
-    """Install handlers that answer all errors of *app*'s endpoints in Flink's form."""
+    """Install handlers that return all errors of *app*'s endpoints in Flink's form."""
     for kind in (MtError, RequestValidationError, HTTPException):
         app.add_exception_handler(kind, _answer)
     app.add_middleware(ErrorBoundary)
@@ -79,10 +81,10 @@ def install(app: FastAPI) -> None:
 
 @dataclass(frozen=True, slots=True)
 class ErrorBoundary:
-    """Answers errors without a handler.
+    """Answers requests that failed with an error without a handler.
 
-    A handler for Exception would not be enough: after it the server closes the connection, and the client's
-    next request on that connection fails.
+    A handler for Exception would not be enough, because afterwards the server closes the connection. The
+    client's next request on that connection would then fail.
     """
 
     app: ASGIApp
@@ -91,7 +93,7 @@ class ErrorBoundary:
         try:
             await self.app(scope, receive, send)
         except Exception as error:
-            # Responses are encoded before the first byte is sent, so nothing has been sent yet.
+            # Responses are encoded before their first byte is sent, so nothing has been sent yet.
             log.exception("request failed", extra={"action": "request_failed", "path": scope["path"]})
             await _answer(Request(scope), error)(scope, receive, send)
 

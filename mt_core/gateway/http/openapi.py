@@ -21,7 +21,7 @@ DESCRIPTION = (
     "Fields that are not known are ignored, no body is an empty object, and null is the same as absent."
 )
 
-# The name and the text of each response that endpoints share.
+# The name and the text of each response that several endpoints share.
 _SHARED = {
     status: (HTTPStatus(status).phrase.replace(" ", ""), text)
     for status, text in sorted({**ERRORS, **BODY_ERRORS}.items())
@@ -29,7 +29,7 @@ _SHARED = {
 
 
 def openapi_router(routes: Sequence[BaseRoute], version: ApiVersion, *, product_version: str) -> APIRouter:
-    """Return the endpoint that serves the document of *routes*."""
+    """Return the endpoint that serves the OpenAPI document of *routes*."""
     router = APIRouter()
     content = functools.cache(functools.partial(document, routes, version, product_version=product_version))
 
@@ -41,7 +41,7 @@ def openapi_router(routes: Sequence[BaseRoute], version: ApiVersion, *, product_
 
 
 def document(routes: Sequence[BaseRoute], version: ApiVersion, *, product_version: str) -> dict[str, Any]:
-    """Return the OpenAPI document of *routes*, the routes of *version*."""
+    """Return the OpenAPI document of *routes*, which belong to *version*."""
     body: dict[str, Any] = get_openapi(
         title=f"{TITLE}, V{version.number}",
         version=product_version,

@@ -1,7 +1,7 @@
 """Arguments of a request.
 
-Paths are parsed strictly. Bodies are lenient: an empty body is `{}`, null means absent, and unknown fields
-are ignored.
+Paths are parsed strictly. Bodies are parsed leniently: an empty body is `{}`, null means absent, and unknown
+fields are ignored.
 """
 
 from __future__ import annotations
@@ -19,29 +19,30 @@ from mt_core.errors import RequestInvalid
 from mt_core.gateway.http.bodies import BUFFERED, BufferedBody
 
 MAX_INTEGER = 2**63 - 1
-# Long texts cost many times their length: a statement is tokenized, and a session stores its properties.
+# Long texts cost many times their length, because a statement is tokenized and a session stores its
+# properties.
 MAX_STATEMENT_LENGTH = 4_194_304
 MAX_TEXTS_LENGTH = 1_048_576
-# A number in a path has one spelling and fits into 64 bits.
+# A number in a path has only one spelling and fits into 64 bits.
 _WHOLE_NUMBER = re.compile("0|-?[1-9][0-9]{0,17}")
 _EXCERPT_LENGTH = 40
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Body:
-    """The fields of a JSON object; readers raise RequestInvalid naming an invalid field."""
+    """The fields of a JSON object. The methods raise RequestInvalid naming an invalid field."""
 
     fields: Mapping[str, Any] = field(default_factory=dict)
 
     def text(self, name: str) -> str | None:
-        """Return a string, or None if it is absent."""
+        """Return a string, or None if the field is absent."""
         value = self.fields.get(name)
         if value is not None and not isinstance(value, str):
             raise RequestInvalid(f"{name} must be a string, not {_shown(value)}.")
         return value
 
     def statement(self, absent: str | None = None) -> str:
-        """Return the statement, or *absent* if it is missing; without a default it is required."""
+        """Return the statement, or *absent* if the field is missing. If *absent* is None, it is required."""
         statement = self.text("statement")
         if statement is None:
             statement = absent
@@ -55,7 +56,7 @@ class Body:
         return statement
 
     def flag(self, name: str, meaning: str) -> bool:
-        """Return a required boolean; *meaning* explains its values in the error."""
+        """Return a required boolean. *meaning* explains its values in the error."""
         value = self.fields.get(name)
         if value is None:
             raise RequestInvalid(f"{name} is missing: {meaning}.")
@@ -64,14 +65,14 @@ class Body:
         return value
 
     def integer(self, name: str) -> int:
-        """Return an integer, or 0 if it is absent."""
+        """Return an integer, or 0 if the field is absent."""
         value = self.fields.get(name)
         if value is not None and (isinstance(value, bool) or not isinstance(value, int)):
             raise RequestInvalid(f"{name} must be an integer, not {_shown(value)}.")
         return value or 0
 
     def milliseconds(self, name: str) -> int:
-        """Return a time in milliseconds, or 0 if it is absent; a string with a number is accepted."""
+        """Return a number of milliseconds, or 0 if the field is absent. It may also be a numeric string."""
         value = self.fields.get(name)
         if isinstance(value, str) and (not value or value.isdecimal()):
             value = int(value[:30] or 0)
@@ -82,14 +83,17 @@ class Body:
         return value or 0
 
     def choice(self, name: str, allowed: Sequence[str]) -> str | None:
-        """Return a string that is one of *allowed*, in lower case, or None if it is absent."""
+        """Return a string that is one of *allowed*, in lower case, or None if the field is absent."""
         text = self.text(name)
         if text is not None and text.lower() not in allowed:
             raise RequestInvalid(f"{name} must be {' or '.join(allowed)}, not {_shown(text)}.")
         return text.lower() if text is not None else None
 
     def texts(self, name: str) -> dict[str, str]:
-        """Return a map of strings, empty if absent; numbers and booleans become their JSON text."""
+        """Return a map of strings, or an empty map if the field is absent.
+
+        Numbers and booleans become their JSON text.
+        """
         value = self.fields.get(name)
         if value is None:
             return {}
@@ -113,8 +117,9 @@ class Body:
 
 
 async def read_body(request: Request) -> Body:
-    """Return the body, which counts towards the limits until the response; raises RequestInvalid,
-    GatewayBusy.
+    """Return the body. It counts towards the limits until the response is sent.
+
+    Raises RequestInvalid, GatewayBusy.
     """
     buffered = request.scope[BUFFERED] = BufferedBody(limits=request.app.state.bodies)
     text = await buffered.read(request)
@@ -129,24 +134,25 @@ async def read_body(request: Request) -> Body:
     return Body(fields=fields)
 
 
-# Coroutines although they do not wait: FastAPI runs any other dependency in a thread, one after the other.
+# These are coroutines although they do not wait, because FastAPI runs any other dependency in a thread, one
+# after the other.
 async def session_handle(session_handle: Annotated[str, Path()]) -> str:
-    """Return the session handle of the path in canonical form; raises RequestInvalid."""
+    """Return the session handle of the path in canonical form. Raises RequestInvalid."""
     return uuid_of("session_handle", session_handle)
 
 
 async def operation_handle(operation_handle: Annotated[str, Path()]) -> str:
-    """Return the operation handle of the path in canonical form; raises RequestInvalid."""
+    """Return the operation handle of the path in canonical form. Raises RequestInvalid."""
     return uuid_of("operation_handle", operation_handle)
 
 
 async def page_token(token: Annotated[str, Path()]) -> int:
-    """Return the token of a result page; raises RequestInvalid."""
+    """Return the token of a result page. Raises RequestInvalid."""
     return _number("token", token)
 
 
 async def shard_number(number: Annotated[str, Path()]) -> int:
-    """Return the number of a workflow shard, which may not exist; raises RequestInvalid."""
+    """Return the number of a workflow shard, which need not exist. Raises RequestInvalid."""
     return _number("number", number)
 
 
@@ -158,7 +164,7 @@ ShardNumber = Annotated[int, Depends(shard_number)]
 
 
 def uuid_of(name: str, text: str) -> str:
-    """Return the canonical form of the handle *text* in path parameter *name*; raises RequestInvalid."""
+    """Return the canonical form of *text*, the handle in path parameter *name*. Raises RequestInvalid."""
     try:
         return str(uuid.UUID(text))
     except ValueError as cause:

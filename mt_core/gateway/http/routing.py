@@ -1,4 +1,4 @@
-"""Routing: two lookups find the endpoint of a path, regardless of the number of versions and endpoints."""
+"""Routing: the endpoint of a path is found by two lookups, however many versions and endpoints exist."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _FOUND = "freshtable.route"
 
 
 class VersionRoutes(BaseRoute):
-    """The routes of every API version by prefix; prefix "" serves paths that start with no other prefix.
+    """The routes of every API version, by prefix. Prefix "" serves paths that start with no other prefix.
 
     *guard* checks every request before its endpoint runs, and raises HTTPException to reject it.
     """
@@ -35,9 +35,9 @@ class VersionRoutes(BaseRoute):
         }
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
-        """Find the endpoint; PARTIAL if the path has endpoints, but not for this method.
+        """Find the endpoint. The match is PARTIAL if the path has endpoints, but not for this method.
 
-        A trailing slash is ignored, as in Flink: FLIP-91 writes one.
+        A trailing slash is ignored, as in Flink, because FLIP-91 writes one.
         """
         path: str = scope["path"].rstrip("/")
         prefix, slash, _ = path[1:].partition("/")
@@ -63,7 +63,7 @@ class VersionRoutes(BaseRoute):
         return partial
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Call the endpoint of `matches`, and release the body; raises HTTPException."""
+        """Call the endpoint that `matches` found, then release the body. Raises HTTPException."""
         route: BaseRoute = scope[_FOUND]
         if isinstance(route, Route) and route.methods and scope["method"] not in route.methods:
             raise HTTPException(404)
@@ -79,7 +79,10 @@ _ANY = -1
 
 
 def _by_length(routes: Sequence[BaseRoute]) -> dict[int, list[BaseRoute]]:
-    """Return the routes by the number of their path segments, in order; `_ANY` has those of any length."""
+    """Return the routes by their number of path segments, in order.
+
+    `_ANY` has the routes that match any number of segments.
+    """
     paths = [getattr(route, "path", "{:path}") for route in routes]
     lengths = [_ANY if ":path}" in path else path.count("/") for path in paths]
     return {

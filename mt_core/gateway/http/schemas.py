@@ -1,10 +1,11 @@
 """The JSON schemas of requests and responses, for the OpenAPI documents.
 
-Endpoints parse bodies with `requests.Body` and not with pydantic models, since Flink's parsing is more
-lenient: null means absent, and unknown fields are ignored. FastAPI can therefore not derive the schemas from
-their signatures, and they are declared here. A few helpers express the leniency: `request` makes every member
-optional and nullable, and `fields` lists required and optional members without excluding others. Endpoints
-refer to schemas by `described`. A schema only documents: it is not used to validate requests.
+Endpoints parse bodies with `requests.Body` and not with pydantic models, because Flink's parsing is more
+lenient: null means absent, and unknown fields are ignored. FastAPI therefore cannot derive the schemas from
+the endpoints' signatures, and this module declares them. Two functions express the leniency. `request` makes
+every member optional and nullable. `fields` lists required and optional members without excluding others.
+Endpoints refer to schemas by `described`. The schemas are only documentation; requests are not validated
+against them.
 """
 
 from __future__ import annotations
@@ -58,9 +59,7 @@ REFRESH_ERRORS = {
 def described(
     summary: str, answer: Schema, *, body: Schema | None = None, errors: Mapping[int, str] = ERRORS
 ) -> dict[str, Any]:
-    """Return the route arguments that describe an endpoint's request and responses in the OpenAPI
-    document.
-    """
+    """Return the route arguments that describe an endpoint's request and responses in OpenAPI."""
     extra: dict[str, Any] = {}
     if body is not None:
         extra["requestBody"] = {
@@ -77,7 +76,7 @@ def described(
 
 
 def or_arrow(route: dict[str, Any]) -> dict[str, Any]:
-    """Return the route arguments extended by an Arrow response with page facts in headers."""
+    """Return the route arguments with an additional Arrow response and the headers that it needs."""
     success = route["responses"][200]
     content = success["content"] | {ARROW_TYPE: {"schema": {"type": "string", "format": "binary"}}}
     headers = {
@@ -105,13 +104,13 @@ def json_content(description: str, schema: Schema) -> dict[str, Any]:
 
 
 def fields(required: Schema, optional: Schema | None = None) -> Schema:
-    """Return the schema of an object with these members, possibly among others."""
+    """Return the schema of an object with these members, which may have others too."""
     schema: dict[str, Any] = {"type": "object", "properties": {**required, **(optional or {})}}
     return schema | ({"required": list(required)} if required else {})
 
 
 def request(**members: Schema) -> Schema:
-    """Return the schema of a request body, whose members may be null or absent; others are ignored."""
+    """Return the schema of a request body. Members may be null or absent, and others are ignored."""
     nullable = {name: {**schema, "type": [schema["type"], "null"]} for name, schema in members.items()}
     return {"type": "object", "properties": nullable}
 

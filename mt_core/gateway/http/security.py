@@ -1,4 +1,4 @@
-"""Access control: bearer tokens with roles, and rejection of requests from pages of other sites."""
+"""Access control: bearer tokens with roles, and rejection of requests from web pages of other sites."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ WRONG_ROLE = (
 
 _SESSION = "/sessions/{session_handle}"
 _OPERATION = f"{_SESSION}/operations/{{operation_handle}}"
-# All other endpoints run statements, or help write them.
+# The endpoints that are not listed run statements or help to write them.
 _MAY: Mapping[tuple[str, str], frozenset[Role]] = {
     ("GET", "/info"): ALL,
     ("GET", "/api_versions"): ALL,
@@ -58,9 +58,10 @@ _MAY: Mapping[tuple[str, str], frozenset[Role]] = {
     ("GET", "/workflows/{scheduler}/shards/{number}"): REFRESH,
     ("GET", "/workflows/{scheduler}/{workflow_id}"): REFRESH,
 }
-# The roles that may use sessions of other tokens; `read` may only get the status of an operation there.
+# The roles that may use sessions of other tokens. With `read`, a token may only get the status of an
+# operation.
 _OF_ANY_SESSION = frozenset({Role.ADMIN, Role.READ})
-# The key of the token name in the scope of a request.
+# The key of the token's name in the scope of a request.
 _CALLER = "freshtable.caller"
 
 Guard = Callable[[Scope, str], None]
@@ -70,11 +71,12 @@ OwnerOf = Callable[[str], str | None]
 def guard(
     tokens: tuple[Token, ...], hosts: tuple[str, ...] = (), owner_of: OwnerOf = lambda _session: None
 ) -> Guard:
-    """Return a check for requests by route path, which also records the name of a request's token.
+    """Return a check of requests by route path, which also records the name of the request's token.
 
-    The check raises HTTPException: 401 for a request without one of *tokens*; 403 for a browser's request on
-    behalf of another site, for a role that is not allowed, and for a session opened with another token,
-    according to *owner_of*. Without tokens, it accepts all requests to a loopback address or one of *hosts*.
+    The check raises HTTPException 401 for a request without one of *tokens*. It raises 403 for a browser's
+    request on behalf of another site, for a role that is not allowed, and for a session that another token
+    opened, according to *owner_of*. Without *tokens*, it accepts all requests to a loopback address or one of
+    *hosts*.
     """
 
     def check(scope: Scope, path: str) -> None:
@@ -89,7 +91,7 @@ def guard(
         token = _token_of(headers, tokens)
         _check_role(token, roles_of(scope["method"], path))
         if "session_handle" in scope["path_params"] and token.role not in _OF_ANY_SESSION:
-            # The canonical form, as the endpoint looks it up.
+            # Use the canonical form, because the endpoint looks the session up by it.
             handle = uuid_of("session_handle", scope["path_params"]["session_handle"])
             if owner_of(handle) not in (None, token.name):
                 raise _forbidden(FOREIGN_SESSION.format(session=handle, name=token.name))
@@ -99,9 +101,9 @@ def guard(
 
 
 def _host_of(headers: Headers) -> str:
-    """Return the Host of a request, or "".
+    """Return the Host header of a request, or "".
 
-    Raises RequestInvalid for several Host headers, of which a proxy may use a different one.
+    Raises RequestInvalid for several Host headers, because a proxy may use another one of them.
     """
     hosts = headers.getlist("host")
     if len(hosts) > 1:
@@ -110,7 +112,7 @@ def _host_of(headers: Headers) -> str:
 
 
 def _token_of(headers: Headers, tokens: tuple[Token, ...]) -> Token:
-    """Return the token in a request; raises HTTPException 401 if it is not one of *tokens*."""
+    """Return the token in a request. Raises HTTPException 401 if it is not one of *tokens*."""
     scheme, _, sent = headers.get("authorization", "").partition(" ")
     token = find_token(tokens, sent.strip())
     if token is None or scheme.lower() != "bearer":
@@ -131,7 +133,7 @@ def roles_of(method: str, path: str) -> frozenset[Role]:
 
 
 async def caller_of(request: Request) -> str:
-    """Return the name of the request's token; "" on a gateway without tokens."""
+    """Return the name of the request's token, or "" on a gateway without tokens."""
     name: str = request.scope.get(_CALLER, "")
     return name
 

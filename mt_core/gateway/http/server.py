@@ -1,4 +1,4 @@
-"""The HTTP server: the application on a TCP or UNIX socket, in its own thread."""
+"""The HTTP server: the application on a TCP or UNIX socket, in a separate thread."""
 
 from __future__ import annotations
 
@@ -18,15 +18,16 @@ from mt_core.gateway.http.connections import Connection
 START_TIMEOUT_S = 30.0
 POLL_S = 0.01
 STOP_TIMEOUT_S = 10
-# Longer than clients keep idle connections, so that the server never closes one about to be used.
+# Longer than clients keep idle connections open, so that the server never closes a connection that is about
+# to be used.
 KEEP_ALIVE_S = 75
 
 
 class GatewayServer:
-    """Serves the application on *sock*; `url` has the actual port or path."""
+    """Serves the application on *sock*. `url` has the actual port or path."""
 
     def __init__(self, app: ASGIApp, sock: socket.socket, protocol: type[Connection] = Connection) -> None:
-        # uvloop and httptools are used where they are installed.
+        # uvloop and httptools are used if they are installed.
         config = uvicorn.Config(
             app,
             http=protocol,
@@ -38,13 +39,13 @@ class GatewayServer:
             timeout_graceful_shutdown=STOP_TIMEOUT_S,
         )
         self._sock, self._server = sock, uvicorn.Server(config)
-        # The address of a closed socket cannot be read.
+        # Read the address now, because that of a closed socket cannot be read.
         self._path = Path(sock.getsockname()) if sock.family is socket.AF_UNIX else None
         self.url = _url(*sock.getsockname()[:2]) if self._path is None else socket_url(self._path)
         self._thread = threading.Thread(target=self._server.run, args=([sock],), name="gateway", daemon=True)
 
     def start(self) -> None:
-        """Start the server and wait until it accepts requests; raises ConfigError if it does not start."""
+        """Start the server and wait until it accepts requests. Raises ConfigError if it does not start."""
         self._thread.start()
         deadline = time.monotonic() + START_TIMEOUT_S
         while not self._server.started:
@@ -53,7 +54,7 @@ class GatewayServer:
             time.sleep(POLL_S)
 
     def stop(self) -> None:
-        """Refuse new requests, let running ones finish, and close the socket. Idempotent."""
+        """Refuse new requests, let running requests finish, and close the socket. Idempotent."""
         self._server.should_exit = True
         if self._thread.is_alive():
             self._thread.join()
@@ -63,14 +64,17 @@ class GatewayServer:
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Return a socket listening on *host* and *port* (0: any free one); raises PortInUse, ConfigError."""
+    """Return a socket that listens on *host* and *port* (0 for any free port).
+
+    Raises PortInUse, ConfigError.
+    """
     return _open(host, port, listening=True)
 
 
 def listen_at(path: Path) -> socket.socket:
-    """Return a UNIX socket listening at *path*, accessible only to this user; raises ConfigError.
+    """Return a UNIX socket that listens at *path*, accessible only to this user. Raises ConfigError.
 
-    A socket that a killed gateway left there is replaced.
+    A socket that a killed gateway left at *path* is replaced.
     """
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
@@ -88,7 +92,7 @@ def listen_at(path: Path) -> socket.socket:
 
 
 def check_address(host: str, port: int) -> None:
-    """Raise PortInUse or ConfigError if a gateway could not listen there; does not block the port."""
+    """Raise PortInUse or ConfigError if a gateway could not listen there. The port remains free."""
     # A socket that is bound but not listening does not block others with SO_REUSEADDR.
     _open(host, port, listening=False).close()
 
@@ -99,8 +103,8 @@ def _url(host: str, port: int) -> str:
 
 def _open(host: str, port: int, *, listening: bool) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # asyncio switches Nagle's algorithm off only where the protocol is named;
-    # with it each answer takes 40 ms longer.
+    # asyncio disables Nagle's algorithm only if the protocol is named. With the algorithm, each response
+    # takes 40 ms longer.
     sock = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:

@@ -1,4 +1,4 @@
-"""The versions of the API, which differ in endpoints and in the form of responses."""
+"""The versions of the API, which differ in their endpoints and in the form of their responses."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from dataclasses import dataclass, replace
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiVersion:
-    """An API version; `prefix` starts its paths, and is empty for the default version's second set of paths.
+    """An API version. `prefix` begins its paths; it is empty for the copy of the default version.
 
-    Endpoints: `draft` adds those of FLIP-91's draft, `configures` configure-session and complete-statement,
-    `refreshes` those of workflow schedulers, and `scripts` script deployment.
+    Endpoints: `draft` adds the endpoints of FLIP-91's draft, `configures` configure-session and
+    complete-statement, `refreshes` the endpoints for workflow schedulers, and `scripts` script deployment.
 
-    Responses: `row_formats` allows results as text, `extras` adds members to Flink's, which clients older
-    than Flink 1.19 reject, and the endpoints of plans, and `null_uri` adds `nextResultUri: null` to the last
-    page.
+    Responses: `row_formats` allows results as text. `extras` adds members that Flink does not have, which
+    clients older than Flink 1.19 reject, and the endpoints of plans. `null_uri` adds `nextResultUri: null` to
+    the last page.
     """
 
     number: int

@@ -1,1 +1,1 @@
-"""Statements about catalogs, connector tables and functions, and the objects that they store."""
+"""Statements about catalogs, connector tables and functions, and the objects that they create."""

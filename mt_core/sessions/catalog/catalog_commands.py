@@ -22,8 +22,9 @@ from mt_core.sql.connectors.catalog_options import catalog_settings
 
 @dataclass(frozen=True, slots=True)
 class CatalogCommands:
-    """Performs commands on catalogs; created catalogs are stored in the registry and shared by all
-    sessions.
+    """Performs commands on catalogs.
+
+    Created catalogs are stored in the registry and shared by all sessions.
     """
 
     engine: CatalogEngine
@@ -31,7 +32,7 @@ class CatalogCommands:
 
     @property
     def answers(self) -> Answers:
-        """The answers by command; they raise DefinitionInvalid or IllegalStatus."""
+        """The function that performs each command. It raises DefinitionInvalid or IllegalStatus."""
         return {
             sql.CreateCatalog: self._create,
             sql.AlterCatalog: self._alter,
@@ -44,7 +45,7 @@ class CatalogCommands:
     # ----------------------------------------------------------------------------------------------- commands
 
     def _create(self, statement: sql.CreateCatalog, request: CatalogRequest) -> OperationResult:
-        """Store a catalog that Spark can open; otherwise raise DefinitionInvalid with the reason."""
+        """Store a catalog that Spark can open. If Spark cannot, raise DefinitionInvalid with the reason."""
         name = statement.name
         if name in self.engine.catalogs(request.context):
             if statement.if_not_exists:
@@ -57,8 +58,9 @@ class CatalogCommands:
         return DONE
 
     def _alter(self, statement: sql.AlterCatalog, request: CatalogRequest) -> OperationResult:
-        """Change options or comment of a catalog; raises DefinitionInvalid if Spark cannot open it with
-        them.
+        """Change the options or the comment of a catalog.
+
+        Raises DefinitionInvalid if Spark cannot open the catalog with the new options.
         """
         catalog = self._created(statement.name, request, "altered")
         if "type" in {*statement.options, *statement.removed}:
@@ -77,8 +79,9 @@ class CatalogCommands:
         return DONE
 
     def _drop(self, statement: sql.DropCatalog, request: CatalogRequest) -> OperationResult:
-        """Drop a catalog; raises DefinitionInvalid, or IllegalStatus naming the materialized tables
-        using it.
+        """Drop a catalog.
+
+        Raises DefinitionInvalid, or IllegalStatus naming the materialized tables that use it.
         """
         name = statement.name
         if statement.if_exists and name not in self.engine.catalogs(request.context):
@@ -127,9 +130,7 @@ class CatalogCommands:
     # ----------------------------------------------------------------------------------------------- internal
 
     def _open(self, catalog: CreatedCatalog, failed: str) -> None:
-        """Open the catalog in Spark, so that a wrong option fails the statement rather than the first
-        query.
-        """
+        """Open the catalog in Spark, so that a wrong option fails this statement and not the first query."""
         settings = catalog_settings(catalog.name, catalog.options)
         try:
             self.engine.open_catalog(catalog.name, settings)
@@ -142,7 +143,7 @@ class CatalogCommands:
             ) from cause
 
     def _options_of(self, name: str, request: CatalogRequest) -> Mapping[str, str]:
-        """Return the options of a catalog; raises DefinitionInvalid if it does not exist."""
+        """Return the options of a catalog. Raises DefinitionInvalid if it does not exist."""
         catalogs = self.engine.catalogs(request.context)
         if name not in catalogs:
             raise DefinitionInvalid(
@@ -153,7 +154,7 @@ class CatalogCommands:
         return created.options if created is not None else catalogs[name]
 
     def _created(self, name: str, request: CatalogRequest, verb: str) -> CreatedCatalog:
-        """Return a catalog that a statement created; raises DefinitionInvalid for a configured one."""
+        """Return a catalog that a statement created. Raises DefinitionInvalid for a configured catalog."""
         self.shared.check_changeable(name, verb)
         created = self.shared.get(name)
         if created is None:

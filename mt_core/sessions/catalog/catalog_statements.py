@@ -1,4 +1,4 @@
-"""Statements about the contents of catalogs, and about jars, with results in Flink's columns."""
+"""Statements about the contents of catalogs and about jars, with results in Flink's columns."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ from mt_core.tables.views.table_rows import DESCRIBE_COLUMNS
 _MOST = 1_000_000
 _FUNCTIONS = frozenset({sql.Shown.FUNCTIONS, sql.Shown.USER_FUNCTIONS})
 
-# For streams, the engine shows the changelog mode of each operator.
+# For streams, the engine itself shows the changelog mode of each operator.
 _BATCH_CHANGES = "== Changelog Mode ==\nchangelogMode=[I] of all operators: a batch only adds rows"
 
 
 class CatalogStatements:
-    """Performs statements about catalogs, tables and jars of a session."""
+    """Performs a session's statements about catalogs, tables and jars."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class CatalogStatements:
 
     @property
     def answers(self) -> Answers:
-        """The answers by statement; they raise QueryFailed or DefinitionInvalid."""
+        """The function that performs each statement. It raises QueryFailed or DefinitionInvalid."""
         return {
             sql.ShowObjects: self._show,
             sql.ShowPartitions: lambda statement, request: content(
@@ -69,8 +69,9 @@ class CatalogStatements:
         }
 
     def describe(self, statement: DescribeTable, request: CatalogRequest) -> OperationResult:
-        """Answer DESCRIBE of any relation in Flink's columns; EXTENDED adds Spark's details as name and
-        value.
+        """Answer DESCRIBE of any relation, in Flink's columns.
+
+        EXTENDED adds Spark's details as pairs of name and value.
         """
         columns = self._columns(statement.name, request)
         if not statement.extended:

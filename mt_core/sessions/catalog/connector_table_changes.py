@@ -1,4 +1,4 @@
-"""Changes that Spark makes to connector tables in its own in-memory catalog, recorded in the registry."""
+"""Changes that Spark makes to connector tables in its in-memory catalog, recorded in the registry."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class ConnectorTableChanges:
     statements: ConnectorTableStatements
 
     def recorder(self, read: ReadStatement, context: SessionContext) -> Callable[[], None]:
-        """Return a callback that records the changes of *read*, to be called after it has succeeded.
+        """Return a callback that records the changes of *read*. Call it after *read* has succeeded.
 
         The callback raises RegistryError.
         """
@@ -66,7 +66,7 @@ class ConnectorTableChanges:
             ) from cause
 
     def _update(self, dropped: Sequence[str] | None, context: SessionContext) -> None:
-        """Delete tables that are gone, also those in the *dropped* database; update columns of the others."""
+        """Delete dropped tables, including those of a *dropped* database, and update the other tables."""
         tables = self.statements.tables
         for table in tables.all().values():
             if (
@@ -92,13 +92,13 @@ class ConnectorTableChanges:
         try:
             self.statements.columns(context, sql_name(name))
         except (QueryFailed, EngineUnavailable):
-            # While Spark starts, its session catalog contains exactly the registered tables.
+            # Until Spark has started, its session catalog contains exactly the registered tables.
             return self.statements.tables.find(name) is not None
         return True
 
 
 def _dropped_database(read: ReadStatement) -> tuple[str, ...] | None:
-    """Return the name after DROP DATABASE; None if it is not a valid name."""
+    """Return the name after DROP DATABASE, or None if it is not a valid name."""
     with suppress(SqlSyntaxError):
         cursor = TokenCursor(read.text)
         cursor.take(), cursor.take()
@@ -108,7 +108,7 @@ def _dropped_database(read: ReadStatement) -> tuple[str, ...] | None:
 
 
 def _nothing() -> None:
-    """Record nothing."""
+    """Do nothing, because the statement changes no connector table."""
 
 
 def _name_of(column: str) -> str:

@@ -1,12 +1,15 @@
 """Statements about connector tables, which no Spark catalog can store: CREATE, ALTER and DROP TABLE.
 
-A table with a Flink connector must be visible under its name in any catalog and survive a restart of Spark,
-whose own catalog is in memory. The registry therefore stores its definition, and Spark gets what its queries
-need: in Spark's own catalog the table itself, or a view if its rows come from a query; in any other catalog a
-view with the table's name, over its query or over a table with a generated name in Spark's catalog. Creating
-it is not atomic: `_make` undoes earlier steps if a later one fails, and the registry comes last, so a
-registered table exists. Another program may drop the view and create another table with its name, so DROP
-applies only if it can drop the view. A catalog that does not support views cannot contain such tables.
+A table with a Flink connector must be visible under its name in any catalog. It must also survive a restart
+of Spark, whose own catalog is in memory. Therefore the registry stores its definition, and Spark gets the
+objects that queries need. In Spark's own catalog that is the table itself, or a view if its rows come from a
+query. In any other catalog it is a view with the table's name, over the query or over a table with a
+generated name in Spark's catalog.
+
+Creating such a table is not atomic. `_make` undoes the earlier steps if a later one fails, and registers the
+table last, so every registered table exists. Another program may drop the view and create another table with
+its name, so DROP applies only if it can drop the view. A catalog that does not support views cannot contain
+such tables.
 """
 
 from __future__ import annotations
@@ -38,21 +41,22 @@ _NOT_IN_A_NAME = re.compile(r"\W", re.ASCII)
 class ConnectorTableStatements:
     """Performs statements about connector tables.
 
-    A connector table is a row in the registry, a view in its catalog and a table in Spark's own catalog.
+    A connector table consists of a row in the registry, a view in its catalog and a table in Spark's own
+    catalog.
     """
 
     engine: CatalogEngine
     tables: ConnectorTables
 
     def concern(self, read: ReadStatement) -> bool:
-        """Whether *read* may be about a connector table; raises RegistryError."""
+        """Return whether *read* may be about a connector table. Raises RegistryError."""
         return _creation(read) is not None or (read.type in _NAMING and bool(self.tables.all()))
 
     def answer(self, read: ReadStatement, request: CatalogRequest) -> OperationResult | None:
-        """Perform *read* and return its result; None if it is left to Spark.
+        """Perform *read* and return its result, or None if it is left to Spark.
 
-        Spark performs statements about other tables, and those about tables in its own catalog that need no
-        view.
+        Spark performs statements about other tables, and statements about connector tables in its own catalog
+        that need no view.
         """
         creation = _creation(read)
         if creation is not None:
@@ -73,11 +77,11 @@ class ConnectorTableStatements:
                 )
 
     def find(self, name: Sequence[str], context: SessionContext) -> ConnectorTable | None:
-        """Return the connector table that *name* resolves to in the session; None for any other relation."""
+        """Return the connector table that *name* means in the session, or None for another relation."""
         return self.tables.find(self.full_name(name, context)) if self.tables.all() else None
 
     def full_name(self, name: Sequence[str], context: SessionContext) -> tuple[str, ...]:
-        """Return *name* qualified in the session; names in Spark's own catalog are in lower case."""
+        """Return *name* qualified in the session. Names in Spark's own catalog are in lower case."""
         if len(name) > 1 and name[0] in self.engine.catalogs(context):
             full = tuple(name)
         else:
@@ -86,13 +90,13 @@ class ConnectorTableStatements:
         return tuple(map(str.lower, full)) if full[0].lower() == SPARK_CATALOG else full
 
     def full_database(self, name: Sequence[str], context: SessionContext) -> tuple[str, ...]:
-        """Return the database *name* qualified with its catalog in the session."""
+        """Return the database *name*, qualified with its catalog in the session."""
         if name[0] in self.engine.catalogs(context):
             return tuple(name)
         return (self.engine.session_state(context).catalog, *name)
 
     def forget(self, table: ConnectorTable, context: SessionContext) -> None:
-        """Clean up a table whose view was dropped with its database; raises RegistryError."""
+        """Delete what remains of a table whose view was dropped with its database. Raises RegistryError."""
         if table.spark_name:
             self.engine.execute(context, f"DROP TABLE IF EXISTS {table.spark_name}", job_id=uuid.uuid4().hex)
         self.tables.delete(table.name)
@@ -135,7 +139,7 @@ class ConnectorTableStatements:
         return DONE
 
     def _make(self, table: ConnectorTable, request: CatalogRequest) -> None:
-        """Create a table in Spark, then in the registry; undo all steps if one fails."""
+        """Create a table in Spark, then in the registry. If a step fails, undo the earlier ones."""
         undo: list[str] = []
         try:
             if table.spark_name:
@@ -180,7 +184,7 @@ class ConnectorTableStatements:
 
     def _drop(self, table: ConnectorTable, request: CatalogRequest) -> OperationResult | None:
         if not table.query and not table.spark_name:
-            # Spark drops a table of its own catalog; the registry is updated afterwards.
+            # Spark itself drops tables in its own catalog; the registry is updated afterwards.
             return None
         try:
             self._run(f"DROP VIEW {table.name}", request)
@@ -252,8 +256,9 @@ class ConnectorTableStatements:
         return name
 
     def columns(self, context: SessionContext, name: str) -> tuple[str, ...]:
-        """Return the columns of a table as CREATE TABLE lists them; raises QueryFailed if it does not
-        exist.
+        """Return the columns of a table as CREATE TABLE lists them.
+
+        Raises QueryFailed if it does not exist.
         """
         columns = self.engine.query_columns(context, f"TABLE {name}")
         return tuple(f"{quote(column.name)} {column.type}" for column in columns)
@@ -263,12 +268,12 @@ class ConnectorTableStatements:
 
 
 def is_registered(fact: CreateConnectorTable) -> bool:
-    """Whether the table that *fact* creates is stored in the registry."""
+    """Return whether the registry stores the table that *fact* creates."""
     return fact.connector not in (None, "iceberg") and not fact.is_temporary
 
 
 def _creation(read: ReadStatement) -> CreateConnectorTable | None:
-    """Return the connector table that *read* creates; None if Spark creates it from a query."""
+    """Return the connector table that *read* creates, or None if Spark creates it from a query."""
     fact = read.fact if read.type in {"CREATE_TABLE", "REPLACE_TABLE"} else None
     return fact if isinstance(fact, CreateConnectorTable) and is_registered(fact) and not fact.query else None
 
@@ -280,7 +285,7 @@ def _creating(table: ConnectorTable) -> str:
 
 
 def _read_name(cursor: TokenCursor) -> tuple[str, ...] | None:
-    """Return the name after TABLE or VIEW; None if it is invalid or names a temporary object."""
+    """Return the name after TABLE or VIEW, or None if it is invalid or names a temporary object."""
     while cursor.word() not in {"TABLE", "VIEW", ""}:
         if cursor.word() in {"TEMPORARY", "TEMP"}:
             return None
@@ -303,17 +308,17 @@ def _clause(read: ReadStatement) -> str:
 
 
 def _new_name(clause: str) -> tuple[str, ...] | None:
-    """Return the new table name if *clause* is a RENAME TO, otherwise None."""
+    """Return the new table name if *clause* is RENAME TO, or None."""
     cursor = TokenCursor(clause)
     return cursor.name("the new name of the table") if cursor.accept("RENAME", "TO") else None
 
 
 def _is_stored_aside(fact: CreateConnectorTable, name: Sequence[str]) -> bool:
-    """Whether Spark's own catalog stores the table under a generated name, and a view has *name*."""
+    """Return whether Spark's own catalog stores the table under a generated name, below a view *name*."""
     return fact.kafka is not None or (not fact.rows and name[0] != SPARK_CATALOG)
 
 
 def _stored_name(name: Sequence[str]) -> str:
-    """Return a unique name in Spark's own catalog, which allows letters, digits and underscores."""
+    """Return a unique name in Spark's own catalog, which allows only letters, digits and underscores."""
     readable = _NOT_IN_A_NAME.sub("_", "_".join(name)).lower()
     return sql_name((SPARK_CATALOG, STORED_IN, f"{readable}_{uuid.uuid4().hex[:8]}"))

@@ -26,7 +26,7 @@ def show_create(table: ConnectorTable) -> str:
 
 
 def _column(column: str) -> str:
-    """Return a Spark column definition in Flink's syntax."""
+    """Return the definition of a column with its Spark type translated to Flink's."""
     cursor = TokenCursor(column)
     name = cursor.identifier("a column")
     first = cursor.peek()

@@ -1,4 +1,4 @@
-"""Connector tables that statements created in any catalog, stored in the registry for all sessions."""
+"""Connector tables of all catalogs, which statements created and the registry stores for all sessions."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from mt_core.tables.registry import Registry, Transaction, in_transaction
 
 
 class ConnectorTables:
-    """A write-through cache of the registry, which only this gateway writes to.
+    """The connector tables in the registry, in a write-through cache. Thread-safe.
 
-    Thread-safe; every method raises RegistryError.
+    Only this gateway writes to the registry. Every method raises RegistryError.
     """
 
     def __init__(self, registry: Registry) -> None:
@@ -30,15 +30,15 @@ class ConnectorTables:
         return tables
 
     def find(self, name: Sequence[str]) -> ConnectorTable | None:
-        """Return the connector table with a full name, or None."""
+        """Return the connector table with a full name, or None if there is none."""
         return table_named(self.all(), name)
 
     def put(self, table: ConnectorTable) -> None:
-        """Store a table, replacing the one with its name."""
+        """Store a table, replacing any table with the same name."""
         self._change(lambda tx: tx.connector_tables.put(table))
 
     def delete(self, name: str) -> None:
-        """Remove a table, if it exists."""
+        """Delete a table if it exists."""
         self._change(lambda tx: tx.connector_tables.delete(name))
 
     def _change(self, work: Callable[[Transaction], None]) -> None:
@@ -50,7 +50,7 @@ class ConnectorTables:
             try:
                 self._tables = in_transaction(self._registry, changed)
             except RegistryError:
-                # The transaction may have committed: reload.
+                # The transaction may have committed, so load the tables again on the next call.
                 self._tables = None
                 raise
 

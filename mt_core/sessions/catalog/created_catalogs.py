@@ -21,17 +21,17 @@ _NAME = {TokenKind.WORD, TokenKind.IDENTIFIER}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Catalogs:
-    """Cached catalogs, and the Spark settings that open them."""
+    """The cached catalogs, and the Spark settings that open them."""
 
     catalogs: Mapping[str, CreatedCatalog]
     settings: CatalogSettings
 
 
 class CreatedCatalogs:
-    """A write-through cache of the registry, which only this gateway writes to. Thread-safe.
+    """The created catalogs in the registry, in a write-through cache. Thread-safe.
 
-    `reserved` are names of configured catalogs: they hide those in the registry, and statements cannot
-    change them.
+    Only this gateway writes to the registry. `reserved` are the names of configured catalogs. They hide
+    catalogs of the same name in the registry, and statements cannot change them.
     """
 
     def __init__(self, registry: Registry, *, reserved: Collection[str] = ()) -> None:
@@ -40,7 +40,7 @@ class CreatedCatalogs:
         self._catalogs: _Catalogs | None = None
 
     def load(self) -> _Catalogs:
-        """Return the catalogs, loading them on the first call; raises RegistryError."""
+        """Return the catalogs, which the first call loads. Raises RegistryError."""
         catalogs = self._catalogs
         if catalogs is None:
             with self._lock:
@@ -48,18 +48,18 @@ class CreatedCatalogs:
         return catalogs
 
     def get(self, name: str) -> CreatedCatalog | None:
-        """Return the created catalog *name*, or None."""
+        """Return the created catalog *name*, or None if there is none."""
         return self.load().catalogs.get(name)
 
     def settings(self) -> CatalogSettings:
-        """Return Spark's settings of each catalog by name.
+        """Return Spark's settings for each catalog, by catalog name.
 
-        Returns the same object until a catalog is created, altered or dropped.
+        The object stays the same until a catalog is created, altered or dropped.
         """
         return self.load().settings
 
     def create(self, catalog: CreatedCatalog) -> None:
-        """Store a new catalog; raises DefinitionInvalid if its name is taken."""
+        """Store a new catalog. Raises DefinitionInvalid if its name is taken."""
         self.check_changeable(catalog.name, "created")
 
         def work(tx: Transaction) -> None:
@@ -70,8 +70,9 @@ class CreatedCatalogs:
         self._change(work)
 
     def alter(self, catalog: CreatedCatalog, *, expected: CreatedCatalog) -> None:
-        """Replace *expected* by *catalog*; raises DefinitionInvalid if it was altered or dropped
-        concurrently.
+        """Replace *expected* by *catalog*.
+
+        Raises DefinitionInvalid if another statement altered or dropped the catalog in the meantime.
         """
 
         def work(tx: Transaction) -> None:
@@ -85,7 +86,10 @@ class CreatedCatalogs:
         self._change(work)
 
     def drop(self, name: str) -> None:
-        """Delete a catalog; raises IllegalStatus naming the materialized tables in it or reading from it."""
+        """Delete a catalog.
+
+        Raises IllegalStatus naming the materialized tables that are in it or read from it.
+        """
 
         def work(tx: Transaction) -> None:
             users = list(_users(tx, name))
@@ -99,8 +103,9 @@ class CreatedCatalogs:
         self._change(work)
 
     def check_changeable(self, name: str, verb: str) -> None:
-        """Raise DefinitionInvalid if *name* is configured, so that a statement cannot have it *verb*
-        (created, …).
+        """Raise DefinitionInvalid if *name* is a configured catalog, which statements cannot change.
+
+        *verb* completes the message: "cannot be created", for example.
         """
         if name in self._reserved:
             raise DefinitionInvalid(
@@ -117,7 +122,7 @@ class CreatedCatalogs:
             try:
                 self._catalogs = in_transaction(self._registry, changed)
             except RegistryError:
-                # The transaction may have committed: reload.
+                # The transaction may have committed, so load the catalogs again on the next call.
                 self._catalogs = None
                 raise
 
@@ -140,7 +145,7 @@ class CreatedCatalogs:
 
 
 def already_there(name: str) -> DefinitionInvalid:
-    """Return the error for a CREATE CATALOG whose name is taken."""
+    """Return the error of a CREATE CATALOG whose name is taken."""
     return DefinitionInvalid(
         f"Catalog {name} exists already; choose another name, or DROP CATALOG {name} first."
     )
@@ -160,7 +165,7 @@ def _users(tx: Transaction, name: str) -> Iterator[str]:
 
 
 def _names_catalog(query: str, name: str) -> bool:
-    """Whether *query*, whose relations are fully qualified, contains a name in catalog *name*."""
+    """Return whether *query*, whose relations are fully qualified, contains a name in catalog *name*."""
     if name.partition("`")[0] not in query:
         # Tokenizing thousands of queries would block other transactions for seconds.
         return False

@@ -1,11 +1,12 @@
 """Functions that statements created, stored in the registry and visible to every session, refresh and job.
 
-Spark's temporary functions belong to one session and are lost on restart, so the registry stores each
-function, and this class caches all of them for the engine. A function in use cannot be dropped. Direct
-callers are found by tokenizing stored queries, job statements and SQL function bodies in the dropping
-transaction. A call through a view is not in the text of the table's query, so it is found in the source
-vector of the table's latest refresh; for a table without one, the sources of its query are determined before
-the transaction, since that needs Spark. A change of a view takes effect here with the next refresh.
+Spark's temporary functions belong to one session and are lost on a restart. Therefore the registry stores
+each function, and this class caches them for the engine. A function cannot be dropped while it is in use.
+Direct calls are found by tokenizing the stored queries, job statements and bodies of SQL functions, in the
+transaction that drops the function. A call through a view is not in the text of a table's query. It is found
+in the source vector of the table's latest refresh. For a table that has not been refreshed, the sources of
+its query are determined before the transaction, because that needs Spark. A change of a view is therefore
+noticed only after the next refresh.
 """
 
 from __future__ import annotations
@@ -40,9 +41,10 @@ def _nothing(_table: MaterializedTable) -> SourceVector:
 
 
 class CreatedFunctions:
-    """A write-through cache of the registry, which only this gateway writes to. Thread-safe.
+    """The created functions in the registry, in a write-through cache. Thread-safe.
 
-    `read_now` returns the current sources of a table that has not been refreshed yet.
+    Only this gateway writes to the registry. `read_now` returns the current sources of a table that has not
+    been refreshed yet.
     """
 
     def __init__(
@@ -53,9 +55,9 @@ class CreatedFunctions:
         self._functions: FunctionSet | None = None
 
     def all(self) -> FunctionSet:
-        """Return the functions by name; the same object until one is created, altered or dropped.
+        """Return the functions by name.
 
-        Raises RegistryError.
+        The object stays the same until a function is created, altered or dropped. Raises RegistryError.
         """
         functions = self._functions
         if functions is None:
@@ -64,18 +66,18 @@ class CreatedFunctions:
         return functions
 
     def get(self, name: str) -> CreatedFunction | None:
-        """Return the created function *name* (lower case), or None."""
+        """Return the created function *name* (lower case), or None if there is none."""
         return self.all().get(name)
 
     def needed(self) -> Sequence[CreatedFunction]:
-        """Return the functions whose code is in use: all of these, and temporary functions of open jobs.
+        """Return the functions whose code is in use: all created functions, and temporary ones of open jobs.
 
         Raises RegistryError.
         """
         return in_transaction(self._registry, lambda tx: [*tx.functions.all(), *_temporary(tx)])
 
     def create(self, function: CreatedFunction) -> None:
-        """Store a new function; raises DefinitionInvalid if its name is taken."""
+        """Store a new function. Raises DefinitionInvalid if its name is taken."""
 
         def work(tx: Transaction) -> None:
             if function.name in _by_name(tx):
@@ -85,11 +87,11 @@ class CreatedFunctions:
         self._change(work)
 
     def replace(self, function: CreatedFunction) -> None:
-        """Store *function*, replacing one with the same name."""
+        """Store *function*, replacing any function with the same name."""
         self._change(lambda tx: tx.functions.put(function))
 
     def declare(self, function: CreatedFunction) -> None:
-        """Store the declarations of *function*'s module, unless it was replaced or dropped concurrently."""
+        """Store the declarations of *function*'s module, unless it was replaced or dropped since."""
 
         def work(tx: Transaction) -> None:
             stored = _by_name(tx).get(function.name)
@@ -99,9 +101,10 @@ class CreatedFunctions:
         self._change(work)
 
     def drop(self, name: str) -> None:
-        """Delete a function; raises IllegalStatus naming the tables, open jobs and functions using it.
+        """Delete a function. Raises IllegalStatus naming the tables, open jobs and functions that use it.
 
-        Calls through views are those of a table's latest refresh, or of its query if it was never refreshed.
+        A call through a view counts if the table's latest refresh made it, or if the table has not been
+        refreshed and its query makes it now.
         """
         through_views = [
             f"materialized table {table.identifier} through a view"
@@ -128,7 +131,7 @@ class CreatedFunctions:
         except EngineUnavailable:
             raise
         except MtError:
-            # Its query is broken, which its refreshes report.
+            # The query is broken; the table's refreshes report that.
             return ()
 
     def _change(self, work: Callable[[Transaction], None]) -> None:
@@ -140,13 +143,13 @@ class CreatedFunctions:
             try:
                 self._functions = in_transaction(self._registry, changed)
             except RegistryError:
-                # The transaction may have committed: reload.
+                # The transaction may have committed, so load the functions again on the next call.
                 self._functions = None
                 raise
 
 
 def taken(name: str) -> DefinitionInvalid:
-    """Return the error for a CREATE FUNCTION whose name is taken."""
+    """Return the error of a CREATE FUNCTION whose name is taken."""
     return DefinitionInvalid(
         f"Function {name} exists already; choose another name, DROP FUNCTION {name} first, or CREATE "
         "OR REPLACE FUNCTION."
@@ -154,7 +157,7 @@ def taken(name: str) -> DefinitionInvalid:
 
 
 def calls(text: str, name: str) -> bool:
-    """Whether the SQL in *text* calls the unqualified function *name* (lower case)."""
+    """Return whether the SQL in *text* calls the unqualified function *name* (lower case)."""
     if name.replace("`", "``") not in text.lower():
         # Tokenizing thousands of queries would block other transactions for seconds.
         return False
@@ -169,7 +172,7 @@ def calls(text: str, name: str) -> bool:
 
 
 def in_place_of(function: CreatedFunction, former: CreatedFunction) -> CreatedFunction:
-    """Return *function* of an ALTER FUNCTION, completed with the properties of *former*."""
+    """Return *function* of an ALTER FUNCTION, with the properties that it omits taken from *former*."""
     return replace(
         function,
         parameters=former.parameters if function.parameters is None else function.parameters,
@@ -190,7 +193,7 @@ def _temporary(tx: Transaction) -> Iterator[CreatedFunction]:
             try:
                 fact = ReadStatement(text).fact
             except MtError:
-                # The job reports this when it restarts.
+                # The job reports this error when it restarts.
                 continue
             if isinstance(fact, CreateFunction):
                 yield fact.function
@@ -199,9 +202,9 @@ def _temporary(tx: Transaction) -> Iterator[CreatedFunction]:
 def _callers_through_views(
     tx: Transaction, tables: Iterable[MaterializedTable], name: str
 ) -> Iterator[tuple[MaterializedTable, bool]]:
-    """Yield, with True, tables whose latest refresh called the function through a view.
+    """Yield the tables whose latest refresh called the function through a view, each with True.
 
-    Tables without a refresh of their current query are yielded with False.
+    Also yield the tables whose current query has not been refreshed yet, each with False.
     """
     for table in tables:
         if calls(table.definition.expanded_query, name):

@@ -22,14 +22,17 @@ from mt_core.sql.parser import ReadStatement
 
 @dataclass(frozen=True, slots=True)
 class FunctionCommands:
-    """Performs commands on functions; permanent ones are in the registry and shared by all sessions."""
+    """Performs commands on functions. The registry stores permanent functions for all sessions."""
 
     engine: FunctionEngine
     shared: CreatedFunctions
 
     @property
     def answers(self) -> Answers:
-        """The answers by command; they raise DefinitionInvalid, IllegalStatus, or Spark's error."""
+        """The function that performs each command.
+
+        It raises DefinitionInvalid, IllegalStatus or Spark's error.
+        """
         return {
             sql.CreateFunction: self._create,
             sql.AlterFunction: self._alter,
@@ -86,7 +89,7 @@ class FunctionCommands:
         one = TemporaryObject(
             name=name,
             is_function=True,
-            # A restarted job needs this version of the code.
+            # A restarted job needs exactly this version of the code.
             text=show_create_function(function, temporary=True, pinned=True),
             catalog=function.catalog,
             namespace=function.namespace,
@@ -130,7 +133,7 @@ class FunctionCommands:
         return content(names_only("result", [show_create_function(function, temporary=temporary)]))
 
     def _describe(self, statement: sql.DescribeFunction, request: CatalogRequest) -> OperationResult:
-        """Describe a created function in Flink's rows, any other as Spark does."""
+        """Describe a created function in Flink's rows, and any other function as Spark does."""
         function, temporary = self._defined(statement.name, request)
         if function is None:
             rows = self.engine.execute(request.context, statement.text, job_id=request.job_id).rows
@@ -165,7 +168,7 @@ def _main_facts(function: CreatedFunction, *, temporary: bool) -> list[list[Any]
 
 
 def _details(function: CreatedFunction) -> list[list[Any]]:
-    """Return the additional rows of EXTENDED: Flink's, then those specific to Freshtable."""
+    """Return the rows that EXTENDED adds: first Flink's, then Freshtable's own."""
     expression = [["expression", function.body]] if function.language is FunctionLanguage.SQL else []
     return [
         ["kind", function.kind.value],
@@ -183,7 +186,10 @@ def _details(function: CreatedFunction) -> list[list[Any]]:
 
 
 def _is_folded(function: CreatedFunction) -> bool:
-    """Whether Spark folds a call with constant arguments while planning, which it never does for Python."""
+    """Return whether Spark evaluates a call with constant arguments while it plans the query.
+
+    Spark never does so for Python.
+    """
     is_evaluated = function.kind is FunctionKind.SCALAR and function.language is not FunctionLanguage.PYTHON
     return is_evaluated and function.deterministic is not False
 

@@ -1,4 +1,4 @@
-"""The names visible to a session, read from its engine."""
+"""The names that a session can see, read from its engine."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MOST = 5000
 
 
 class Named(StrEnum):
-    """Kinds of names that SHOW lists; TABLES includes views."""
+    """The kinds of names that SHOW lists. TABLES includes views."""
 
     NAMESPACES = "NAMESPACES"
     TABLES = "TABLES"
@@ -27,7 +27,7 @@ class Named(StrEnum):
 
 
 _SYSTEM_FUNCTIONS = "SHOW SYSTEM FUNCTIONS"
-# The result column of SHOW with the name, which differs by catalog.
+# The column of SHOW's result that has the name. It differs between catalogs.
 _COLUMNS: Mapping[Named, tuple[str, ...]] = {
     Named.NAMESPACES: ("database name", "namespace", "databaseName"),
     Named.TABLES: ("table name", "tableName"),
@@ -37,10 +37,11 @@ _COLUMNS: Mapping[Named, tuple[str, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class SessionNames:
-    """The names visible to one session; empty while Spark is not running.
+    """The names that one session can see; all lists are empty while Spark is not running.
 
-    Methods do not take the session's turn, so completion works while a statement runs. They never raise:
-    names that cannot be read are omitted. `system` caches Spark's built-in functions for all sessions.
+    The methods do not take the session's turn, so completion works while a statement runs. They never raise
+    an error; names that cannot be read are omitted. `system` caches the names of Spark's built-in functions
+    for all sessions.
     """
 
     engine: CatalogEngine
@@ -52,21 +53,22 @@ class SessionNames:
         return self._if_ready(lambda: sorted(self.engine.catalogs(self.session.context())))
 
     def within(self, kind: Named, namespace: Name = ()) -> Sequence[str]:
-        """Return the names of a *kind* in *namespace*, which may start with a catalog; default: the current
-        one.
+        """Return the names of a *kind* in *namespace*, which may begin with a catalog.
+
+        An empty *namespace* means the current one.
         """
         return self._shown(
             f"SHOW {kind} IN {sql_name(namespace)}" if namespace else f"SHOW {kind}", *_COLUMNS[kind]
         )
 
     def system_functions(self) -> Sequence[str]:
-        """Return Spark's built-in functions, except operators; they are read once."""
+        """Return the names of Spark's built-in functions, without operators. They are read only once."""
         if not self.system:
             self.system.extend(filter(str.isidentifier, self._shown(_SYSTEM_FUNCTIONS, "function")))
         return self.system
 
     def functions(self) -> Sequence[str]:
-        """Return the shared functions and the temporary ones of this session."""
+        """Return the names of the shared functions and of this session's temporary functions."""
         context = self.session.context()
         return self._if_ready(
             lambda: sorted({*self.shared.all(), *self.engine.session_state(context).functions})

@@ -27,7 +27,7 @@ _END_S = 10.0
 
 
 def limit_of(properties: Mapping[str, str], requested_ms: int) -> timedelta:
-    """Return the shorter of the request's and the session's time limit; 0 means no limit.
+    """Return the shorter of the time limits of the request and the session; 0 means no limit.
 
     Raises RequestInvalid if the session's `execution.timeout` is not a duration.
     """
@@ -45,13 +45,13 @@ def limit_of(properties: Mapping[str, str], requested_ms: int) -> timedelta:
     return min((each for each in (requested, limit) if each > _NEVER), default=_NEVER)
 
 
-# The deadline is an elapsed time, which clock adjustments do not affect. The reference is weak,
-# so that a deadline does not keep an ended operation in memory.
+# A deadline is an elapsed time, which clock adjustments do not affect. The reference is weak, so that a
+# deadline does not keep an ended operation in memory.
 _Waiting = tuple[timedelta, int, timedelta, weakref.ref[Operation]]
 
 
 class Deadlines:
-    """Times out operations at their deadlines, in its own thread, started on demand; safe from any thread."""
+    """Times out operations at their deadlines, in a separate thread that starts on demand. Thread-safe."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -64,14 +64,14 @@ class Deadlines:
         self._closed = False
 
     def watch(self, operation: Operation, limit: timedelta) -> None:
-        """Time out the new *operation* after *limit*, unless it has ended by then."""
+        """Time out the new *operation* after *limit*, unless it ends earlier."""
         with self._lock:
             heapq.heappush(
                 self._waiting,
                 (self._clock.elapsed() + limit, next(self._numbers), limit, weakref.ref(operation)),
             )
             if len(self._waiting) > self._sweep_above:
-                # Drop operations that ended before their deadlines.
+                # Remove operations that ended before their deadlines.
                 self._waiting = [
                     each
                     for each in self._waiting
@@ -85,7 +85,7 @@ class Deadlines:
         self._changed.set()
 
     def close(self) -> None:
-        """Stop the thread; deadlines have no effect after that."""
+        """Stop the thread. Deadlines have no effect afterwards."""
         with self._lock:
             self._closed, loop = True, self._loop
         if loop is not None:
@@ -94,7 +94,7 @@ class Deadlines:
             loop.join(_END_S)
 
     def _end_late(self) -> None:
-        """Wait for the next deadline and time out the operations that have reached it."""
+        """Wait for the next deadline, and time out the operations that have reached theirs."""
         with self._lock:
             next_deadline = self._waiting[0][0] if self._waiting else None
         if next_deadline is None:
@@ -103,7 +103,7 @@ class Deadlines:
             self._clock.wait(next_deadline - self._clock.elapsed(), self._changed)
         self._changed.clear()
         now = self._clock.elapsed()
-        # One at a time: if one raises, the next pass handles the others.
+        # Remove one operation at a time, so that an error leaves the others for the next call.
         while True:
             with self._lock:
                 if not self._waiting or self._waiting[0][0] > now:

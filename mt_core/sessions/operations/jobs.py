@@ -1,12 +1,13 @@
 """Jobs: statements and refreshes of all sessions, which SHOW JOBS lists and STOP JOB cancels.
 
-A job outlives its operation and even its session, so its state cannot live in either. There are three
-sources, each the only owner of its jobs: queries are in memory, since they end with the gateway; changes of
-data and detached streams are in the job store, which survives a restart; refreshes are not stored as jobs
-at all, but derived from the run ledger, and each table with a CONTINUOUS refresh is one job that runs until
-it is suspended. `_stops` has a callback for each statement running in this process; anything else is
-stopped through the owner of its state. `REMEMBERED` limits how many ended jobs are listed, and so the memory
-that queries take.
+A job outlives its operation and even its session, so neither can store its state. There are three kinds of
+jobs, each stored in one place. Queries are in memory, because they end with the gateway. Changes of data and
+detached streams are in the job store, which survives a restart. Refreshes are not stored as jobs but derived
+from the run ledger; each table with a CONTINUOUS refresh is one job that runs until it is suspended.
+
+`_stops` has a callback for each statement that runs in this process. Any other job is stopped through the
+component that stores its state. `REMEMBERED` limits how many ended jobs are listed, and therefore the memory
+that queries occupy.
 """
 
 from __future__ import annotations
@@ -80,7 +81,7 @@ _BEFORE_NAME = {
 
 
 _OF_RUN: Mapping[RunStatus, JobStatus] = {
-    # The process of its last attempt was lost, and the run waits for the next attempt.
+    # The process of the last attempt was lost, and the run waits for the next attempt.
     RunStatus.QUEUED: JobStatus.RESTARTING,
     RunStatus.COALESCED: JobStatus.RESTARTING,
     RunStatus.RUNNING: JobStatus.RUNNING,
@@ -94,7 +95,7 @@ _OF_RUN: Mapping[RunStatus, JobStatus] = {
 class Jobs:
     """The jobs of a gateway: recent queries in memory, changes in the job store, refreshes in the run ledger.
 
-    Safe from any thread.
+    Thread-safe.
     """
 
     def __init__(
@@ -124,7 +125,7 @@ class Jobs:
         return sorted(jobs, key=lambda job: job.started_at)
 
     def job(self, job_id: str) -> Job:
-        """Return the job with *job_id*; raises OperationNotFound."""
+        """Return the job with *job_id*. Raises OperationNotFound."""
         with self._lock:
             query = self._queries.get(job_id)
         if (job := query or self._store.get(job_id)) is not None:
@@ -133,11 +134,12 @@ class Jobs:
         return _job_of(self._refresh(job_id)) if continuous is None else _job_of_table(continuous)
 
     def stop(self, job_id: str, *, savepoint: bool = False, drop: bool = False) -> str | None:
-        """Cancel a job; a continuous refresh is stopped by suspending its table.
+        """Cancel a job. A continuous refresh is stopped by suspending its table.
 
         A detached job ends asynchronously. Returns the *savepoint* of a continuous refresh, which is its last
-        published snapshot. Raises OperationNotFound, IllegalStatus for a job that has ended, and Unsupported
-        for *savepoint* or *drop* of a batch job, which has no checkpoint and no table of its own.
+        published snapshot. Raises OperationNotFound if there is no such job, and IllegalStatus if it has
+        ended. Raises Unsupported for *savepoint* or *drop* of a batch job, which has no checkpoint and no
+        table of its own.
         """
         job = self._store.get(job_id)
         if job is not None and job.definition is not None and job.definition.keeps is not None:
@@ -186,9 +188,9 @@ class Jobs:
     ) -> Iterator[Callable[[StatementResult], None]]:
         """Register the block as the operation's job if *statements* query or change data.
 
-        *cancel* stops Spark's work by job id. For a change of data, the hooks in `job.hooks` of *properties*
-        are called. The block passes its result to the yielded callable: the job of a query ends only when
-        its rows end.
+        *cancel* stops the job's work in Spark. For a change of data, the hooks in `job.hooks` of *properties*
+        are called. The block passes its result to the yielded callable, because the job of a query ends only
+        when its rows end.
         """
         if Trait.JOB not in statements[0].traits:
             yield lambda result: None
@@ -196,7 +198,7 @@ class Jobs:
         job_id = operation.planned_job_id
 
         def stop() -> None:
-            # The operation may already be closed: its job outlives it.
+            # The operation may already be closed, because its job outlives it.
             with suppress(IllegalStatus):
                 operation.cancel()
             cancel(job_id)
@@ -245,7 +247,7 @@ class Jobs:
             self._stops.pop(job_id, None)
 
     def _refuse_of_streams(self, job_id: str, *, savepoint: bool, drop: bool) -> None:
-        """Raise Unsupported for options of STOP JOB that only apply to streams."""
+        """Raise Unsupported for options of STOP JOB that apply only to streams."""
         if drop:
             raise Unsupported(
                 f"STOP JOB … WITH DROP: job {self.job(job_id).job_id} is not a streaming job, "
@@ -282,7 +284,7 @@ class Jobs:
 def job_of_statements(
     operation: Operation, statements: Sequence[ReadStatement], session: str, now: datetime
 ) -> Job:
-    """Return the job of *statements*, started *now*."""
+    """Return the job of *statements* that starts at *now*."""
     job = Job(
         job_id=operation.planned_job_id,
         kind="STATEMENT SET" if len(statements) > 1 else statements[0].type.replace("_", " "),
@@ -327,7 +329,7 @@ def _job_of_table(job: ContinuousJob) -> Job:
 
 
 def job_name(statement: ReadStatement) -> str:
-    """Return the name of a job: `collect` for a query, otherwise the kind of change and its target table."""
+    """Return the name of a job: `collect` for a query, or the type of a change and its target table."""
     if statement.type == SELECT:
         return "collect"
     return f"{statement.type.lower().replace('_', '-')}-{target_of(statement)}".removesuffix("-")
@@ -348,7 +350,7 @@ def target_of(statement: ReadStatement) -> str:
 
 
 def _is_refusal(error: BaseException | None) -> bool:
-    """Whether a statement was rejected before anything ran, such as for a missing table."""
+    """Return whether *error* rejected the statement before anything ran, as for a missing table."""
     # SQLSTATE class 42: syntax error or access rule violation.
     return isinstance(error, _REFUSALS) or (
         isinstance(error, QueryFailed) and (error.sqlstate or "").startswith("42")

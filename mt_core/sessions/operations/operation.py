@@ -1,12 +1,13 @@
-"""An operation: the execution of one statement, its status with the transitions, and its result (FLIP-91).
+"""An operation: the execution of one statement, with its status and its result (FLIP-91).
 
-Clients, the executor, deadlines and the closing of sessions all end operations concurrently, so every change
-of status goes through `advance()`, which checks `TRANSITIONS` under one lock: the first end wins, and a
-result that arrives later is released. An operation becomes FINISHED when its first rows are available, as
-in Flink; its query may still run (`querying`), and until it has ended the operation can be cancelled or time
-out.
-What to stop depends on who does the work (`Work`): closing stops a query, but not a change of data or a
-refresh, which outlive their session; cancelling stops all of them.
+Clients, the executor, deadlines and the closing of sessions all end operations concurrently. Every change of
+status therefore goes through `advance()`, which checks `TRANSITIONS` under a lock. The first change to a
+terminal status wins, and a result that arrives later is released. An operation becomes FINISHED when its
+first rows are available, as in Flink. Its query may then still run (`querying`), and until the query ends the
+operation can be cancelled or time out.
+
+`Work` says who does the work and therefore what to stop. Closing stops a query, but not a change of data or a
+refresh, which outlive their session. Cancelling stops all of them.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ TRANSITIONS: Mapping[OperationStatus, frozenset[OperationStatus]] = {
     OperationStatus.INITIALIZED: _ENDS | {OperationStatus.PENDING},
     OperationStatus.PENDING: _ENDS | {OperationStatus.RUNNING},
     OperationStatus.RUNNING: _ENDS | {OperationStatus.FINISHED},
-    # A query keeps running while its first rows are read; until it ends, it can be cancelled or time out.
+    # A query keeps running while its first rows are read. Until it ends, it can be cancelled or time out.
     OperationStatus.FINISHED: _ONLY_CLOSED | {OperationStatus.CANCELED, OperationStatus.TIMEOUT},
     OperationStatus.CANCELED: _ONLY_CLOSED,
     OperationStatus.TIMEOUT: _ONLY_CLOSED,
@@ -65,7 +66,7 @@ TERMINAL = _ENDS | {OperationStatus.FINISHED}
 class OperationKind(StrEnum):
     """Who does the work: the session, the manager of materialized tables, a refresh run, or Spark.
 
-    JOB is Spark work that changes data; like a refresh, it outlives its session.
+    JOB is work in Spark that changes data. Like a refresh, it outlives its session.
     """
 
     SESSION = "SESSION"
@@ -76,7 +77,7 @@ class OperationKind(StrEnum):
 
 
 class ResultKind(StrEnum):
-    """Whether a statement has a result set."""
+    """Whether a statement has a result set (FLIP-91)."""
 
     SUCCESS = "SUCCESS"
     SUCCESS_WITH_CONTENT = "SUCCESS_WITH_CONTENT"
@@ -86,8 +87,8 @@ class ResultKind(StrEnum):
 class OperationResult:
     """The result of a finished operation.
 
-    `job_id` (32 hex digits) is None if no job ran; `run` is the refresh run that was awaited, if any.
-    `affected_rows` counts the rows written, None if unknown.
+    `job_id` (32 hex digits) is None if no job ran. `run` is the refresh run for which the operation waited,
+    if any. `affected_rows` is the number of rows written, or None if unknown.
     """
 
     rows: ResultRows
@@ -103,7 +104,7 @@ DONE = OperationResult(rows=OK, result_kind=ResultKind.SUCCESS)
 
 
 def content(rows: RowSet, warnings: tuple[str, ...] = ()) -> OperationResult:
-    """Return the result of a statement that shows *rows* without a job."""
+    """Return the result of a statement that shows *rows* and runs no job."""
     return OperationResult(rows=rows, result_kind=ResultKind.SUCCESS_WITH_CONTENT, warnings=warnings)
 
 
@@ -131,11 +132,11 @@ class Work:
 
 
 class Operation:
-    """The execution of one statement; safe from any thread.
+    """The execution of one statement. Thread-safe.
 
-    `planned_job_id` is the id of its job, if it starts one; `caller` is the name of the request's token
-    ("" if no token is required). Only this class assigns `status`, `work`, `result` (None until FINISHED)
-    and `error` (set for ERROR and TIMEOUT).
+    `planned_job_id` is the id of its job, if it starts one. `caller` is the name of the request's token (""
+    if no token is required). Only this class assigns `status`, `work`, `result` (None until FINISHED) and
+    `error` (set for ERROR and TIMEOUT).
     """
 
     def __init__(
@@ -159,13 +160,16 @@ class Operation:
 
     @property
     def querying(self) -> bool:
-        """Whether rows of this FINISHED operation can be read while its query still produces more."""
+        """Whether this operation is FINISHED while its query still produces rows."""
         result = self.result
         return self.status is OperationStatus.FINISHED and result is not None and result.rows.running
 
     @property
     def cancelled(self) -> bool:
-        """Whether the statement was cancelled or timed out; False if closed, as its work may continue."""
+        """Whether the statement was cancelled or timed out.
+
+        False if it was closed, because its work may continue.
+        """
         return self.status in (OperationStatus.CANCELED, OperationStatus.TIMEOUT)
 
     @property
@@ -184,7 +188,7 @@ class Operation:
     # --------------------------------------------------------------------------------------- for the executor
 
     def advance(self, target: OperationStatus) -> OperationStatus:
-        """Change the status to *target* and return the previous one.
+        """Change the status to *target* and return the previous status.
 
         Raises IllegalStatus for a transition that is not in `TRANSITIONS`.
         """
@@ -197,7 +201,7 @@ class Operation:
             return before
 
     def begin(self, work: Work) -> None:
-        """Set the current work; raises Canceled if the operation has ended."""
+        """Set the current work. Raises Canceled if the operation has ended."""
         with self._changed:
             if self.status in TERMINAL:
                 raise Canceled(f"Operation {self.handle} is {self.status}.")
@@ -209,7 +213,7 @@ class Operation:
             self.work = replace(self.work, message=message)
 
     def finish(self, result: OperationResult) -> None:
-        """Become FINISHED with *result*; if the operation has already ended, release the result instead."""
+        """Become FINISHED with *result*, or release *result* if the operation has already ended."""
         with self._changed:
             late = self.status in TERMINAL
             if not late:
@@ -221,7 +225,7 @@ class Operation:
             result.rows.on_end(self._note_end)
 
     def _note_end(self, error: MtError | None) -> None:
-        """Record the query's error, so that fetching from the closed operation can still raise it."""
+        """Record the error of the query, so that a fetch after the operation is closed can still raise it."""
         with self._changed:
             if self.status is OperationStatus.FINISHED:
                 self._rows_error = error
@@ -245,13 +249,14 @@ class Operation:
     # -------------------------------------------------------------------------------------------- for clients
 
     def wait(self, timeout_s: float) -> bool:
-        """Wait until the operation is terminal, up to *timeout_s*; return whether it is."""
+        """Wait until the operation is terminal, for up to *timeout_s*; return whether it is."""
         with self._changed:
             return self._changed.wait_for(lambda: self.status in TERMINAL, timeout_s)
 
     def wait_page(self, token: int, timeout_s: float) -> bool:
-        """Wait until page *token* has rows, is the last one, or has failed; return whether it can be
-        fetched.
+        """Wait for up to *timeout_s* until page *token* can be fetched; return whether it can.
+
+        A page can be fetched when it has rows, is the last one, or has failed.
         """
         if not self.wait(timeout_s):
             return False
@@ -259,10 +264,11 @@ class Operation:
         return pages is None or self.status is not OperationStatus.FINISHED or pages.wait(token, timeout_s)
 
     def fetch(self, token: int, size: int | None = None, form: PageForm | None = None) -> Page:
-        """Return page *token*; a new page has at most *size* rows, and is empty if none are available yet.
+        """Return page *token*. A new page has up to *size* rows, and is empty if none are available yet.
 
-        With a *form*, rows that support it are encoded. Raises IllegalStatus unless FINISHED, RequestInvalid
-        for an invalid token, and the query's error once the rows before it have been read.
+        If *form* is given, rows that support it are encoded. Raises IllegalStatus unless the operation is
+        FINISHED, and RequestInvalid for an invalid token. Raises the error of the query once the rows before
+        the error have been read.
         """
         pages, status = self._pages, self.status
         if pages is None or status is not OperationStatus.FINISHED:
@@ -272,7 +278,7 @@ class Operation:
         return pages.fetch(token, size, form)
 
     def progress(self) -> OperationProgress | None:
-        """Return the progress of the work; None once it has ended."""
+        """Return the progress of the work, or None once the work has ended."""
         work = self.work
         if self.status in TERMINAL:
             return None
@@ -291,7 +297,10 @@ class Operation:
         self._stop(Canceled(f"Operation {self.handle} was cancelled."))
 
     def close(self) -> None:
-        """Become CLOSED and release the result; stop a query, but not a refresh or a job. Idempotent."""
+        """Become CLOSED and release the result.
+
+        This stops a query, but not a refresh or a job. Idempotent.
+        """
         with self._changed:
             if self.status is OperationStatus.CLOSED:
                 return
@@ -302,7 +311,7 @@ class Operation:
             self.result.rows.close()
 
     def _stop(self, error: MtError) -> None:
-        """Stop the work; a query with a result is stopped by closing its rows."""
+        """Stop the work. If a query already has a result, stop it by closing its rows."""
         if self.result is not None:
             self.result.rows.abort(error)
             self.result.rows.close()

@@ -1,4 +1,4 @@
-"""Result pages by token: a client can fetch the next page, or the last one again after a lost response."""
+"""Result pages by token. A client can fetch the next page, or repeat the last one after a lost response."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ PAGE_SIZE = 5000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
-    """A page of rows, in `rows` or encoded in `body`; the `last` page is empty.
+    """A page of rows, either in `rows` or encoded in `body`. The `last` page is empty.
 
-    `kinds` are those of `rows`, None if rows are only added.
+    `kinds` has the kind of each row, or is None if the result only adds rows.
     """
 
     rows: list[list[Any]]
@@ -36,7 +36,7 @@ class _Span:
 
 
 class ResultPages:
-    """Pages a result in order, with the rows available at each fetch; safe from any thread.
+    """Divides a result into pages, in order; each fetch takes the rows available then. Thread-safe.
 
     Rows that no valid token refers to are released.
     """
@@ -59,11 +59,10 @@ class ResultPages:
         return self._rows.available(start, 1, timeout_s) > 0 or not self._rows.running
 
     def fetch(self, token: int, size: int | None = None, form: PageForm | None = None) -> Page:
-        """Return page *token*, with *size* rows at most if it is a new one;
-        encoded in *form*, if the rows can be.
+        """Return page *token*. A new page has up to *size* rows; with *form*, they are encoded if possible.
 
-        Raises RequestInvalid naming the tokens that can be fetched, or the error of a query whose
-        rows end before.
+        Raises RequestInvalid naming the tokens that can be fetched, or the error of the query if its rows end
+        before this page.
         """
         with self._lock:
             span = self._span(token, size or self._page_size)
@@ -86,7 +85,7 @@ class ResultPages:
         running = self._rows.running
         count = self._rows.available(start, size, 0)
         if not count and not running:
-            # Raises the error of a failed query.
+            # This raises the error of a failed query.
             self._rows.page(start, 1)
             self._ended_at = token
             return _Span(start=start, count=0, last=True)

@@ -1,1 +1,1 @@
-"""Properties of a session: which exist, and which values they take."""
+"""The properties of a session, and the values that they accept."""

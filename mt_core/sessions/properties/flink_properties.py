@@ -1,4 +1,4 @@
-"""Flink properties that sessions accept without effect, with their values (docs/sql/properties.md)."""
+"""Flink properties that a session accepts without effect, with their values (docs/sql/properties.md)."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ _FORMS: tuple[tuple[Form, tuple[str, ...]], ...] = (
         one_of("default", "dark", "light", "chester", "vs2010", "solarized", "obsidian", "geshi"),
         ("sql-client.display.color-schema",),
     ),
-    # These change results in Flink: accept only the value that matches the behavior here.
+    # In Flink these change results, so only the value that matches Freshtable's behavior is accepted.
     (one_of("default"), ("table.sql-dialect",)),
     (one_of("disabled"), ("table.exec.legacy-cast-behaviour",)),
     (one_of("error"), (f"{_SINK}not-null-enforcer",)),

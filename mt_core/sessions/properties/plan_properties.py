@@ -1,4 +1,4 @@
-"""Properties of compiled plans: overwriting files, and the origin of a plan's temporary objects."""
+"""Properties of compiled plans: whether to overwrite files, and where temporary objects come from."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Property values: the keys and values that sessions and SET accept."""
+"""The keys and values of properties that sessions and SET accept."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _DML_SYNC = Setting(key="table.dml-sync", kind=Kind.BOOLEAN, default="false", he
 _OF_STREAMS = frozenset({INTERVAL_KEY, CHECKPOINTS_KEY, SAVEPOINTS_KEY, ON_SOURCE_REWRITE_KEY, *RESTORE_KEYS})
 _MAY_BE_EMPTY = {TIMEOUT_KEY, *_OF_STREAMS}
 # The keys that affect a session's statements and the tables that they create. Other settings belong to the
-# gateway and have no effect in a session, but clients that send their whole configuration include them.
+# gateway and have no effect in a session. Clients that send their whole configuration include them anyway.
 ACTING = frozenset({
     ZONE_KEY, TIMEOUT_KEY, RUNTIME_MODE_KEY, _DML_SYNC.key, HOOKS_KEY, THRESHOLD_KEY, DEFAULT_FULL_KEY,
     DEFAULT_CONTINUOUS_KEY, STATE_TTL_KEY, MATERIALIZE_KEY, *_OF_STREAMS,
@@ -41,25 +41,25 @@ ACTING = frozenset({
 })  # fmt: skip
 _UNDERSTOOD = {each.key: each for each in (*SETTINGS, _DML_SYNC, *PLAN_SETTINGS) if each.key in ACTING}
 _GATEWAYS = frozenset(each.key for each in SETTINGS) - ACTING
-# Options of job status hooks, which the hooks check.
+# Options of job status hooks, which the hooks themselves check.
 _HOOK_OPTION = re.compile(r"job\.hooks\.[^.]+\..+")
 _SCHEDULER_OPTION = re.compile(r"workflow-scheduler\.[^.]+\..+")
 _GATEWAY_PREFIXES = ("freshtable.", "materialized-table.", "sql-gateway.", "workflow-scheduler.")
 _KNOWN = {*ACTING, *_GATEWAYS, *WITHOUT_EFFECT}
-# At a likeness of _MISSPELT, keys differ by one or two letters; Flink keys missing from the table are less
-# similar to any key in it.
+# Two keys with a likeness of _MISSPELT differ by one or two letters. Flink keys that are missing from the
+# table are less similar to every key in it.
 _MISSPELT, _SOMEWHAT_LIKE = 0.92, 0.75
 _OFFSET = re.compile(r"(?:UTC|GMT|UT)?(?P<sign>[+-])(?P<hours>[0-9]{1,2})(?::?(?P<minutes>[0-9]{2}))?")
 _MOST_HOURS, _MOST_MINUTES = 18, 59
 
 
 def settable_keys() -> frozenset[str]:
-    """Return the keys that SET accepts: effective ones, and Flink keys that have no effect here."""
+    """Return the keys that SET accepts: those with an effect, and Flink keys without one."""
     return ACTING | WITHOUT_EFFECT.keys()
 
 
 def values_for(key: str) -> tuple[str, ...]:
-    """Return the values of an enumerated property; empty for any other property."""
+    """Return the possible values of an enumerated property, or an empty tuple for any other property."""
     setting = _UNDERSTOOD.get(key)
     if setting is None:
         return WITHOUT_EFFECT[key].values if key in WITHOUT_EFFECT else ()
@@ -88,9 +88,9 @@ def check_property(key: str, value: str) -> None:
 
 
 def check_set(key: str, value: str) -> None:
-    """Raise RequestInvalid if SET or a statement's config cannot set *key* to *value*.
+    """Raise RequestInvalid if SET or a statement's configuration cannot set *key* to *value*.
 
-    Rejects invalid values, gateway settings and misspelt keys. Unknown keys are accepted.
+    Invalid values, gateway settings and misspelt keys are rejected. Unknown keys are accepted.
     """
     check_property(key, value)
     form = WITHOUT_EFFECT.get(key)
@@ -115,7 +115,7 @@ def check_set(key: str, value: str) -> None:
 
 
 def session_zone(name: str) -> tzinfo:
-    """Return the time zone for an IANA name or an offset such as GMT+08:00; raises RequestInvalid."""
+    """Return the time zone of an IANA name or of an offset such as GMT+08:00. Raises RequestInvalid."""
     if zone_key(name) is not None:
         return zone_named(name)
     if name == "Z":

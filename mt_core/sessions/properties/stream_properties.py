@@ -18,16 +18,16 @@ SAVEPOINTS_KEY = "execution.checkpointing.savepoint-dir"
 ON_SOURCE_REWRITE_KEY = "streaming.on-source-rewrite"
 STATE_TTL_KEY = "table.exec.state.ttl"
 MATERIALIZE_KEY = "table.exec.sink.upsert-materialize"
-# Flink's newer name comes first and wins if both are set.
+# Flink's newer name comes first and takes precedence if both are set.
 RESTORE_KEYS = ("execution.state-recovery.path", "execution.savepoint.path")
 _MILLISECOND = timedelta(milliseconds=1)
 
 
 class UpsertMaterialize(StrEnum):
-    """Values of `MATERIALIZE_KEY`: when a stream stores all rows of a key in state to upsert the latest one.
+    """The values of `MATERIALIZE_KEY`: when a stream keeps all rows of a key in state to upsert the latest.
 
-    AUTO: if several rows of the query may have the same key. NONE: never, and the deletion of one row
-    deletes its key.
+    AUTO: if several rows of the query may have the same key. NONE: never; the deletion of one row then
+    deletes its key. FORCE: always.
     """
 
     AUTO = "auto"
@@ -47,7 +47,7 @@ class StreamDefaults:
 
 @dataclass(frozen=True, slots=True)
 class StreamProperties:
-    """The stream properties of a session, over the gateway's defaults."""
+    """The stream properties of a session, with the gateway's defaults."""
 
     properties: Mapping[str, str]
     defaults: StreamDefaults
@@ -57,19 +57,19 @@ class StreamProperties:
         return _inside(self._text(CHECKPOINTS_KEY) or self.defaults.checkpoints, job_id)
 
     def savepoint(self, job_id: str, nonce: str) -> str:
-        """Return a folder for a new savepoint of a job, named as in Flink; *nonce* makes it unique."""
+        """Return the folder for a new savepoint of a job, named as in Flink. *nonce* makes it unique."""
         return _inside(
             self._text(SAVEPOINTS_KEY) or self.defaults.savepoints, f"savepoint-{job_id[:6]}-{nonce}"
         )
 
     @property
     def restored_from(self) -> str | None:
-        """The savepoint that a job starts from."""
+        """The savepoint from which a job starts, or None."""
         return next(filter(None, map(self._text, RESTORE_KEYS)), None)
 
     @property
     def interval_ms(self) -> int:
-        """The trigger interval of a job; raises RequestInvalid."""
+        """The trigger interval of a job in milliseconds. Raises RequestInvalid."""
         text = self._text(INTERVAL_KEY)
         return (interval_of(text) if text else self.defaults.interval) // _MILLISECOND
 
@@ -83,7 +83,7 @@ class StreamProperties:
 
 
 def interval_of(text: str) -> timedelta:
-    """Return the trigger interval in *text*, in milliseconds if it has no unit; raises RequestInvalid."""
+    """Return the trigger interval in *text*; without a unit, it is in milliseconds. Raises RequestInvalid."""
     interval = flink_duration_of(text)
     if interval is None:
         raise RequestInvalid(
@@ -95,7 +95,7 @@ def interval_of(text: str) -> timedelta:
 
 
 def state_ttl_of(text: str) -> timedelta:
-    """Return the state TTL in *text*; raises RequestInvalid."""
+    """Return the state TTL in *text*. Raises RequestInvalid."""
     ttl = flink_duration_of(text or "0")
     if ttl is None:
         raise RequestInvalid(
@@ -107,7 +107,7 @@ def state_ttl_of(text: str) -> timedelta:
 
 
 def upsert_materialize_of(text: str) -> UpsertMaterialize:
-    """Return the `UpsertMaterialize` value in *text*, AUTO if empty; raises RequestInvalid."""
+    """Return the `UpsertMaterialize` value in *text*, or AUTO if it is empty. Raises RequestInvalid."""
     value = next((each for each in UpsertMaterialize if each.value == (text or "auto").lower()), None)
     if value is None:
         raise RequestInvalid(

@@ -1,1 +1,1 @@
-"""Statement handlers: dispatch to the session, the materialized tables or Spark."""
+"""Handlers that pass each statement to the session, to the materialized tables or to Spark."""

@@ -1,4 +1,4 @@
-"""Requests for statements that catalogs, registry or session answer directly, and their answers."""
+"""Statements that are answered directly by the catalogs, the registry or the session."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mt_core.sessions.statements.spark_work import SparkWork, Task
 from mt_core.sql.kinds import Trait
 
 Answer = Callable[[Any, CatalogRequest], OperationResult]
-"""Performs a statement, given its fact, and returns the result."""
+"""Performs a parsed statement, and returns its result."""
 Answers = Mapping[type, Answer]
 
 
@@ -25,17 +25,18 @@ class CatalogRequests:
     spark: SparkWork
 
     def handlers(self, answers: Answers) -> Handlers:
-        """Return a handler for each class of facts in *answers*."""
+        """Return a handler for each class of statements in *answers*."""
         return {fact: partial(self.finish, answer=answer) for fact, answer in answers.items()}
 
     def finish(self, task: Task, statement: object, *, answer: Answer) -> None:
-        """Finish the operation of *task* with the answer to *statement*; raises the error of *answer*."""
+        """Finish the operation of *task* with the answer to *statement*. Raises the error of *answer*."""
         request = self.begin(task)
         task.operation.finish(answer(statement, request))
 
     def begin(self, task: Task) -> CatalogRequest:
-        """Return the request of *task*, whose operation now shows it as its work; wait for Spark if
-        needed.
+        """Return the request of *task*, after waiting for Spark if needed.
+
+        The request becomes the work of the task's operation.
         """
         operation, job_id = task.operation, task.operation.planned_job_id
         stop = partial(self.spark.engine.cancel, job_id)

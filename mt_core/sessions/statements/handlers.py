@@ -1,4 +1,4 @@
-"""Statement handlers: one for each class of facts, and one for completed statement sets."""
+"""Statement handlers: one for each class of parsed statements, and one for completed statement sets."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mt_core.sql.hints import check_hints
 from mt_core.sql.parser import ReadStatement
 
 Handler = Callable[[Task, Any], PendingRefresh | None]
-"""Performs the statement of a task, by its fact; finishes the operation or returns the run to wait for."""
+"""Performs a task's parsed statement. It finishes the operation or returns the run to wait for."""
 Handlers = Mapping[type, Handler]
 
 _T = TypeVar("_T")
@@ -22,14 +22,18 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatementHandlers:
-    """Looks up handlers by the class of a statement's fact, which is None for a plain Spark statement."""
+    """Looks up the handler of a statement by its class.
+
+    The class is NoneType for a statement that only Spark parses.
+    """
 
     of_fact: Handlers
     run_set: Callable[[Task, Sequence[ReadStatement]], None]
 
     def perform(self, task: Task) -> PendingRefresh | None:
-        """Perform the statement of *task*, or add it to the open statement set; return the run to wait for,
-        if any.
+        """Perform the statement of *task*, or add it to the open statement set.
+
+        Return the refresh run that the operation must wait for, if any.
         """
         read = task.operation.statement
         check_hints(read.type, read.text, read.hints)
@@ -44,7 +48,7 @@ class StatementHandlers:
 
 
 def one_table(*tables: Mapping[type, _T]) -> Mapping[type, _T]:
-    """Merge handler tables; raises ValueError if two of them have the same class of facts."""
+    """Merge handler tables. Raises ValueError if two tables have a handler for the same class."""
     merged: dict[type, _T] = {}
     for table in tables:
         if twice := merged.keys() & table.keys():

@@ -1,11 +1,11 @@
 """Listings: the results of SHOW and DESCRIBE JOB, in Flink's columns.
 
-Clients written for Flink read these results by column name and order, so each listing has exactly Flink's
-columns first, and our own after them. The names come from Spark's catalogs, whose SHOW commands differ by
-catalog implementation: some do not support views or partitions, some have no namespace until the first
-table is created. Such catalogs list nothing instead of failing. A connector table that Spark implements as a
-view is listed as a table. Times are in the session's time zone, in the form of Flink's REST API, which
-appends a Z to wall-clock time.
+Clients written for Flink read these results by column name and order. Each listing therefore begins with
+exactly Flink's columns, followed by Freshtable's own. The names come from Spark's catalogs, whose SHOW
+commands differ by catalog implementation. Some catalogs do not support views or partitions, and some have no
+namespace until the first table is created. For these, a listing is empty instead of failing. A connector
+table that Spark implements as a view is listed as a table. Times are in the session's time zone, in the form
+of Flink's REST API, which appends a Z to wall-clock time.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _NO_PARTITIONS = "PARTITION_MANAGEMENT_IS_UNSUPPORTED"
 _NO_NAMESPACE = re.compile(r"NoSuchNamespaceException: Namespace does not exist: ?(.*)")
 _AT = LogicalType(root="TIMESTAMP_WITH_LOCAL_TIME_ZONE", extras={"precision": 6})
 _JOB_COLUMNS = (
-    # The columns of Flink.
+    # Flink's own columns.
     Column(name="job id"),
     Column(name="job name"),
     Column(name="status"),
@@ -87,14 +87,14 @@ class CatalogRequest:
 
 @dataclass(frozen=True, slots=True)
 class Listings:
-    """Performs SHOW; `is_table` tells whether a view implements a table, which SHOW VIEWS omits."""
+    """Performs SHOW. `is_table` tells whether a view implements a table, which SHOW VIEWS then omits."""
 
     engine: CatalogEngine
     jobs: Jobs
     is_table: Callable[[Name, SessionContext], bool]
 
     def show(self, statement: ShowObjects, request: CatalogRequest, more: Iterable[str] = ()) -> RowSet:
-        """Return the sorted names that match the pattern; *more* adds names that Spark does not list."""
+        """Return the sorted names that match the pattern. *more* are names that Spark does not list."""
         if statement.kind is Shown.JOBS:
             like = statement.pattern
             return job_rows(
@@ -110,7 +110,7 @@ class Listings:
         return names_only(_COLUMN_NAMES[statement.kind], matching)
 
     def partitions(self, statement: ShowPartitions, request: CatalogRequest) -> RowSet:
-        """Return one row `column=value/…` for each partition that matches the spec."""
+        """Return one row `column=value/…` for each partition that matches the given values."""
         pairs = [f"{quote(key)} = {string_literal(value)}" for key, value in statement.partition.items()]
         spec = f" PARTITION ({', '.join(pairs)})" if pairs else ""
         try:
@@ -168,7 +168,7 @@ class Listings:
             return []
 
     def _iceberg_partitions(self, statement: ShowPartitions, request: CatalogRequest) -> list[str]:
-        """Return the partitions in Iceberg's metadata table, which has a struct of values for each."""
+        """Return the partitions from Iceberg's metadata table, in which each is a struct of values."""
         name, state = ".".join(statement.name), self.engine.session_state(request.context)
         table = qualify(statement.name, state.catalog, state.namespace)
         try:
@@ -192,8 +192,9 @@ class Listings:
 
 @contextmanager
 def _in_namespace() -> Iterator[None]:
-    """Raise DefinitionInvalid if the block's namespace does not exist; suppress the error of an empty
-    catalog.
+    """Raise DefinitionInvalid if the namespace that the block reads does not exist.
+
+    If the catalog is still empty, suppress the error.
     """
     try:
         yield
@@ -201,7 +202,7 @@ def _in_namespace() -> Iterator[None]:
         missing = _NO_NAMESPACE.search(error.message)
         if missing is None:
             raise
-        # The storage of a catalog is created with its first namespace.
+        # Some catalogs create their storage only with the first namespace.
         if missing[1]:
             raise DefinitionInvalid(
                 f"Database {missing[1]} does not exist; SHOW DATABASES lists the databases."
@@ -211,7 +212,7 @@ def _in_namespace() -> Iterator[None]:
 def texts_of(rows: ResultRows | None, *columns: str, last: bool = False, most: int = MOST) -> list[str]:
     """Return one column as text and close the rows.
 
-    The column is the first one named in *columns*, otherwise the *last* one or the first.
+    It is the first column named in *columns*. If there is none, it is the *last* column or the first.
     """
     if rows is None:
         return []
@@ -223,7 +224,7 @@ def texts_of(rows: ResultRows | None, *columns: str, last: bool = False, most: i
 
 
 def names_only(column: str, names: Sequence[str]) -> RowSet:
-    """Return a result with one column of names."""
+    """Return a result with a single column of names."""
     return RowSet(columns=(Column(name=column),), rows=[[name] for name in names])
 
 
@@ -233,8 +234,9 @@ def savepoint_row(savepoint: str) -> RowSet:
 
 
 def job_rows(jobs: Sequence[Job], request: CatalogRequest, *, described: bool = False) -> RowSet:
-    """Return rows for jobs, with times in the session's time zone; *described* adds the columns of DESCRIBE
-    JOB.
+    """Return a row for each job, with times in the session's time zone.
+
+    *described* adds the columns of DESCRIBE JOB.
     """
     zone = session_zone(request.session.properties.get(ZONE_KEY, "UTC"))
 
@@ -267,7 +269,7 @@ def job_rows(jobs: Sequence[Job], request: CatalogRequest, *, described: bool = 
 
 
 def _hooks_of(job: Job) -> str | None:
-    """Return a text about the hooks of a job: events done, given up and not done."""
+    """Return a text about the hooks of a job: which events are done, given up and not done."""
 
     def words(hook: JobHook) -> str:
         event = hook.next_event(job.status)

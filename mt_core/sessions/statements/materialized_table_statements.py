@@ -1,4 +1,4 @@
-"""Statements about materialized tables, executed by the manager, and DESCRIBE of other relations."""
+"""Statements about materialized tables, which the manager executes, and DESCRIBE of other relations."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from mt_core.tables.table_commands import CommandContext, CommandOutcome
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MaterializedTableStatements:
-    """Executes statements on materialized tables; `describe` handles DESCRIBE of other relations."""
+    """Executes statements about materialized tables. `describe` handles DESCRIBE of other relations."""
 
     commands: TableCommands
     engine: StatementEngine

@@ -27,7 +27,7 @@ class PropertyStatements:
         return {SetProperty: self._set, ResetProperty: self._reset}
 
     def _set(self, task: Task, statement: SetProperty) -> None:
-        """Set a property, or show one or all; raises RequestInvalid."""
+        """Set a property, or show one or all. Raises RequestInvalid."""
         session, key, value = task.session, statement.key, statement.value
         if key is None or value is None:
             properties = masked(session.view().properties).items()

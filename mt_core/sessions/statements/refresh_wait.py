@@ -1,4 +1,4 @@
-"""Waiting for refreshes: an operation ends with the run that it requested."""
+"""Waiting for refreshes: an operation ends when the run that it requested ends."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from mt_core.tables.table_commands import CommandOutcome
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PendingRefresh:
-    """A run that an operation waits for, with its table and the statement that requested it."""
+    """A run for which an operation waits, with its table and the statement that requested it."""
 
     run_id: str
     table: TableIdentifier
@@ -37,15 +37,15 @@ class PendingRefresh:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefreshWait:
-    """Waits for the runs of operations; cancelling the operation cancels its run."""
+    """Waits for the runs of operations. Cancelling the operation cancels its run."""
 
     runs: Runs
     cluster_info: ClusterInfo
 
     def begin(self, operation: Operation, pending: PendingRefresh) -> bool:
-        """Make the run the work of *operation*; return False if the operation has already ended.
+        """Make the run the work of *operation*. Return False if the operation has already ended.
 
-        The run is then cancelled too if the operation was.
+        If the operation was cancelled, its run is cancelled too.
         """
         runs, run_id = self.runs, pending.run_id
         work = Work(
@@ -63,7 +63,7 @@ class RefreshWait:
         return True
 
     def wait(self, operation: Operation, pending: PendingRefresh) -> None:
-        """Finish *operation* with the result of its run; raises RefreshFailed."""
+        """Finish *operation* with the result of its run. Raises RefreshFailed."""
         while operation.status not in TERMINAL:
             run = self.runs.wait_run(pending.run_id, POLL_S)
             if STATUS_OF[run.status] not in TERMINAL:
@@ -77,8 +77,9 @@ class RefreshWait:
 
 
 def with_first_duration(outcome: CommandOutcome, run: RefreshRun) -> CommandOutcome:
-    """Add the duration of the first refresh to the outcome of CREATE, if every refresh recomputes the
-    table.
+    """Add a warning with the duration of the first refresh to the outcome of CREATE.
+
+    This is done only if every refresh recomputes the table.
     """
     freshness = outcome.recomputed
     if freshness is None or run.started_at is None or run.finished_at is None:

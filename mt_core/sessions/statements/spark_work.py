@@ -1,11 +1,11 @@
-"""Statements that Spark performs, as one job of their operation.
+"""Statements that Spark performs, each as one job of its operation.
 
-A statement of Flink's syntax may become several of Spark, and a statement set has several members, but a
-client sees one operation with one job id, which SHOW JOBS lists and STOP JOB cancels. So all Spark jobs of an
-operation share its planned job id, known before anything runs. A statement that cannot be translated leaves
-no job. The members of a set run one after the other and are not a transaction: if one fails, the changes of
-earlier members stay, and the error says so. If Spark is still starting, the operation waits for it up to
-`engine_timeout_s`, and can be cancelled while it waits.
+A statement in Flink's syntax may become several statements of Spark, and a statement set has several members.
+A client nevertheless sees one operation with one job id, which SHOW JOBS lists and STOP JOB cancels.
+Therefore all Spark jobs of an operation share its planned job id, which is known before anything runs. A
+statement that cannot be translated leaves no job. The members of a set run one after the other and are not a
+transaction: if one fails, the changes of earlier members remain, and the error says so. If Spark is still
+starting, the operation waits for up to `engine_timeout_s` and can be cancelled meanwhile.
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ class Place:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """One statement to perform, in the context that its session has when the statement's turn begins.
+    """One statement to perform, in the state that its session has when the statement's turn begins.
 
-    With a `place`, it runs in that engine session, with the properties of its own session.
+    If `place` is given, the statement runs in that engine session, with the properties of its own session.
     """
 
     session: Session
@@ -64,17 +64,17 @@ class Task:
         return context if self.place is None else replace(context, session_id=self.place.session_id)
 
     def temporary(self) -> Sequence[TemporaryObject]:
-        """Return the temporary objects visible to the statement."""
+        """Return the temporary objects that the statement can see."""
         return self.session.temporary if self.place is None else self.place.temporary
 
     def properties_in_force(self) -> Mapping[str, str]:
-        """Return the session's properties, overridden by the statement's."""
+        """Return the session's properties, overridden by those of the statement."""
         return {**self.session.properties, **self.properties}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SparkWork:
-    """Runs tasks in Spark, each as one job, waiting up to `engine_timeout_s` for Spark to start."""
+    """Runs tasks in Spark, each as one job, and waits for up to `engine_timeout_s` for Spark to start."""
 
     engine: StatementEngine
     jobs: Jobs
@@ -89,9 +89,9 @@ class SparkWork:
         changing: bool,
         keep: Callable[[], object] = lambda: None,
     ) -> None:
-        """Run statements one after the other as one job, then call *keep*, whose error fails the job.
+        """Run statements one after the other as one job, then call *keep*. An error of *keep* fails the job.
 
-        The result of statements *changing* data is the job id.
+        If the statements are *changing* data, the result is the job id.
         """
         operation, engine, job_id = task.operation, self.engine, task.operation.planned_job_id
         kind = OperationKind.JOB if changing else OperationKind.SPARK
@@ -110,7 +110,7 @@ class SparkWork:
         operation.finish(_answer(result, job_id, changing=changing))
 
     def follow(self, task: Task, statement: ReadStatement, query: StreamMember) -> None:
-        """Finish the operation with the unbounded rows of a streaming SELECT, which end when closed."""
+        """Finish the operation with the unbounded rows of a streaming SELECT."""
         operation, job_id = task.operation, task.operation.planned_job_id
         operation.begin(self.running(OperationKind.SPARK, job_id))
         with self.jobs.running(
@@ -133,7 +133,10 @@ class SparkWork:
         )
 
     def await_engine(self, operation: Operation) -> None:
-        """Wait until Spark is ready or the operation has ended; raises EngineUnavailable on timeout."""
+        """Wait until Spark is ready or the operation has ended.
+
+        Raises EngineUnavailable after the timeout.
+        """
         waited_s = 0.0
         while operation.status not in TERMINAL and not self.engine.wait_ready(POLL_S):
             operation.report("waiting for Spark to start")
@@ -145,7 +148,7 @@ class SparkWork:
                 )
 
     def _run_one(self, task: Task, statement: ReadStatement, texts: Sequence[str]) -> StatementResult:
-        """Run the Spark statements of one statement; return the result of the first."""
+        """Run the Spark statements of one statement, and return the result of the first."""
         job_id, context = task.operation.planned_job_id, task.context()
         fact = statement.fact
         if isinstance(fact, CreateConnectorTable) and not fact.has_statement:
@@ -160,7 +163,7 @@ class SparkWork:
         return first
 
     def _run_set(self, task: Task, members: Sequence[tuple[ReadStatement, Sequence[str]]]) -> StatementResult:
-        """Run the members of a statement set; raises QueryFailed naming the one that failed.
+        """Run the members of a statement set. Raises QueryFailed naming the member that failed.
 
         Closing the session does not stop them.
         """
@@ -180,7 +183,7 @@ class SparkWork:
             is_query=False,
             rows=None,
             affected_rows=_sum([result.affected_rows for result in results]),
-            # All run under one job id, and the count of the last one includes the others.
+            # All members run under one job id, so the count of the last one includes the others.
             rows_read=results[-1].rows_read,
         )
 
@@ -191,7 +194,7 @@ def _sum(counts: Sequence[int | None]) -> int | None:
 
 
 def _answer(result: StatementResult, job_id: str, *, changing: bool) -> OperationResult:
-    """Return the result of a statement that ran in Spark: its job id if it was *changing* data."""
+    """Return the result of a statement that ran in Spark. It has the job id if it was *changing* data."""
     if result.rows is not None:
         return OperationResult(
             rows=result.rows,

@@ -1,5 +1,6 @@
-"""Statement sets: statements between BEGIN STATEMENT SET and END, or in EXECUTE STATEMENT SET, run as one
-job.
+"""Statement sets: statements that run as one job.
+
+They stand between BEGIN STATEMENT SET and END, or in EXECUTE STATEMENT SET.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ def collect(session: Session, statement: ReadStatement) -> tuple[ReadStatement, 
     """Return the members of the statement set that *statement* completes, to run in order as one job.
 
     Returns an empty tuple while the set is open, and None for a statement outside of any set. Raises
-    IllegalStatus for BEGIN or END out of turn, and Unsupported for a statement that a set cannot contain.
+    IllegalStatus for a BEGIN inside a set or an END outside of one. Raises Unsupported for a statement that a
+    set cannot contain.
     """
     text, words = statement.written, [token.keyword for token in statement.head]
     members = session.statement_set
@@ -42,7 +44,7 @@ def collect(session: Session, statement: ReadStatement) -> tuple[ReadStatement, 
 
 
 def members_of(statement: ReadStatement) -> tuple[ReadStatement, ...] | None:
-    """Return the members of a statement set, with or without EXECUTE; None for any other statement."""
+    """Return the members of a statement set, with or without EXECUTE, or None for any other statement."""
     words = [token.keyword for token in statement.head]
     for begin in (_EXECUTE, _EXPLAINED):
         if words[: len(begin)] == begin:
@@ -60,7 +62,7 @@ def _inner(text: str, words: int) -> tuple[ReadStatement, ...]:
             line=closing.line,
             column=closing.column,
         )
-    # Replace the text before with blanks, so that error positions refer to the client's text.
+    # Replace the text before BEGIN with blanks, so that error positions refer to the client's text.
     head = "".join(letter if letter == "\n" else " " for letter in text[: opening.end])
     return tuple(
         _checked(ReadStatement(each.text))

@@ -21,9 +21,9 @@ log = logging.getLogger(__name__)
 
 
 class TableCreations:
-    """Runs CREATE and REPLACE TABLE … AS. Safe from any thread.
+    """Runs CREATE and REPLACE TABLE … AS. Thread-safe.
 
-    After a loss of the engine, cleanup waits up to *engine_timeout_s* for its restart.
+    If the engine is lost, cleanup waits for up to *engine_timeout_s* for its restart.
     """
 
     def __init__(self, engine: CreationEngine, store: JobStore, *, engine_timeout_s: float) -> None:
@@ -33,14 +33,16 @@ class TableCreations:
         self._pause = threading.Event()
 
     def run(self, context: SessionContext, text: str, job_id: str) -> StatementResult:
-        """Create the table and publish it in one last step; raises TableBusy naming a job that creates it
-        too.
+        """Create the table and publish it in a single last step.
+
+        Raises TableBusy naming another job that creates the same table.
         """
         reservation = self._engine.reserve(context, text, job_id=job_id)
         if reservation is None:
             return self._engine.execute(context, text, job_id=job_id)
         with self.reserved(reservation):
-            # Stored before anything is written: if this process is killed, another one cleans up.
+            # Store the reservation before anything is written. If this process is killed, another one cleans
+            # up.
             done, body = (JobEvent.CREATED,), reservation.to_json()
             self._store.attach(job_id, JobHook(name=TableCreationHook.identifier, body=body, done=done))
             try:
@@ -52,15 +54,19 @@ class TableCreations:
                 raise
 
     def settle(self, reservation: Reservation) -> None:
-        """Clean up after an ended job that did not publish its table; raises TableBusy if another
-        creates it.
+        """Clean up after an ended job that did not publish its table.
+
+        Raises TableBusy if another job creates the table.
         """
         with self._reserved(reservation):
             self._engine.settle(reservation)
 
     @contextmanager
     def reserved(self, reservation: Reservation) -> Iterator[None]:
-        """Reserve the table in the block; raises TableBusy naming a job, batch or stream, that creates it."""
+        """Reserve the table during the block.
+
+        Raises TableBusy naming the batch or stream job that creates it.
+        """
         with self._reserved(reservation):
             detached = self._store.creator(reservation.table)
             if detached is not None and detached != reservation.job_id:
@@ -81,7 +87,7 @@ class TableCreations:
                 del self._jobs[table]
 
     def _settled(self, reservation: Reservation, error: MtError) -> bool:
-        """Return whether the table was published although its job raised *error*; False if unknown."""
+        """Return whether the table was published although its job raised *error*. Return False if unknown."""
         waited_s = 0.0
         while waited_s < self._engine_timeout_s:
             try:
@@ -112,7 +118,7 @@ def _busy(reservation: Reservation, first: str) -> TableBusy:
 
 
 class TableCreationHook(JobStatusHook):
-    """Cleans up after a job that ended without publishing its table, if its statement could not."""
+    """Cleans up after a job that ended without publishing its table, if its statement could not do so."""
 
     identifier = "table-creation"
     longest_pause = timedelta(minutes=1)
@@ -126,10 +132,10 @@ class TableCreationHook(JobStatusHook):
         )
 
     def on_created(self, job: Job, body: Body) -> None:
-        """Do nothing: *body* was stored before anything was written."""
+        """Do nothing, because *body* was stored before anything was written."""
 
     def on_finished(self, job: Job, body: Body) -> None:
-        """Do nothing: the table is published."""
+        """Do nothing, because the table is published."""
 
     def on_failed(self, job: Job, body: Body, error: str) -> None:
         self._settle(body)

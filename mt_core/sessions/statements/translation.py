@@ -16,7 +16,7 @@ _ICEBERG = "org.apache.iceberg.spark.SparkCatalog"
 
 
 def in_spark(read: ReadStatement, engine: CatalogEngine, context: SessionContext) -> tuple[str, ...]:
-    """Return the texts that Spark runs: Flink's syntax is translated, any other text is unchanged.
+    """Return the texts that Spark runs. Only statements in Flink's syntax are translated.
 
     Raises DefinitionInvalid for a table that its catalog cannot store as declared.
     """
@@ -39,7 +39,7 @@ def member_in_spark(read: ReadStatement, engine: CatalogEngine, context: Session
     """
     text, hints = in_spark(read, engine, context)[0], read.hints
     if text != read.text and isinstance(read.fact, CreateConnectorTable):
-        # All hints are in the query, which ends both texts, except for a parenthesis.
+        # All hints are in the query, which ends both texts, except for a closing parenthesis.
         query = read.fact.query.strip()
         moved = text.rindex(query) - read.text.rindex(query)
         hints = tuple(replace(hint, start=hint.start + moved, stop=hint.stop + moved) for hint in hints)
@@ -47,20 +47,24 @@ def member_in_spark(read: ReadStatement, engine: CatalogEngine, context: Session
 
 
 def _with_columns(table: CreateConnectorTable, engine: CatalogEngine, context: SessionContext) -> str:
-    """Return CREATE TABLE with its columns cast from its query; raises DefinitionInvalid for a bad cast."""
+    """Return CREATE TABLE with the query's columns cast to the declared types.
+
+    Raises DefinitionInvalid if a column cannot be stored in its declared type.
+    """
     produced = engine.query_columns(context, table.query)
     for query_column, column in overrides(table.columns, produced):
         engine.check_assignable(context, query_column, column)
     items = select_list(".".join(table.name), table.columns, produced)
-    # The parenthesis needs its own line: the query may end with a comment.
+    # The parenthesis needs its own line, because the query may end with a comment.
     return f"{table.spark_sql} AS SELECT {items} FROM ({table.query.strip()}\n)"
 
 
 def _with_keys(
     table: CreateConnectorTable, engine: CatalogEngine, context: SessionContext
 ) -> tuple[str, ...]:
-    """Return CREATE TABLE and the ALTER TABLE for its primary key: Iceberg sets identifier fields only
-    there.
+    """Return CREATE TABLE and an ALTER TABLE for its primary key.
+
+    Iceberg can set identifier fields only with ALTER TABLE.
     """
     if not table.keys:
         return (table.spark_sql,)

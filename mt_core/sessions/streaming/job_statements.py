@@ -1,4 +1,4 @@
-"""Statements about one job: DESCRIBE JOB and STOP JOB."""
+"""Statements about a single job: DESCRIBE JOB and STOP JOB."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class JobStatements:
         return {DescribeJob: self._describe, StopJob: self._stop}
 
     def handlers(self, requests: CatalogRequests, detached: StreamingStatements) -> Handlers:
-        """Return the handlers; *detached* stops streaming jobs."""
+        """Return the handlers. *detached* stops streaming jobs."""
 
         def stop(task: Task, statement: StopJob) -> None:
             if _is_stream(self.jobs.job(statement.job_id)):
@@ -45,5 +45,8 @@ class JobStatements:
 
 
 def _is_stream(job: Job) -> bool:
-    """Whether a job is an independent stream; one that maintains a table is stopped through its table."""
+    """Return whether a job is an independent stream.
+
+    A stream that maintains a table is stopped through it.
+    """
     return job.definition is not None and job.definition.keeps is None

@@ -1,4 +1,7 @@
-"""Streaming mode: which statements run as streams, by `execution.runtime-mode` and the tables they read."""
+"""Streaming mode: which statements run as streams.
+
+The property `execution.runtime-mode` and the tables that a statement reads decide this.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ TABLE_OF_QUERY = frozenset({CREATE_TABLE_AS, REPLACE_TABLE_AS})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamingMode:
-    """Runs statements of streaming-mode sessions that read streams; `detached` submits INSERTs as jobs."""
+    """Runs statements that read streams, in streaming mode. `detached` submits INSERTs as jobs."""
 
     engine: StatementEngine
     spark: SparkWork
@@ -31,8 +34,8 @@ class StreamingMode:
     def run(self, task: Task, statements: Sequence[ReadStatement]) -> bool:
         """Run *statements*, a query or the members of one job, as streams if one of them reads a stream.
 
-        Returns False if they must run as batch. Raises the errors of running them, and Unsupported with the
-        way out.
+        Returns False if they must run as batch. Raises the errors of running them, and Unsupported with an
+        alternative.
         """
         properties, operation = task.properties_in_force(), task.operation
         if not may_stream(properties, statements):
@@ -51,7 +54,7 @@ class StreamingMode:
         return True
 
     def _create(self, task: Task, statement: ReadStatement, member: StreamMember) -> bool:
-        """Start the job that creates a table from a stream; return False if the table need not be created."""
+        """Start the job that creates a table from a stream. Return False if the table need not be created."""
         operation = task.operation
         reservation = self.engine.reserve(task.context(), member.text, job_id=operation.planned_job_id)
         if reservation is not None:
@@ -62,12 +65,12 @@ class StreamingMode:
 def stream_members(
     engine: StatementEngine, context: SessionContext, statements: Sequence[ReadStatement]
 ) -> Sequence[StreamMember]:
-    """Return *statements* as stream members; empty if none of them reads a stream.
+    """Return *statements* as stream members, or nothing if none of them reads a stream.
 
     Raises Unsupported for a temporal join that is not supported.
     """
     for each in statements:
-        # Spark's parser would reject it without a helpful message.
+        # Spark's parser would reject a temporal join without a helpful message.
         check_temporal_joins(each.text)
     members = [
         member_in_spark(each, engine, context)
@@ -79,7 +82,7 @@ def stream_members(
 
 
 def may_stream(properties: Mapping[str, str], statements: Sequence[ReadStatement]) -> bool:
-    """Whether *statements* run as streams under *properties* if one of them reads a stream."""
+    """Return whether *properties* let *statements* run as streams if one of them reads a stream."""
     types = {each.type for each in statements}
     alone = len(statements) == 1 and types <= TABLE_OF_QUERY
     is_streaming = properties.get(RUNTIME_MODE_KEY, "").strip().lower() == STREAMING

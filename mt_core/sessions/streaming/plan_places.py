@@ -1,4 +1,4 @@
-"""Engine sessions for compiled plans, where names resolve as when the plan was compiled."""
+"""Engine sessions for compiled plans, in which names resolve as they did when the plan was compiled."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ from mt_core.sql.parser import ReadStatement
 
 
 def restored(task: Task, plan: CompiledPlan, state: SessionState) -> tuple[str, ...]:
-    """Return the statements that create the temporary objects of *plan*, starting and ending in its
-    database.
+    """Return the statements that create the temporary objects of *plan*.
+
+    They start and end in the database of the plan.
     """
     own = texts(task.session.temporary, state)
     if own and not _is_home(plan, state):
@@ -33,15 +34,16 @@ def restored(task: Task, plan: CompiledPlan, state: SessionState) -> tuple[str, 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanPlaces:
-    """Provides the engine sessions that batch plans run in."""
+    """Provides the engine sessions in which batch plans run."""
 
     engine: StatementEngine
 
     @contextmanager
     def of(self, task: Task, plan: CompiledPlan) -> Iterator[Task]:
-        """Yield *task* in its own session if names resolve as in *plan*, otherwise in a new engine session.
+        """Yield *task* in a session in which names resolve as in *plan*.
 
-        Raises the errors of the statements that create the temporary objects.
+        This is its own session, or a new one if names resolve differently there. Raises the errors of the
+        statements that create the temporary objects.
         """
         state = self.engine.session_state(task.context())
         temporary = restored(task, plan, state)
@@ -56,8 +58,9 @@ class PlanPlaces:
             self.engine.close_session(session_id)
 
     def _prepared(self, task: Task, plan: CompiledPlan, session_id: str, temporary: Sequence[str]) -> Task:
-        """Return *task* in a new engine session with the database of *plan*, the session's jars and
-        *temporary*.
+        """Return *task* in a new engine session.
+
+        The session has the database of *plan*, the jars of the task's session, and *temporary*.
         """
         there = replace(task, place=Place(session_id=session_id, temporary=()))
         context, job_id = there.context(), task.operation.planned_job_id

@@ -1,12 +1,13 @@
 """Statements about compiled plans: COMPILE PLAN, EXECUTE PLAN and EXPLAIN PLAN.
 
-A compiled plan pins the meaning of an INSERT, as in Flink, so that a job can be restarted from its state
-after an upgrade. Spark's physical plans cannot be stored and loaded, so a plan file contains what determines
-one: the statements, the namespace that resolves their names, temporary objects, and a description of the
-operators with their state (the topology). Executing a plan plans its statements again and compares the
-operators with those in the file; if they differ, the plan is rejected before anything runs. A plan file may
-be edited by hand (state TTLs), so its statements are checked too: only INSERT and CREATE TEMPORARY, since
-anything else would run unnoticed.
+A compiled plan fixes the meaning of an INSERT, as in Flink, so that a job can be restarted from its state
+after an upgrade. Spark's physical plans cannot be stored and loaded. A plan file therefore contains
+everything that determines the plan. This includes the statements, the namespace that resolves their names,
+the temporary objects, and a description of the operators with their state (the topology). To execute a plan,
+its statements are planned again and the operators compared with the operators in the file. If they differ,
+the plan is rejected before anything runs. Users may edit a plan file, to change state TTLs for example, so
+its statements are checked too. Only INSERT and CREATE TEMPORARY are allowed, because any other statement
+would run unnoticed.
 """
 
 from __future__ import annotations
@@ -58,8 +59,9 @@ class PlanStatements:
 
     @property
     def handlers(self) -> Handlers:
-        """The handlers; they raise PlanNotFound, PlanExists, PlanInvalid, and errors of a plan's
-        statements.
+        """The handlers of the statements.
+
+        They raise PlanNotFound, PlanExists, PlanInvalid, and the errors of a plan's statements.
         """
         return {CompilePlan: self._compile, ExecutePlan: self._execute, ExplainPlan: self._explain}
 
@@ -96,7 +98,7 @@ class PlanStatements:
         try:
             self.files.write(session, uri, plan_text(plan), replace=replaces)
         except PlanExists:
-            # Another statement has written it concurrently.
+            # Another statement has written the file in the meantime.
             if not (statement.if_not_exists or statement.execute):
                 raise
 
@@ -213,8 +215,9 @@ class PlanStatements:
 
 @contextmanager
 def _planning(uri: str) -> Iterator[None]:
-    """Add the plan's name to an error of its statements, and drop the position, which is not in EXECUTE
-    PLAN.
+    """Add the plan's name to an error of its statements.
+
+    The error's position is removed, because it does not refer to the EXECUTE PLAN statement.
     """
     try:
         yield
@@ -223,8 +226,9 @@ def _planning(uri: str) -> Iterator[None]:
 
 
 def _check_statements(plan: CompiledPlan) -> None:
-    """Raise PlanInvalid for statements that COMPILE PLAN never writes: they would run unnoticed, even in
-    EXPLAIN.
+    """Raise PlanInvalid for statements that COMPILE PLAN never writes.
+
+    Without this check they would run unnoticed, even in EXPLAIN.
     """
     for place, text in enumerate(plan.statements):
         if ReadStatement(text).type != INSERT:

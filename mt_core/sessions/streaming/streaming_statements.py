@@ -1,12 +1,14 @@
 """Streaming statements: INSERT, statement sets and CREATE TABLE AS as detached jobs, and STOP JOB.
 
 A streaming job runs until it is stopped, long after its statement has returned its id, and survives a restart
-of the gateway. So a statement does not run its stream: it captures everything that a restart needs in a
-`StreamDefinition` (statements, namespace, temporary objects, copies of jars, checkpoint) and stores the job;
-the owner of streams starts it. The stream is planned before its job is stored, so a query that cannot be a
-stream leaves no job. Once stored, the job is independent of its operation, except with `table.dml-sync`,
-where the operation waits for the job and cancelling it stops the job. Stopping is a request to the owner,
-which may refuse it, for example if the savepoint fails; the job then continues.
+of the gateway. A statement therefore does not run its stream itself. It collects everything that a restart
+needs in a `StreamDefinition` (statements, namespace, temporary objects, copies of jars, checkpoint) and
+stores the job; the owner of streams then starts it. The stream is planned before its job is stored, so a
+query that cannot be a stream leaves no job.
+
+Once stored, the job is independent of its operation. The exception is `table.dml-sync`: the operation then
+waits for the job, and cancelling it stops the job. Stopping is a request to the owner, which may refuse it,
+for example if the savepoint fails; the job then continues.
 """
 
 from __future__ import annotations
@@ -52,7 +54,7 @@ from mt_core.streaming.owner import StreamOwner
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Streams:
-    """What runs detached jobs: the engine, their owner, and the defaults of their properties."""
+    """The parts that run detached jobs: the engine, the owner of streams, and the default properties."""
 
     engine: StreamEngine
     owner: StreamOwner
@@ -70,9 +72,11 @@ class StreamingStatements:
     clock: Clock
 
     def submit(self, task: Task, statements: Sequence[ReadStatement]) -> OperationResult:
-        """Submit INSERT statements as a detached job and return its id; `table.dml-sync` waits for its end.
+        """Submit INSERT statements as a detached job and return its id.
 
-        Raises Unsupported or QueryFailed, without a job, for a query that cannot be a stream.
+        With `table.dml-sync`, wait for its end.
+
+        Raises Unsupported or QueryFailed, without creating a job, if the query cannot be a stream.
         """
         self._await(task)
         members = tuple(StreamMember(text=each.text, hints=each.hints) for each in statements)
@@ -85,7 +89,7 @@ class StreamingStatements:
         return self._answer(task, self._begin(task, statements, definition))
 
     def topology(self, definition: StreamDefinition) -> Topology:
-        """Return the operators of *definition*, ignoring its savepoint; raises the errors of `submit`."""
+        """Return the operators of *definition*, ignoring its savepoint. Raises the errors of `submit`."""
         return self.streams.engine.topology(replace(definition, restored_from=None))
 
     def create(
@@ -98,7 +102,8 @@ class StreamingStatements:
         with self.spark.creations.reserved(reservation):
             self._await(task)
             definition = replace(self.definition(task, (member,)), creates=reservation)
-            # The job is stored within the reservation, and from then on blocks other jobs itself.
+            # The job is stored while the table is reserved. From then on, the stored job itself blocks other
+            # jobs.
             job = self._begin(task, (statement,), definition)
         return self._answer(task, job)
 
@@ -128,7 +133,7 @@ class StreamingStatements:
         )
         self.streams.owner.submit(job)
         if operation.cancelled:
-            # Cancelled while the job was being stored: the operation cannot stop it any more.
+            # The operation was cancelled while the job was being stored, and can no longer stop it.
             self.streams.owner.stop(job_id, StopRequest())
         return job
 
@@ -143,9 +148,9 @@ class StreamingStatements:
         )
 
     def stop(self, task: Task, statement: StopJob) -> OperationResult:
-        """Stop a detached job and wait for its end; return the path of its savepoint, if any.
+        """Stop a detached job and wait for its end. Return the path of its savepoint, if any.
 
-        Raises IllegalStatus for a job that has ended, and EngineError for a savepoint that failed.
+        Raises IllegalStatus if the job has ended, and EngineError if the savepoint failed.
         """
         operation, job_id, request = task.operation, statement.job_id, StopRequest(drop=statement.drop)
         if statement.savepoint:
@@ -191,7 +196,7 @@ class StreamingStatements:
         return StreamProperties(task.properties_in_force(), self.streams.defaults)
 
     def _wait(self, operation: Operation, job: Job) -> Job:
-        """Wait for the end of a job and raise its error; cancelling the operation stops the job."""
+        """Wait for the end of a job and raise its error. Cancelling the operation stops the job."""
         job_id = job.job_id
         stop = self.streams.owner.stop
         operation.begin(
@@ -208,14 +213,14 @@ class StreamingStatements:
         if ended.status is JobStatus.FAILED:
             raise EngineError(f"Job {job_id} failed: {ended.error}")
         if ended.status not in ENDED:
-            # A request to stop it was refused.
+            # The owner refused a request to stop the job.
             raise EngineError(
                 f"Job {job_id} continues, and this statement no longer waits for it: {_state(ended).refused}"
             )
         return ended
 
     def _settled(self, operation: Operation, job_id: str) -> Job:
-        """Wait until a job has ended or refused to stop; raises Canceled if its operation ends first."""
+        """Wait until a job has ended or refused to stop. Raises Canceled if its operation ends first."""
         while operation.status not in TERMINAL:
             job = self.streams.owner.wait_settled(job_id, POLL_S)
             if job is not None:

@@ -1,3 +1,4 @@
-"""The checks of `freshtable doctor`, one module each; reading the state and judging it are separate
-functions.
+"""The checks of `freshtable doctor`, one module each.
+
+Each has separate functions to read the state and to judge it.
 """

@@ -20,8 +20,9 @@ SUBJECT = "spark ports"
 
 
 def check(machine: Machine) -> list[Finding]:
-    """Return the finding about Spark's ports; none if the settings are invalid, which their own check
-    reports.
+    """Return the finding about Spark's ports.
+
+    There is none if the settings are invalid, because their own check reports that.
     """
     try:
         return [judge(driver_settings(machine.config, Home(machine.config.home), machine.environ))]
@@ -30,7 +31,7 @@ def check(machine: Machine) -> list[Finding]:
 
 
 def judge(settings: DriverSettings) -> Finding:
-    """Return the finding about Spark's ports for *settings*."""
+    """Return the finding about Spark's ports with *settings*."""
     master = settings.master
     if not authenticates(settings):
         text = (

@@ -11,9 +11,9 @@ TIMEOUT_S = 5.0
 
 
 def check(machine: Machine) -> list[Finding]:
-    """Return a finding on how far the gateway's clock differs from this machine's.
+    """Return a finding about how far the gateway's clock differs from this machine's.
 
-    If no gateway answers, the finding is only a note.
+    If no gateway responds, the finding is only a note.
     """
     sent = machine.clock.now()
     try:

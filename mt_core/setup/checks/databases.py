@@ -15,7 +15,7 @@ _INSPECTABLE = ("sqlite:", "postgresql:", "postgresql+psycopg:")
 
 
 def check_registry(machine: Machine) -> list[Finding]:
-    """Return whether the registry database answers and has this version's schema."""
+    """Return a finding on whether the registry database responds and has this version's schema."""
     url = machine.config.registry_url.reveal()
     try:
         return [judge_registry(inspect_database(url, TIMEOUT_S))]
@@ -24,7 +24,7 @@ def check_registry(machine: Machine) -> list[Finding]:
 
 
 def check_catalog(machine: Machine) -> list[Finding]:
-    """Return whether the catalog database answers."""
+    """Return a finding on whether the catalog database responds."""
     url = machine.config.catalog_url.reveal()
     if not url.startswith(_INSPECTABLE):
         return [
@@ -39,7 +39,7 @@ def check_catalog(machine: Machine) -> list[Finding]:
 
 
 def judge_registry(state: DatabaseState, newest: str = NEWEST) -> Finding:
-    """Return the finding about the schema of a registry; *newest* is this version's own."""
+    """Return the finding about the schema of a registry. *newest* is the schema of this version."""
     if state.migration is None:
         return Finding.note(
             REGISTRY, f"{state.name} has no registry yet; the gateway creates it when it starts"
@@ -56,14 +56,14 @@ def judge_registry(state: DatabaseState, newest: str = NEWEST) -> Finding:
 
 
 def judge_catalog(state: DatabaseState) -> Finding:
-    """Return whether the database contains an Iceberg catalog."""
+    """Return a finding on whether the database contains an Iceberg catalog."""
     if _TABLES_OF_ICEBERG in state.tables:
         return Finding.ok(CATALOG, f"{state.name} answers and contains Iceberg's tables")
     return Finding.note(CATALOG, f"{state.name} has no catalog yet; Spark creates it when it starts")
 
 
 def _unreachable(subject: str, url: str, error: MtError) -> Finding:
-    # Both databases are read by the same code, whose messages speak of the registry.
+    # The same code reads both databases, and its messages speak of the registry.
     text = error.message.replace("Registry ", "Database ").replace("registry ", "database ")
     way_out = "restore the file from a backup" if url.startswith("sqlite:") else "start the database"
     return Finding.problem(subject, text, f"{way_out}, or correct {subject}.url")

@@ -1,4 +1,4 @@
-"""Checks whether the gateway answers, its version, and whether Spark accepts work."""
+"""Checks whether the gateway responds, its version, and whether Spark accepts work."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TIMEOUT_S = 5.0
 
 
 def check(machine: Machine) -> list[Finding]:
-    """Return the finding about the gateway of the home, else about the one at the configured address."""
+    """Return the finding about the gateway of the home, or at the configured address if there is none."""
     url = machine.gateway_url
     try:
         info = read_info(url, machine.token, TIMEOUT_S)
@@ -24,10 +24,10 @@ def check(machine: Machine) -> list[Finding]:
 
 
 def judge_silence(error: GatewayRefused, start: str, *, held: bool) -> Finding:
-    """Return the finding about a gateway that does not answer: a problem if it *held* the home without
-    releasing it.
+    """Return the finding about a gateway that does not respond.
 
-    *start* is the command that starts a gateway.
+    It is a problem if the gateway *held* the home without releasing it. *start* is the command that starts a
+    gateway.
     """
     if error.code == UNAUTHORIZED:
         return Finding.problem(

@@ -22,8 +22,9 @@ _OTHERS = 0o077
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HomeState:
-    """The state of a home folder; if it does not exist, `writable` and `free` are those of the nearest
-    existing parent.
+    """The state of a home folder.
+
+    If the folder does not exist, `writable` and `free` are those of its nearest existing parent.
     """
 
     folder: Path
@@ -39,7 +40,7 @@ class HomeState:
 
 
 def check(machine: Machine) -> list[Finding]:
-    """Return the findings about the home folder; creates nothing."""
+    """Return the findings about the home folder. Creates nothing."""
     return list(judge(state_of(machine.config.home), machine.start))
 
 
@@ -67,7 +68,7 @@ def state_of(folder: Path) -> HomeState:
 
 
 def judge(state: HomeState, start: str) -> Iterator[Finding]:
-    """Yield the findings about a home folder; *start* is the command that starts a gateway."""
+    """Yield the findings about a home folder. *start* is the command that starts a gateway."""
     folder = state.folder
     if not state.is_folder:
         yield Finding.problem(SUBJECT, f"{folder} is not a folder, or its parent is not one", OTHER)
@@ -102,7 +103,7 @@ def _access(state: HomeState) -> Finding:
 
 
 def _place(state: HomeState) -> Finding:
-    """Return whether a missing home folder can be created."""
+    """Return a finding on whether a missing home folder can be created."""
     if state.writable:
         return Finding.note(SUBJECT, f"{state.folder} does not exist; the gateway creates it")
     return Finding.problem(
@@ -111,7 +112,7 @@ def _place(state: HomeState) -> Finding:
 
 
 def existing(folder: Path) -> Path:
-    """Return *folder*, or its nearest parent that exists."""
+    """Return *folder* or, if it does not exist, its nearest parent that exists."""
     while not folder.exists():
         folder = folder.parent
     return folder

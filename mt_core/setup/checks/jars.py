@@ -18,7 +18,7 @@ _CLASS_PATH = "spark.driver.extraClassPath"
 _IO_IMPL = "spark.sql.catalog.lake.io-impl"
 _S3_SCHEMES = ("s3", "s3n")
 _S3_IMPLEMENTATION = "org.apache.iceberg.aws.s3.S3FileIO"
-# Jars (by a part of their names) that catalog URIs and warehouse schemes require.
+# Jars, given by a part of their names, that catalog URIs and warehouse schemes require.
 DRIVERS: Mapping[str, str] = {
     "jdbc:mysql:": "mysql-connector",
     "jdbc:mariadb:": "mariadb-java-client",
@@ -35,7 +35,7 @@ FILE_SYSTEMS: Mapping[str, str] = {
 
 
 def check(machine: Machine) -> list[Finding]:
-    """Return the findings about all jars; fetches and compiles nothing."""
+    """Return the findings about all jars. Fetches and compiles nothing."""
     conf, environ = machine.config.spark, machine.environ
     return [
         judge_packages(missing_packages(default_jars_dir(environ)), default_jars_dir(environ)),
@@ -46,12 +46,12 @@ def check(machine: Machine) -> list[Finding]:
 
 
 def missing_packages(jars_dir: Path) -> list[str]:
-    """Return the packages that Spark always needs and that are not in *jars_dir*."""
+    """Return the packages that Spark always needs but that are not in *jars_dir*."""
     return [package for package in PACKAGES if local_jars(jars_dir, [package]) is None]
 
 
 def judge_packages(missing: list[str], jars_dir: Path) -> Finding:
-    """Return whether Spark can start offline; a gateway fetches missing jars."""
+    """Return a finding on whether Spark can start offline. A gateway fetches missing jars."""
     if not missing:
         return Finding.ok(SUBJECT, f"Iceberg and the drivers of its catalog are in {jars_dir}")
     names = ", ".join(package.split(":")[1] for package in missing)

@@ -1,4 +1,4 @@
-"""Checks whether a Java that Spark can run is installed."""
+"""Checks whether a Java that Spark can use is installed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ SUBJECT = "java"
 
 
 def check(machine: Machine) -> list[Finding]:
-    """Return which Java Spark will run, and how it was found."""
+    """Return a finding about which Java Spark will use, and how it was found."""
     try:
         java = installed_java(machine.environ)
     except JavaMissing as error:

@@ -14,7 +14,7 @@ TIMEOUT_S = 5.0
 
 
 def check(machine: Machine) -> list[Finding]:
-    """Return whether the gateway's port is free, used by a gateway, or used by another program."""
+    """Return a finding on whether the gateway's port is free, or used by a gateway or another program."""
     where = f"{machine.host}:{machine.port}"
     try:
         check_address(machine.host, machine.port)
@@ -27,7 +27,7 @@ def check(machine: Machine) -> list[Finding]:
 
 def _holder(machine: Machine, where: str) -> Finding:
     try:
-        # Without a token: another user's program may listen there.
+        # No token is sent, because another user's program may listen there.
         info = read_info(machine.configured_url, None, TIMEOUT_S)
     except GatewayRefused as error:
         if error.code == UNAUTHORIZED:

@@ -12,7 +12,7 @@ SUBJECT = "settings"
 
 
 def check(machine: Machine) -> list[Finding]:
-    """Return whether the gateway's settings are valid together."""
+    """Return a finding on whether the gateway's settings are valid together."""
     config = machine.config
     try:
         check_exposure(config)

@@ -1,4 +1,4 @@
-"""Checks the warehouse: a writable folder, or an object store that answers."""
+"""Checks the warehouse: whether its folder is writable, or its object store responds."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Address = tuple[str, int]
 
 
 def check(machine: Machine) -> list[Finding]:
-    """Return whether the warehouse folder is writable, or whether its remote store answers."""
+    """Return a finding on whether the warehouse folder is writable, or its remote store responds."""
     warehouse = machine.config.warehouse
     uri = urlsplit(warehouse)
     if uri.scheme in ("", "file"):
@@ -36,7 +36,7 @@ def check(machine: Machine) -> list[Finding]:
 
 
 def address_of(uri: SplitResult, conf: Mapping[str, str], environ: Mapping[str, str]) -> Address | None:
-    """Return the host and port of a warehouse's store, None if unknown."""
+    """Return the host and port of a warehouse's store, or None if unknown."""
     match uri.scheme.lower():
         case "s3" | "s3a" | "s3n":
             endpoint = next((conf[key] for key in _S3_ENDPOINTS if conf.get(key)), None)

@@ -1,1 +1,1 @@
-"""Tables with a connector and their options, translated to Spark."""
+"""CREATE TABLE with a connector and its options, translated to Spark."""

@@ -1,4 +1,4 @@
-"""WITH options of CREATE CATALOG as Spark settings."""
+"""Translates the WITH options of CREATE CATALOG to Spark settings."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ _CLASS_NAME = re.compile(r"\w+(\.\w+)+")
 
 
 def catalog_settings(name: str, options: Mapping[str, str]) -> dict[str, str]:
-    """Return Spark's settings for catalog *name*; raises DefinitionInvalid or Unsupported naming the option.
+    """Return Spark's settings for the catalog *name*.
+
+    Raises DefinitionInvalid or Unsupported naming the option.
 
     A `type` with dots is the class of a Spark catalog plug-in, whose options are passed unchanged.
     """
@@ -46,7 +48,7 @@ def catalog_settings(name: str, options: Mapping[str, str]) -> dict[str, str]:
 
 
 def configured_catalogs(settings: Mapping[str, str]) -> dict[str, dict[str, str]]:
-    """Return the catalogs in Spark's *settings*, each with its options; `type` is its class."""
+    """Return the options of each catalog in Spark's *settings*; `type` is the class of the catalog."""
     catalogs: dict[str, dict[str, str]] = {}
     for key, value in settings.items():
         name, dot, option = (
@@ -66,7 +68,7 @@ def _options(name: str, kind: str, options: Mapping[str, str]) -> dict[str, str]
                 f"Catalog {name}: type 'iceberg' needs the option 'catalog-type' "
                 "(jdbc, rest, hadoop, hive …) or 'catalog-impl'."
             )
-        # Without the cache, the catalog sees the commits of others immediately.
+        # Without the cache, the catalog immediately sees what other processes commit.
         return {"cache-enabled": "false", **{_ICEBERG.get(key, key): value for key, value in options.items()}}
     if kind == "jdbc":
         return _jdbc(name, options)

@@ -1,12 +1,12 @@
-"""CREATE TABLE … WITH (…), or with a primary key: Flink's statement translated to Spark's.
+"""CREATE TABLE … WITH (…), or with a primary key: translated from Flink's syntax to Spark's.
 
-Spark and Flink share most of CREATE TABLE but differ in types, keys, watermarks and options. So the first
-step decides whose statement it is (`_is_flink_syntax`): a WITH list, a key, a watermark or a column list
-before AS is Flink's; anything else is left to Spark, which reports its own errors. The second step collects
-the clauses in a `WrittenTable`, in Flink's order, and refuses what has no equivalent. The third step depends
-on the connector: tables that store rows become Spark's CREATE TABLE text here; Kafka tables and tables that
-store no rows are built in `rowless_table.py`. The invariant: a query after AS keeps its line and column, so
-that Spark's errors about it point into the user's text.
+Spark and Flink share most of CREATE TABLE but differ in types, keys, watermarks and options. The first step
+decides whether a statement is in Flink's syntax (`_is_flink_syntax`): it is if it has a WITH list, a key, a
+watermark or a column list before AS. Every other statement is left to Spark, which reports its own errors.
+The second step collects the clauses in a `WrittenTable`, in Flink's order, and refuses clauses that have no
+equivalent. The third step depends on the connector. For tables that store rows, this module writes Spark's
+CREATE TABLE text; Kafka tables and tables that store no rows are built in `rowless_table.py`. A query after
+AS keeps its line and column, so that the positions in Spark's errors refer to the user's text.
 """
 
 from __future__ import annotations
@@ -37,16 +37,17 @@ from mt_core.sql.flink.types import read_type
 from mt_core.sql.statements import ColumnSpec
 
 _TYPES_WITHOUT_KEYS = ("FLOAT", "DOUBLE", "ARRAY", "MAP", "STRUCT", "VARIANT")
-# Words before brackets that do not contain columns, and words of Spark's CREATE TABLE that Flink's does not
-# have.
+# Words before brackets that do not contain columns, and words that occur in Spark's CREATE TABLE but not in
+# Flink's.
 _BEFORE_BRACKETS = frozenset({"BY", "WITH", "OPTIONS", "TBLPROPERTIES", "ON"})
 _SPARK_WORDS = frozenset({"USING", "OPTIONS", "LOCATION", "TBLPROPERTIES", "CLUSTERED", "ROW", "STORED"})
 _NOT_TEMPORARY = "a table that is not of a file or database connector"
 
 
 def read_connector_table(cursor: TokenCursor, text: str) -> CatalogStatement | None:
-    """Read what follows CREATE [OR REPLACE] [TEMPORARY] TABLE; return None for a statement in
-    Spark's syntax.
+    """Read the rest of CREATE [OR REPLACE] [TEMPORARY] TABLE.
+
+    Return None if the statement is in Spark's syntax.
     """
     if not _is_flink_syntax(text):
         return None
@@ -114,8 +115,9 @@ def _stored(table: WrittenTable) -> CreateConnectorTable:
 
 
 def _set_event_time(table: WrittenTable, source: Source) -> None:
-    """Change the watermark column to TIMESTAMP if Spark reads the table itself; Iceberg tables have no
-    watermark.
+    """Make the watermark column a TIMESTAMP if Spark itself reads the table.
+
+    Iceberg tables have no watermark.
     """
     if source.provider in {None, "iceberg"} or table.watermark is None or table.query is not None:
         return
@@ -131,7 +133,7 @@ def _read_end(cursor: TokenCursor, table: WrittenTable) -> None:
         table.options = cursor.properties()
     if cursor.accept("AS"):
         query, line, column = cursor.query()
-        # The query keeps its line and column in the text that was sent.
+        # The padding keeps the query at its line and column in the text that the client sent.
         table.query = "\n" * (line - 1) + " " * (column - 1) + query
     if cursor.word() == "LIKE":
         raise Unsupported(
@@ -157,8 +159,9 @@ def _check_columns_of_query(table: WrittenTable) -> None:
 
 
 def _check_keys(table: WrittenTable) -> None:
-    """Make the key columns NOT NULL, as Flink does; raises DefinitionInvalid for columns that cannot be in a
-    key.
+    """Make the key columns NOT NULL, as Flink does.
+
+    Raises DefinitionInvalid for columns that cannot be keys.
     """
     columns = {name.lower(): name for name in table.columns}
     for key in table.keys:
@@ -175,7 +178,7 @@ def _check_keys(table: WrittenTable) -> None:
                 f"Table {table}: column {key} of type {kind} cannot be in a PRIMARY KEY; choose another."
             )
         if " NOT NULL" not in kind:
-            # NOT NULL belongs between the type and the comment.
+            # NOT NULL must stand between the type and the comment.
             kind, comment, text = kind.partition(" COMMENT ")
             table.columns[name] = f"{quote(name)} {kind} NOT NULL{comment}{text}"
 
@@ -228,7 +231,7 @@ def _read_column(cursor: TokenCursor, table: WrittenTable) -> None:
 
 
 def _accept_computed(cursor: TokenCursor, table: WrittenTable, name: str) -> bool:
-    """Accept AS PROCTIME() or AS expression; return whether it came next."""
+    """Read AS PROCTIME() or AS expression if it comes next; return whether it did."""
     if cursor.accept("AS", "PROCTIME", "(", ")"):
         table.now_columns.add(name)
         table.specs.append(ColumnSpec(name=name, type="TIMESTAMP"))
@@ -255,9 +258,10 @@ def _set_keys(table: WrittenTable, keys: tuple[str, ...]) -> None:
 
 
 def _accept_watermark(cursor: TokenCursor, table: WrittenTable) -> bool:
-    """Accept WATERMARK FOR column AS expression; return whether it came next.
+    """Read WATERMARK FOR column AS expression if it comes next; return whether it did.
 
-    Only streams use watermarks. An expression other than a column with a delay is recorded and refused later.
+    Only streams use watermarks. If the expression is not a column with an optional delay, this is recorded,
+    and a later step refuses it.
     """
     if not cursor.accept("WATERMARK", "FOR"):
         return False
@@ -278,7 +282,7 @@ def _accept_watermark(cursor: TokenCursor, table: WrittenTable) -> bool:
 
 
 def _accept_unenforced(cursor: TokenCursor) -> bool:
-    """Accept a UNIQUE constraint and ignore it: Flink does not enforce keys."""
+    """Skip a UNIQUE constraint, because Flink does not enforce keys; return whether there was one."""
     if cursor.word() not in {"CONSTRAINT", "UNIQUE"}:
         return False
     _skip_item(cursor)
@@ -286,7 +290,7 @@ def _accept_unenforced(cursor: TokenCursor) -> bool:
 
 
 def _skip_item(cursor: TokenCursor) -> None:
-    """Move to the end of an item of the column list."""
+    """Move to the end of an entry in the column list."""
     depth = 0
     while (token := cursor.peek()) and (depth or token.text not in {",", ")"}) and token.keyword != "COMMENT":
         if token.kind is TokenKind.SYMBOL:
@@ -336,7 +340,7 @@ def _temporary(table: WrittenTable, source: Source) -> Iterable[str]:
 
 
 def _permanent(table: WrittenTable, source: Source) -> Iterable[str]:
-    # REPLACE TABLE without CREATE needs an existing table.
+    # REPLACE TABLE without CREATE requires an existing table.
     head = " ".join(word for word in ("CREATE", "OR", "REPLACE") if word in table.words)
     return (
         f"{head} TABLE {'IF NOT EXISTS ' if table.if_not_exists else ''}{sql_name(table.name)}",

@@ -1,13 +1,13 @@
-"""CREATE TABLE … over a Kafka topic: maps the columns of Flink's statement to and from its records.
+"""CREATE TABLE … over a Kafka topic: maps the columns of Flink's statement to and from Kafka records.
 
-Flink's connectors `kafka` and `upsert-kafka` split a row among the key, the value and the metadata of a
-record by options; Spark only has bytes. So each table is described as select lists, in both directions:
-`parsed` and `items` turn records into rows, `record` turns rows into records (see `KafkaTopic`). A `Part` per
-key and value knows its format. With `kafka` every record is an inserted row, and a column in both parts is
-read from the value, as in Flink. With `upsert-kafka` a record sets the row of its key, and a record without a
-value (a tombstone) deletes it, so its key columns must be read from the key. What Spark cannot write (several
-topics, metadata except headers) is not refused by CREATE but recorded as the reason for INSERT, because the
-table can still be read.
+In Flink's connectors `kafka` and `upsert-kafka`, options determine which columns come from the key, the value
+and the metadata of a record; Spark has only bytes. So each table is described by SELECT lists in both
+directions: `parsed` and `items` turn records into rows, and `record` turns rows into records (see
+`KafkaTopic`). The key and the value each have a `Part`, which knows its format. With `kafka`, every record is
+an inserted row, and a column that is in both parts is read from the value, as in Flink. With `upsert-kafka`,
+a record sets the row of its key, and a record without a value (a tombstone) deletes it. Therefore its key
+columns must be read from the key. CREATE accepts tables that Spark cannot write (several topics, metadata
+other than headers), because they can still be read; it records the reason for which INSERT is refused.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class MetadataColumn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KafkaColumns:
-    """The columns of a table in order, with those that are not physical fields of a record.
+    """The columns of a table in order, with the columns that are not physical fields of a record.
 
     `computed` has the expression of each computed column, whose spec has no type.
     """
@@ -61,21 +61,23 @@ class KafkaColumns:
 
 
 def kafka_topic(table: str, options: Mapping[str, str], columns: KafkaColumns) -> KafkaTopic:
-    """Return the Kafka topic of *table* in Spark's terms; raises DefinitionInvalid or Unsupported naming the
-    option or column.
+    """Return the Kafka topic of *table* in Spark's terms.
+
+    Raises DefinitionInvalid or Unsupported naming the option or the column.
     """
     translated = kafka_options(table, options)
     fields = _fields(table, options, columns)
     key, value = _parts(table, options, fields, _named_key(table, options, fields))
-    # If both parts contain a column, the value takes precedence, as in Flink.
+    # A column that is in both parts is read from the value, as in Flink.
     return _topic(table, options, translated, columns, [value] if key is None else [key, value])
 
 
 def upsert_topic(
     table: str, options: Mapping[str, str], columns: KafkaColumns, keys: Sequence[str]
 ) -> KafkaTopic:
-    """Return the topic of an upsert *table*, in which records set or delete the row identified by the columns
-    *keys*.
+    """Return the topic of an upsert *table*.
+
+    Each record sets or deletes the row that the columns *keys* identify.
     """
     translated = upsert_options(table, options)
     fields = _fields(table, options, columns)
@@ -86,7 +88,7 @@ def upsert_topic(
             f"Table {table}: connector '{options['connector']}' needs a PRIMARY KEY (…) NOT ENFORCED, "
             "which defines the keys of its records; add it to the columns."
         )
-    # A tombstone only has a key.
+    # A tombstone has only a key, so key columns must be read from the key.
     topic = _topic(table, options, translated, columns, [value, key])
     condition = f"{key.condition} AND (value IS NULL OR {value.condition})"
     return replace(topic, condition=condition, keys=tuple(each.name for each in key_fields))
@@ -99,8 +101,9 @@ def _topic(
     columns: KafkaColumns,
     record: Sequence[Part],
 ) -> KafkaTopic:
-    """Return the topic of records with the parts *record*; a column in several parts is read from the last
-    one.
+    """Return the topic of a table whose records have the parts *record*.
+
+    A column that is in several parts is read from the last of them.
     """
     parts = {field.name: part for part in record for field in part.fields}
     items = [
@@ -136,7 +139,7 @@ def _topic(
 
 
 def _fields(table: str, options: Mapping[str, str], columns: KafkaColumns) -> dict[str, ColumnSpec]:
-    """Return the physical columns of a record by lower-case name."""
+    """Return the columns that are physical fields of a record, by lower-case name."""
     fields = {
         spec.name.lower(): spec
         for spec in columns.specs
@@ -151,7 +154,7 @@ def _fields(table: str, options: Mapping[str, str], columns: KafkaColumns) -> di
 
 
 def _named_key(table: str, options: Mapping[str, str], fields: Mapping[str, ColumnSpec]) -> list[ColumnSpec]:
-    """Return the key columns that the options name."""
+    """Return the key columns that the option `key.fields` names."""
     names = [name.strip() for name in options.get("key.fields", "").split(";") if name.strip()]
     if bool(options.get("key.format")) != bool(names):
         raise DefinitionInvalid(
@@ -190,7 +193,7 @@ def _primary_key(
 def _parts(
     table: str, options: Mapping[str, str], fields: Mapping[str, ColumnSpec], key_fields: Sequence[ColumnSpec]
 ) -> tuple[Part | None, Part]:
-    """Return the part of the key, None if the key is not read, and the part of the value."""
+    """Return the part of the key (None if the key is not read) and the part of the value."""
     prefix = options.get("key.fields-prefix", "")
     key_format, key_options = format_options(table, options, "key")
     include = options.get("value.fields-include", "ALL").upper()
@@ -232,8 +235,9 @@ def _metadata_item(table: str, options: Mapping[str, str], spec: ColumnSpec, col
 def _writing(
     table: str, options: Mapping[str, str], columns: KafkaColumns, parts: Sequence[Part]
 ) -> tuple[tuple[str, ...], tuple[str, ...], str]:
-    """Return the columns that INSERT accepts, the select items of a record over them, and the reason if it
-    accepts none.
+    """Return the columns that INSERT accepts, the items of a record, and why INSERT is refused.
+
+    The items are SELECT items over these columns. If INSERT is not refused, the reason is empty.
     """
     if "topic" not in options or ";" in options["topic"]:
         return (

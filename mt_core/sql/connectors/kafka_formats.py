@@ -1,6 +1,4 @@
-"""Formats of Kafka records: Spark expressions between the bytes of a key or value and the columns
-of a table.
-"""
+"""Formats of Kafka records: Spark expressions that convert between bytes and the columns of a table."""
 
 from __future__ import annotations
 
@@ -19,8 +17,7 @@ _SQL, _ISO = "yyyy-MM-dd HH:mm:ss.SSSSSS", "yyyy-MM-dd'T'HH:mm:ss.SSSSSS"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """The key or value of a record: the Kafka column with its bytes, its format, and its columns in the
-    table.
+    """The key or the value of a record: the Kafka column with its bytes, its format, and its table columns.
 
     *prefix* precedes the column names in the table but not in the record.
     """
@@ -45,14 +42,14 @@ class Part:
 
     @property
     def condition(self) -> str:
-        """The condition that selects records with a row in this part."""
+        """The condition that selects the records that have a row in this part."""
         if self.format == "json" and self._is("ignore-parse-errors"):
             return f"get_json_object(CAST({self.column} AS STRING), '$') IS NOT NULL"
         return f"{self.column} IS NOT NULL"
 
     @property
     def parsed(self) -> tuple[str, ...]:
-        """The select item that parses all columns of this part at once, if the format does that."""
+        """The SELECT item that parses all columns of this part together; empty if the format needs none."""
         if self.format == "raw":
             return ()
         schema = ", ".join(
@@ -82,7 +79,7 @@ class Part:
 
     @property
     def record(self) -> str:
-        """The select item that serializes this part, over the columns of the table."""
+        """The SELECT item that serializes this part, over the columns of the table."""
         casts = [f"CAST({quote(field.name)} AS {field.type})" for field in self.fields]
         if self.format == "raw":
             charset = self.options.get("charset")
@@ -109,7 +106,7 @@ class Part:
         return self._separators() if self.format == "csv" else {}
 
     def _writing(self) -> dict[str, str]:
-        """Return the writer options: instants are written in UTC, as in Flink."""
+        """Return the options of Spark's writer. Instants are written in UTC, as in Flink."""
         pattern = _ISO if self.options.get("timestamp-format.standard", "").lower() == "iso-8601" else _SQL
         times = {"timeZone": "UTC", "timestampFormat": f"{pattern}'Z'", "timestampNTZFormat": pattern}
         if self.format == "csv":

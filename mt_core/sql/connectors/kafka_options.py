@@ -1,13 +1,13 @@
-"""Options of the connectors `kafka` and `upsert-kafka`: Flink's names translated to Spark's reader and
-writer.
+"""Options of the connectors `kafka` and `upsert-kafka`, translated from Flink's names to Spark's.
 
-Each WITH option is in one of four groups. Options with an equivalent are translated: the topic, the Kafka
-client's `properties.*`, where reading starts and ends, and formats. Options of Spark's reader that Flink
-lacks are accepted under Spark's names. Options of Flink that Spark cannot honor are refused with the way out
-(`refused`, `_ACCEPTED`), never ignored, because the user would rely on them. Any other name is a typing error
-and gets a suggestion. The group id becomes a prefix, because two queries in one consumer group would share
-the records; offsets are stored in the job's checkpoint and not in Kafka, so `group-offsets` cannot be
-supported.
+Each WITH option is in one of four groups. Options with an equivalent are translated: the topic, the
+`properties.*` of the Kafka client, the start and end of reading, and the formats. Options of Spark's reader
+that Flink lacks are accepted under Spark's names. Options of Flink that Spark cannot honor are refused, and
+the message says what to do instead (`refused`, `_ACCEPTED`); they are never ignored, because the user would
+rely on them. Any other name is treated as a typing error, and the message suggests a similar option.
+
+The group id becomes a prefix, because two queries in one consumer group would share the records. Offsets are
+stored in the job's checkpoint and not in Kafka, so `group-offsets` cannot be supported.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _PROPERTIES, _SERVERS, _GROUP, _RESET = (
     "properties.auto.offset.reset",
 )
 _STARTUP, _BOUNDED = "scan.startup.", "scan.bounded."
-# Options of Spark's reader without an equivalent in Flink.
+# Options of Spark's reader that have no equivalent in Flink.
 _READER = (
     "failOnDataLoss",
     "maxOffsetsPerTrigger",
@@ -49,9 +49,7 @@ _ONE_A_KEY = "leave it out; of the rows that a key has in a batch the last one i
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Connector:
-    """The options of a connector: exact names, prefixes, and the way out for options of Flink that it
-    refuses.
-    """
+    """The options of a connector: exact names, prefixes, and the alternatives to refused options of Flink."""
 
     known: tuple[str, ...]
     beginnings: tuple[str, ...]
@@ -122,7 +120,7 @@ _ACCEPTED = {
     ),
     "sink.partitioner": (("default",), "Kafka's producer chooses by the key; name one with 'key.fields'"),
 }
-# Spark sets these itself and rejects them as options.
+# Spark sets these options itself and rejects them in the options of a user.
 _SET_BY_SPARK = (
     "key.deserializer",
     "value.deserializer",
@@ -134,8 +132,9 @@ _SET_BY_SPARK = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KafkaOptions:
-    """The translated options of one table, without those of its formats; the fields are those of
-    KafkaTopic.
+    """The translated options of one table, without those of its formats.
+
+    The fields are those of `KafkaTopic`.
     """
 
     topics: Mapping[str, str]
@@ -146,8 +145,9 @@ class KafkaOptions:
 
 
 def kafka_options(table: str, options: Mapping[str, str]) -> KafkaOptions:
-    """Translate the WITH *options* of *table*; raises DefinitionInvalid or Unsupported naming the option and
-    the way out.
+    """Translate the WITH *options* of *table*.
+
+    Raises DefinitionInvalid or Unsupported naming the option and what to write instead.
     """
     return _translated(table, options, _KAFKA)
 
@@ -176,7 +176,7 @@ def _translated(table: str, options: Mapping[str, str], connector: _Connector) -
             )
     reading = {key: options[key] for key in _READER if key in options}
     if (group := options.get(_GROUP)) is not None:
-        # Each query needs its own group, or two queries would share the records.
+        # Each query needs its own group; two queries in one group would share the records.
         reading["groupIdPrefix"] = group
     return KafkaOptions(
         topics=_topics(table, options),
@@ -308,7 +308,7 @@ def _millis(table: str, options: Mapping[str, str], prefix: str) -> str:
 
 
 def _offsets(table: str, options: Mapping[str, str], prefix: str) -> str:
-    """Return Spark's JSON for `partition:0,offset:42;partition:1,offset:300`."""
+    """Return Spark's JSON for offsets in Flink's form, `partition:0,offset:42;partition:1,offset:300`."""
     key = f"{prefix}specific-offsets"
     text, topic = _required(table, options, key), options.get("topic", "")
     if not topic or ";" in topic:
@@ -339,8 +339,8 @@ def _required(table: str, options: Mapping[str, str], key: str) -> str:
 def format_options(table: str, options: Mapping[str, str], part: str) -> tuple[str, dict[str, str]]:
     """Return the format of *part* (`key` or `value`) and its options without their prefixes.
 
-    The format is empty for a key without one. Options of the value may omit its prefix. Raises
-    DefinitionInvalid or Unsupported.
+    The format is empty if *part* is a key without a format. Options of the value may omit the prefix
+    `value.`. Raises DefinitionInvalid or Unsupported.
     """
     declared_format = options.get(f"{part}.format") or (options.get("format") if part == "value" else None)
     if declared_format is None:

@@ -1,11 +1,11 @@
-"""Flink's connectors as Spark's data sources: translation of WITH options.
+"""Translates Flink's connectors and their WITH options to Spark's data sources.
 
-Flink names a connector and its options; Spark names a provider, its OPTIONS, and the table's own properties
-and location. This module is the mapping between the two for connectors that store rows, and the list of those
-that do not. It is pure: it neither opens a connection nor checks that a path or a driver exists, which Spark
-reports when it uses the table. Options with a different name in Spark are renamed; unknown options of files
-and JDBC are passed on, because Spark's sources define many more of them. For sinks every option is known, so
-an unknown one is refused. Adding a connector means one function in `_CONNECTORS`, and its names in
+Flink names a connector and its options. Spark names a provider, its OPTIONS, and the table's own properties
+and location. This module maps the former to the latter for connectors that store rows, and lists the
+connectors that do not. It neither opens a connection nor checks that a path or a driver exists; Spark reports
+such errors when it uses the table. Options with a different name in Spark are renamed. Unknown options of
+files and JDBC are passed on, because Spark's sources define many more of them. The options of sinks are all
+known, so an unknown one is refused. To add a connector, add a function to `_CONNECTORS`, and its options to
 `option_names` for completion.
 """
 
@@ -23,9 +23,7 @@ SINKS = ("print", "blackhole")
 KAFKA, UPSERT_KAFKA = "kafka", "upsert-kafka"
 TOPICS = (KAFKA, UPSERT_KAFKA)
 STREAMING_CONNECTORS = ("datagen", "rate", *SINKS, *TOPICS)
-"""Connectors whose tables store no rows themselves: they generate rows, consume those of a stream, or use
-Kafka.
-"""
+"""Connectors whose tables store no rows: they generate rows, receive those of a stream, or use Kafka."""
 SUPPORTED = (*FORMATS, "filesystem", "iceberg", "jdbc", *STREAMING_CONNECTORS)
 _SINK_OPTIONS: Mapping[str, tuple[str, ...]] = {"print": ("print-identifier",), "blackhole": ()}
 _SQL_TIMESTAMP = "yyyy-MM-dd HH:mm:ss[.SSSSSS]"
@@ -72,10 +70,9 @@ _DRIVERS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """A table's data source: `provider` for USING, `options` of the source, `properties` and `location` of
-    the table.
+    """The data source of a table: `provider` and its `options`, and the table's `properties` and `location`.
 
-    `provider` is None for the catalog's own format.
+    `provider` is the name after USING, or None for the catalog's own format.
     """
 
     provider: str | None
@@ -85,8 +82,9 @@ class Source:
 
 
 def source_of(table: str, options: Mapping[str, str]) -> Source:
-    """Return the data source for the WITH *options* of *table*; raises Unsupported or DefinitionInvalid
-    naming the option.
+    """Return the data source for the WITH *options* of *table*.
+
+    Raises Unsupported or DefinitionInvalid naming the option.
     """
     if "connector" not in options:
         return Source(provider=None, properties=options)
@@ -105,7 +103,7 @@ def source_of(table: str, options: Mapping[str, str]) -> Source:
 
 
 def check_sink(table: str, options: Mapping[str, str], columns: Collection[str]) -> None:
-    """Raise DefinitionInvalid for a sink table without *columns* or with an unknown option."""
+    """Raise DefinitionInvalid if a sink table has no *columns* or an unknown option."""
     connector = options["connector"].lower()
     if not columns:
         raise DefinitionInvalid(
@@ -154,8 +152,9 @@ def _jdbc(table: str, options: dict[str, str]) -> Source:
 
 
 def with_driver(options: Mapping[str, str]) -> dict[str, str]:
-    """Return JDBC *options* with the driver class, which Spark cannot infer from the URL; an explicit driver
-    wins.
+    """Add the driver class to JDBC *options*, because Spark cannot infer it from the URL.
+
+    A driver that the options already name is kept.
     """
     _, _, rest = options.get("url", "").partition(":")
     driver = _DRIVERS.get(rest.partition(":")[0].lower())
@@ -178,7 +177,7 @@ _CONNECTORS: Mapping[str, Callable[[str, dict[str, str]], Source]] = {
 
 
 def option_names(connector: str) -> tuple[str, ...]:
-    """Return the options of *connector*'s tables, except those whose names contain a user's name."""
+    """Return the options of a connector's tables, without options whose names contain a column name."""
     match connector:
         case "kafka" | "upsert-kafka":
             return TOPIC_OPTIONS[connector]
@@ -197,8 +196,9 @@ def option_names(connector: str) -> tuple[str, ...]:
 
 
 def _format_options(provider: str, options: Mapping[str, str]) -> dict[str, str]:
-    """Return the options of a file format, with Flink's names translated to Spark's and all others
-    unchanged.
+    """Return the options of a file format, with Flink's names translated to Spark's.
+
+    All other options remain unchanged.
     """
     translated: dict[str, str] = {}
     for key, value in options.items():

@@ -16,7 +16,7 @@ from mt_core.sql.connectors.written_table import WrittenTable
 from mt_core.sql.statements import ColumnSpec
 
 _EVENT_TIMES = ("TIMESTAMP", "TIMESTAMP_NTZ")
-# The columns of a `rate` table without a column list.
+# The columns of a `rate` table that has no column list.
 _RATE_ITEMS = ["CAST(NULL AS TIMESTAMP) AS `timestamp`", "CAST(NULL AS BIGINT) AS `value`"]
 _UNREADABLE_REASONS = (
     "has unbounded rows, which a batch query cannot read; SET 'execution.runtime-mode' = 'streaming'",
@@ -25,7 +25,7 @@ _UNREADABLE_REASONS = (
 
 
 def rowless_table(table: WrittenTable) -> CreateConnectorTable:
-    """Return a table whose connector generates rows or consumes those of streams; it stores nothing."""
+    """Return a table whose connector generates rows or writes those of a stream, and stores nothing."""
     connector, or_replace = table.options["connector"].lower(), "REPLACE" in table.words
     _check_words(table, connector)
     rows, specs = None, table.specs
@@ -61,7 +61,7 @@ def topic_table(table: WrittenTable) -> CreateConnectorTable:
     _check_words(table, table.connector)
     computed = table.computed | dict.fromkeys(table.now_columns, "current_timestamp()")
     if table.watermark is not None and table.watermark.column in computed:
-        # Only Spark can infer the type of the expression, and its event time must have a time zone.
+        # Only Spark can infer the type of the expression, and event time must be a TIMESTAMP with time zone.
         computed[table.watermark.column] = f"CAST(({computed[table.watermark.column]}) AS TIMESTAMP)"
     columns = KafkaColumns(specs=with_event_time(table), metadata=table.metadata, computed=computed)
     upserts = table.connector == UPSERT_KAFKA
@@ -85,7 +85,7 @@ def topic_table(table: WrittenTable) -> CreateConnectorTable:
 
 
 def _declared(table: WrittenTable, spec: ColumnSpec) -> str:
-    """Return a column as in CREATE TABLE's column list, with its Spark type."""
+    """Return the entry of a column in a CREATE TABLE column list, with its Spark type."""
     if spec.name in table.now_columns:
         return f"{quote(spec.name)} AS PROCTIME()"
     if spec.name in table.computed:
@@ -98,7 +98,7 @@ def _declared(table: WrittenTable, spec: ColumnSpec) -> str:
 
 
 def _check_words(table: WrittenTable, connector: str) -> None:
-    """Refuse clauses that such a table cannot have."""
+    """Refuse clauses that a table without stored rows cannot have."""
     if table.temporary and (table.if_not_exists or len(table.name) > 1):
         what = "IF NOT EXISTS" if table.if_not_exists else "a name with a database"
         raise Unsupported(
@@ -115,7 +115,7 @@ def _check_words(table: WrittenTable, connector: str) -> None:
 
 
 def _without_query(table: WrittenTable, connector: str) -> str:
-    """Return why the connector excludes AS query, and the statements to write instead."""
+    """Return why the connector does not allow AS query, and the statements to write instead."""
     if connector not in {*SINKS, *TOPICS}:
         return "which generates its rows; leave AS query out."
     what, how = (
@@ -136,17 +136,18 @@ def _counted(rows: GeneratedRows) -> str:
 
 
 def _unreadable(table: WrittenTable, specs: Sequence[ColumnSpec], connector: str) -> str:
-    """Return a query with the columns of a table that no batch can read; it fails when it runs."""
+    """Return a query with the columns of a table that a batch cannot read. The query fails when it runs."""
     why = _UNREADABLE_REASONS[connector in SINKS]
     reason = string_literal(f"Table {table}: connector '{connector}' {why}.")
     items = [f"CAST(NULL AS {spec.type}) AS {quote(spec.name)}" for spec in specs] or _RATE_ITEMS
-    # The error is in WHERE, because a query that counts rows evaluates no items.
+    # The error is raised in WHERE, because a query that only counts rows evaluates no SELECT item.
     return f"SELECT {', '.join(items)} FROM VALUES (1) WHERE CAST(raise_error({reason}) AS BOOLEAN)"
 
 
 def with_event_time(table: WrittenTable) -> list[ColumnSpec]:
-    """Return the columns with the watermark column as TIMESTAMP, because Spark requires event time with a
-    time zone.
+    """Return the columns, with the watermark column as TIMESTAMP.
+
+    Spark requires event time with a time zone.
     """
     if table.has_other_watermark:
         raise Unsupported(

@@ -1,10 +1,10 @@
-"""ALTER and DROP of tables, databases and views: Flink's statements translated to Spark's.
+"""ALTER and DROP of tables, databases and views, translated from Flink's syntax to Spark's.
 
-Flink's ALTER TABLE is translated clause by clause to the equivalent of Spark or Iceberg, such as a primary
-key to identifier fields. Both dialects share ALTER TABLE, so each reader first recognizes the forms of Spark
-(`_SPARK_ADD` and others) and returns None for them: the statement then goes to Spark unchanged. Forms of
-Flink that Spark cannot perform are refused with the Spark statement that comes closest. A statement is
-translated completely or not at all, because the two dialects cannot be mixed in one statement.
+Flink's ALTER TABLE is translated clause by clause to the equivalent of Spark or Iceberg; for example, a
+primary key becomes identifier fields. Both dialects have ALTER TABLE, so each reader first recognizes Spark's
+forms (`_SPARK_ADD` and others) and returns None for them. The statement then goes to Spark unchanged. Flink's
+forms that Spark cannot perform are refused with the nearest Spark statement. A statement is translated
+completely or not at all, because it cannot mix the two dialects.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def _rename(cursor: TokenCursor, name: Name) -> str | None:
         return None
     if cursor.accept("TO"):
         new = cursor.name("the new name of the table")
-        # Spark resolves the new name in the catalog of the table.
+        # Spark resolves the new name within the catalog of the table.
         return f"RENAME TO {sql_name(new[1:] if len(new) > 2 and new[0] == name[0] else new)}"
     old = cursor.identifier("a column name")
     cursor.expect("TO")
@@ -118,7 +118,7 @@ _CHANGES: Mapping[str, Callable[[TokenCursor, Name], str | None]] = {
 
 
 def read_key(cursor: TokenCursor, table: str) -> tuple[str, ...]:
-    """Read [CONSTRAINT name] PRIMARY KEY (column, …) NOT ENFORCED; raises Unsupported for an enforced key."""
+    """Read [CONSTRAINT name] PRIMARY KEY (column, …) NOT ENFORCED. Raises Unsupported for an enforced key."""
     if cursor.accept("CONSTRAINT"):
         cursor.identifier("the name of a constraint")
     cursor.expect("PRIMARY", "KEY")
@@ -128,7 +128,7 @@ def read_key(cursor: TokenCursor, table: str) -> tuple[str, ...]:
 
 
 def not_enforced(cursor: TokenCursor, table: str) -> None:
-    """Read the NOT ENFORCED that a key requires."""
+    """Read NOT ENFORCED, which a key requires."""
     if not cursor.accept("NOT", "ENFORCED"):
         raise Unsupported(
             f"Table {table}: an enforced PRIMARY KEY is not supported; write PRIMARY KEY (…) NOT ENFORCED."
@@ -155,7 +155,7 @@ def _comment_and_position(cursor: TokenCursor) -> str:
 
 
 def _one_or_more(cursor: TokenCursor) -> Iterator[None]:
-    """Read a column or `( column, … )`: the body of a loop over the result reads one column each time."""
+    """Read a column or `( column, … )`. The body of a loop over the result reads one column per iteration."""
     if cursor.word() == "(":
         yield from cursor.entries("the columns")
     else:
@@ -199,8 +199,9 @@ def alter_database(cursor: TokenCursor, text: str) -> CatalogStatement | None:
 
 
 def drop_temporary(cursor: TokenCursor, text: str) -> CatalogStatement | None:
-    """Read what follows DROP TEMPORARY TABLE | VIEW: the name of a temporary view, since a temporary table is
-    one too.
+    """Read the rest of DROP TEMPORARY TABLE | VIEW.
+
+    The name is always that of a temporary view, because a temporary table is stored as a view.
     """
     if_exists = cursor.accept("IF", "EXISTS")
     name = cursor.name("the name of a temporary table or view")

@@ -1,4 +1,4 @@
-"""The columns of CREATE TABLE t (columns) AS query: merges the column list and the query's columns."""
+"""The columns of CREATE TABLE t (columns) AS query: merges the column list with the query's columns."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mt_core.sql.statements import ColumnSpec
 
 
 def overrides(declared: Sequence[ColumnSpec], produced: Sequence[Column]) -> Iterator[tuple[Column, Column]]:
-    """Yield each query column whose type the list overrides, and that column with the type of the list."""
+    """Yield each column of the query whose type the list overrides, paired with the column of the list."""
     types = {each.name.lower(): each for each in declared if each.type is not None}
     for column in produced:
         if each := types.get(column.name.lower()):
@@ -22,8 +22,8 @@ def select_list(table: str, declared: Sequence[ColumnSpec], produced: Sequence[C
     """Return the items of SELECT … FROM (query) that produce the columns of the table.
 
     A list of names only reorders the query's columns. In a list with types, columns that the query lacks come
-    first and are NULL, and the others keep the query's order. Raises DefinitionInvalid for names that are not
-    the query's.
+    first and are NULL; the other columns keep the query's order. Raises DefinitionInvalid for names that are
+    not columns of the query.
     """
     declared_columns = {each.name.lower(): each for each in declared}
     columns = {each.name.lower(): each for each in produced}

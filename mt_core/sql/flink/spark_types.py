@@ -1,4 +1,4 @@
-"""Spark's column types in Flink's syntax."""
+"""Translates Spark's column types to Flink's syntax."""
 
 from __future__ import annotations
 

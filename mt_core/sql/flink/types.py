@@ -1,4 +1,4 @@
-"""Column types in Flink's syntax: read into Spark's, and written from logical types."""
+"""Column types in Flink's syntax: translated to Spark's, and written from logical types."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _NESTED = {
 
 
 def read_type(cursor: TokenCursor) -> str:
-    """Read a type in Flink's syntax and return it in Spark's; raises SqlSyntaxError."""
+    """Read a type in Flink's syntax and return it in Spark's. Raises SqlSyntaxError."""
     word = cursor.identifier("a type").upper()
     if word in _NESTED:
         return _nested(cursor, word)
@@ -65,7 +65,7 @@ def _interval(cursor: TokenCursor) -> str:
 
 
 def _nested(cursor: TokenCursor, word: str) -> str:
-    """Read the element types of a type in angle or round brackets."""
+    """Read the type arguments of a nested type, in angle brackets or parentheses."""
     close = ")" if cursor.accept("(") else ">"
     if close == ">":
         cursor.expect("<")
@@ -108,7 +108,7 @@ _SHORT = {
 
 
 def type_text(type_: TypeJson) -> str:
-    """Return the JSON of a logical type as DESCRIBE prints it: STRING, INT, DECIMAL(10, 2), ARRAY<INT>."""
+    """Return a logical type, given as JSON, as DESCRIBE prints it: STRING, DECIMAL(10, 2), ARRAY<INT>."""
     root = type_["type"]
     if root in {"VARCHAR", "VARBINARY"} and type_.get("length") == STRING_LENGTH:
         return "STRING" if root == "VARCHAR" else "BYTES"

@@ -1,1 +1,1 @@
-"""Readers: each turns the tokens of one kind of statement into a fact."""
+"""Readers, which turn the tokens of one kind of statement into an immutable object."""

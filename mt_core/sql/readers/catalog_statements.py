@@ -1,11 +1,11 @@
-"""Readers of statements about catalogs, jobs and jars; None leaves a statement to Spark.
+"""Readers of statements about catalogs, jobs and jars. A reader returns None to leave a statement to Spark.
 
-Flink and Spark share many of these statements with small differences. A reader accepts the form that both
-have and that Freshtable answers itself, such as SHOW TABLES with Flink's columns. It returns None as soon as
-the text has a form that only Spark knows, such as a second FROM; Spark then executes it or reports the error.
-It raises an error only where no reading by Spark is possible. Words that are keywords here may also be names
-of tables (`DESCRIBE catalog`), so a reader checks for the end of the statement before it treats such a word
-as a keyword.
+Flink and Spark share many of these statements, with small differences. A reader accepts the form that both
+have and that Freshtable itself answers, such as SHOW TABLES with Flink's columns. It returns None when the
+text has a form that only Spark has, such as a second FROM. Spark then executes the statement or reports the
+error. A reader raises an error only if Spark could not execute the statement either. Words that are keywords
+here may also be names of tables (`DESCRIBE catalog`). Therefore a reader checks for the end of the statement
+before it treats such a word as a keyword.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def show_columns(cursor: TokenCursor, text: str) -> CatalogStatement | None:
         return None
     name = cursor.name("a table")
     pattern = _pattern(cursor)
-    # Spark allows a second FROM, for the database.
+    # Spark allows a second FROM, which names the database.
     return ShowColumns(name=name, pattern=pattern) if cursor.at_end else None
 
 
@@ -159,14 +159,15 @@ _FLINK_DETAILS = {
     "ESTIMATED_COST": ExplainMode.COST,
     "JSON_EXECUTION_PLAN": ExplainMode.JSON,
     _CHANGES: ExplainMode.SIMPLE,
-    # Spark gives no advice, so this adds nothing to the plan.
+    # Spark gives no advice, so this detail adds nothing to the plan.
     "PLAN_ADVICE": ExplainMode.SIMPLE,
 }
 
 
 def read_explain(cursor: TokenCursor, text: str) -> Explain | ExplainPlan:
-    """Read what follows EXPLAIN: PLAN 'uri'; or Flink's details, PLAN FOR or Spark's modes, and then a
-    statement.
+    """Read the rest of EXPLAIN.
+
+    This is PLAN 'uri', or a statement that Flink's details, PLAN FOR or one of Spark's modes may precede.
     """
     plan = explain_plan(cursor)
     if plan is not None:
@@ -203,7 +204,7 @@ def _details(cursor: TokenCursor) -> list[str]:
 
 def use_catalog(cursor: TokenCursor, text: str) -> CatalogStatement | None:
     if cursor.at_end:
-        # USE of a database named `catalog`, which is Spark's statement.
+        # This is Spark's USE of a database named `catalog`.
         return None
     name = cursor.identifier("the name of a catalog")
     cursor.expect_end()

@@ -1,12 +1,13 @@
 """CREATE [OR ALTER] MATERIALIZED TABLE: its clauses, in the order that Flink's parser accepts (FLIP-435).
 
-The statement is Flink's, so a script that works there should work here, and one that Flink rejects should not
-be accepted by accident. So clauses come only in Flink's order, and an error lists the whole order, because
-the wrong order is the most frequent mistake. Clauses that Flink has and Freshtable cannot honor are refused
-with the way out, never ignored. Extensions (SCHEDULE CRON, Iceberg's transforms in PARTITIONED BY) have
-places of their own in that order. Types and the query are not parsed: their text is passed on to Spark, which
-alone knows its grammar, with the line and column where it begins. Values that the model validates (freshness,
-cron, zone) are constructed here, so that their errors appear before anything is created.
+The statement comes from Flink. A script that works in Flink should work here, and a statement that Flink
+rejects should not be accepted by accident. Clauses are therefore accepted only in Flink's order. An error
+lists the whole order, because a wrong order is the most frequent mistake. Clauses of Flink that Freshtable
+cannot honor are refused with an alternative, never ignored. Extensions (SCHEDULE CRON, Iceberg's transforms
+in PARTITIONED BY) have fixed places in that order. Types and the query are not parsed, because only Spark
+knows their grammar. Their text is passed to Spark, with the line and column at which it begins. Values that
+the model validates (freshness, cron, time zone) are constructed here, so that their errors are raised before
+anything is created.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from mt_core.model.zone import zone_named
 from mt_core.sql.cursor import TokenCursor
 from mt_core.sql.statements import ColumnSpec, CreateMaterializedTable, Name
 
-# The empty word represents the beginning, before the first clause.
+# The empty word stands for the beginning, before the first clause.
 CLAUSES = (
     "",
     "COMMENT",
@@ -58,7 +59,7 @@ _UNITS = ", ".join(FreshnessUnit)
 _NUMBER = re.compile(r"[+-]?[0-9]{1,18}(?:\.[0-9]{0,18})?", re.ASCII)
 _WIDTH = re.compile(r"0*[1-9][0-9]*", re.ASCII)
 MOST_WIDE = 2**31 - 1
-"""The greatest number that a transform accepts."""
+"""The largest number that a transform accepts."""
 _BRACKETS = {"(": 1, "<": 1, ")": -1, ">": -1}
 
 
@@ -75,8 +76,9 @@ class _Clauses:
 
 
 def is_view(cursor: TokenCursor) -> bool:
-    """Return whether this is Spark's MATERIALIZED VIEW; raises SqlSyntaxError unless VIEW or TABLE comes
-    next.
+    """Return whether VIEW comes next, which makes the statement Spark's.
+
+    Raises SqlSyntaxError unless it is VIEW or TABLE.
     """
     if cursor.word() in {"VIEW", "VIEWS"}:
         return True
@@ -85,7 +87,7 @@ def is_view(cursor: TokenCursor) -> bool:
 
 
 def create(cursor: TokenCursor, text: str, *, or_alter: bool = False) -> CreateMaterializedTable | None:
-    """Read what follows CREATE [OR ALTER] MATERIALIZED; return None for Spark's MATERIALIZED VIEW.
+    """Read the rest of CREATE [OR ALTER] MATERIALIZED. Return None for Spark's MATERIALIZED VIEW.
 
     Raises SqlSyntaxError, DefinitionInvalid or Unsupported.
     """
@@ -97,7 +99,7 @@ def create(cursor: TokenCursor, text: str, *, or_alter: bool = False) -> CreateM
 
 
 def create_named(cursor: TokenCursor, text: str, *, or_alter: bool) -> CreateMaterializedTable:
-    """Read what follows CREATE [OR ALTER] MATERIALIZED TABLE."""
+    """Read the rest of CREATE [OR ALTER] MATERIALIZED TABLE."""
     if cursor.word() == "IF" and cursor.word(1) == "NOT":
         raise cursor.error(
             "a name: CREATE MATERIALIZED TABLE has no IF NOT EXISTS, use CREATE OR ALTER MATERIALIZED TABLE"
@@ -169,7 +171,7 @@ def _read_clause(cursor: TokenCursor, word: str, clauses: _Clauses) -> None:
 
 
 def read_cron(cursor: TokenCursor) -> tuple[Cron, str | None]:
-    """Read what follows SCHEDULE: the expression, and the time zone or None."""
+    """Read the rest of the clause SCHEDULE. Return the cron expression, and the time zone or None."""
     if cursor.word() in {"EVERY", "REFRESH"}:
         raise cursor.refusal("expected CRON; an interval is FRESHNESS = INTERVAL 'n' unit")
     cursor.expect("CRON")
@@ -192,7 +194,7 @@ def read_mode(cursor: TokenCursor) -> RefreshMode:
 
 
 def _read_partitioning(cursor: TokenCursor) -> tuple[tuple[str, ...], tuple[Transform, ...]]:
-    """Read BY ( column | transform, … ): the columns and the transforms."""
+    """Read BY ( column | transform, … ); return the columns and the transforms."""
     cursor.expect("BY")
     keys: list[str] = []
     transforms: list[Transform] = []
@@ -210,7 +212,7 @@ def _read_partitioning(cursor: TokenCursor) -> tuple[tuple[str, ...], tuple[Tran
 
 
 def _read_transform(cursor: TokenCursor) -> Transform:
-    """Read `function(column)`, or the column with a number before or after it."""
+    """Read `function(column)`. A number may come before or after the column."""
     kind = SPELLINGS.get(cursor.word())
     if kind is None:
         raise cursor.refusal(
@@ -252,7 +254,7 @@ def _read_width(cursor: TokenCursor, kind: TransformKind) -> int:
 
 
 def read_interval(cursor: TokenCursor) -> Freshness:
-    """Read `INTERVAL 'n' unit`; a fraction must be a whole number of seconds.
+    """Read `INTERVAL 'n' unit`. A fractional number must amount to whole seconds.
 
     Raises DefinitionInvalid for an invalid value.
     """
@@ -352,7 +354,7 @@ _AFTER_TYPE = {"NOT", "NULL", "COMMENT", "AS", "METADATA", "GENERATED", "DEFAULT
 
 
 def _read_type(cursor: TokenCursor, text: str, column: str) -> str | None:
-    """Return the text of a type up to the end of the column, or None if the column has no type."""
+    """Return the text of a type, which ends with the column's entry, or None if the column has no type."""
     _refuse_computed(cursor, column)
     first = last = cursor.peek()
     depth = 0

@@ -1,10 +1,10 @@
-"""Readers of statements about functions; None leaves a statement to Spark.
+"""Readers of statements about functions. A reader returns None to leave a statement to Spark.
 
-Spark's functions with a database belong to its catalogs, while Freshtable's functions have a name without a
-database and are stored in the registry, visible to all sessions. The number of name parts therefore decides
-whose statement it is: a qualified name is left to Spark, unless the statement has a form that Spark cannot
-read (parameters, LANGUAGE), which is refused with the name to write. Expressions, types and column lists are
-not parsed: their text is stored as written and checked by Spark or by the Python that inspects the code.
+In Spark, a function in a database belongs to a catalog. Freshtable's functions have no database; they are
+stored in the registry and visible to all sessions. Therefore a qualified name leaves the statement to Spark,
+unless the statement has a form that Spark cannot parse (parameters, LANGUAGE). Such a statement is refused,
+and the message gives the name to write. Expressions, types and column lists are not parsed. Their text is
+stored as written, and checked by Spark or by the Python process that inspects the code.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _NAME = "the name of a function"
 
 
 def create_function(*, temporary: bool = False, or_replace: bool = False) -> Reader:
-    """Return the reader of what follows CREATE … FUNCTION."""
+    """Return the function that reads the rest of CREATE … FUNCTION."""
 
     def read(cursor: TokenCursor, text: str) -> CatalogStatement | None:
         if_not_exists = cursor.accept("IF", "NOT", "EXISTS")
@@ -76,7 +76,7 @@ def alter_function(cursor: TokenCursor, text: str) -> CatalogStatement | None:
 
 
 def alter_temporary_function(cursor: TokenCursor, text: str) -> None:
-    """Refuse ALTER of a temporary function, which Flink parses but refuses too."""
+    """Refuse ALTER of a temporary function. Flink parses it but refuses it too."""
     cursor.accept("IF", "EXISTS")
     raise Unsupported(
         "ALTER of a temporary function is not supported, as in Flink; "
@@ -85,7 +85,7 @@ def alter_temporary_function(cursor: TokenCursor, text: str) -> None:
 
 
 def drop_function(*, temporary: bool = False) -> Reader:
-    """Return the reader of what follows DROP … FUNCTION."""
+    """Return the function that reads the rest of DROP … FUNCTION."""
 
     def read(cursor: TokenCursor, text: str) -> CatalogStatement | None:
         if_exists = cursor.accept("IF", "EXISTS")
@@ -111,7 +111,7 @@ def describe_function(cursor: TokenCursor, text: str) -> CatalogStatement | Desc
     token, qualified = cursor.peek(), cursor.word(1) == "."
     if token is None or qualified or cursor.peek(1) is not None:
         return None
-    # Spark also has operators such as + as functions.
+    # In Spark, operators such as + are functions too.
     return DescribeFunction(name=token.value.lower() or token.text, text=text, extended=extended)
 
 
@@ -125,8 +125,9 @@ def _single(name: tuple[str, ...]) -> str:
 
 
 def _refuse_language(cursor: TokenCursor, name: tuple[str, ...]) -> None:
-    """Raise Unsupported for a qualified function in a form that Spark cannot parse: with parameters or
-    LANGUAGE.
+    """Raise Unsupported if a qualified function has a form that Spark cannot parse.
+
+    These forms are parameters and LANGUAGE.
     """
     if cursor.word() == "(" or (
         cursor.accept("AS") and cursor.string("the class of the function") and cursor.accept("LANGUAGE")
@@ -178,8 +179,9 @@ def _language(cursor: TokenCursor) -> FunctionLanguage:
 
 
 def _files(cursor: TokenCursor, name: str, language: FunctionLanguage) -> tuple[FunctionFile, ...]:
-    """Read [USING {JAR | FILE | ARCHIVE} 'uri' [, …]]; raises DefinitionInvalid for a kind that the language
-    cannot use.
+    """Read [USING {JAR | FILE | ARCHIVE} 'uri' [, …]].
+
+    Raises DefinitionInvalid for a kind of file that the language cannot use.
     """
     files: list[FunctionFile] = []
     more = cursor.accept("USING")
@@ -202,8 +204,9 @@ def _files(cursor: TokenCursor, name: str, language: FunctionLanguage) -> tuple[
 
 
 def _returns(cursor: TokenCursor) -> tuple[str, bool]:
-    """Read [RETURNS type | RETURNS TABLE [(columns)]]; return the type or columns as written, and whether it
-    is a table.
+    """Read [RETURNS type | RETURNS TABLE [(columns)]].
+
+    Return the type or the columns as written, and whether the function returns a table.
     """
     if not cursor.accept("RETURNS"):
         return "", False

@@ -14,7 +14,7 @@ _STATEMENT_SET = ("STATEMENT", "SET", "BEGIN")
 
 
 def compile_plan(cursor: TokenCursor, text: str, *, execute: bool = False) -> CompilePlan:
-    """Read what follows COMPILE PLAN or COMPILE AND EXECUTE PLAN.
+    """Read the rest of COMPILE PLAN or COMPILE AND EXECUTE PLAN.
 
     The second form implies IF NOT EXISTS and does not accept it.
     """
@@ -37,14 +37,14 @@ def compile_plan(cursor: TokenCursor, text: str, *, execute: bool = False) -> Co
 
 
 def execute_plan(cursor: TokenCursor, text: str) -> ExecutePlan:
-    """Read what follows EXECUTE PLAN."""
+    """Read the rest of EXECUTE PLAN."""
     uri = _uri(cursor)
     cursor.expect_end()
     return ExecutePlan(uri=uri)
 
 
 def explain_plan(cursor: TokenCursor) -> ExplainPlan | None:
-    """Read PLAN 'uri' after EXPLAIN; for anything else return None without moving the cursor."""
+    """Read the rest of EXPLAIN PLAN 'uri'. For any other EXPLAIN, return None without moving the cursor."""
     token = cursor.peek(1)
     if cursor.word() != "PLAN" or token is None or token.kind is not TokenKind.STRING:
         return None

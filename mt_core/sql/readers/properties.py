@@ -1,4 +1,4 @@
-"""Readers of SET and RESET; statements without a property key, such as SET TIME ZONE, are left to Spark."""
+"""Readers of SET and RESET. Statements without a property key, such as SET TIME ZONE, are left to Spark."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def reset_property(cursor: TokenCursor, text: str) -> Statement | None:
 
 
 def _property_text(text: str, tokens: list[Token]) -> str:
-    """Return the text of *tokens* as written, or the value of a single quoted token."""
+    """Return the text of *tokens* as written, or the value of a single token without its quotes."""
     if len(tokens) == 1:
         return tokens[0].value
     return text[tokens[0].start : tokens[-1].end] if tokens else ""

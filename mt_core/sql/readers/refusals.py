@@ -1,4 +1,4 @@
-"""Refusals: Flink's statements that are not supported, each with an alternative."""
+"""Refusals of Flink's statements that are not supported, each with an alternative."""
 
 from __future__ import annotations
 
@@ -20,8 +20,9 @@ NO_TEMPORARY = "TEMPORARY MATERIALIZED TABLE is not supported; leave TEMPORARY o
 
 
 def refuse(reason: str, *, views: bool = False) -> Callable[[TokenCursor, str], None]:
-    """Return a reader that refuses its statement for *reason*; with *views* it leaves MATERIALIZED VIEW to
-    Spark.
+    """Return a reader that refuses its statement with *reason*.
+
+    With *views* it leaves MATERIALIZED VIEW to Spark.
     """
 
     def read(cursor: TokenCursor, text: str) -> None:

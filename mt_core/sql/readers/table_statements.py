@@ -1,11 +1,11 @@
-"""Readers of statements about materialized tables; None leaves a statement to Spark.
+"""Readers of statements about materialized tables. A reader returns None to leave a statement to Spark.
 
-These statements are Flink's (FLIP-435) and Freshtable's own: SHOW REFRESHES, VERIFY, EXPLAIN REFRESH. Spark
-has MATERIALIZED VIEW with the same first words, so most readers first test for it and return None. An error
-lists every form that would have been accepted at that place, because users learn the syntax from it. Actions
-that other systems have, such as RENAME or ADD column, are recognized only to be refused with the statement
-that has the same effect. A reader does not check the table: whether the table exists, and what its status
-allows, is decided when the statement runs.
+Some of these statements are Flink's (FLIP-435), others are Freshtable's own: SHOW REFRESHES, VERIFY, EXPLAIN
+REFRESH. Spark's MATERIALIZED VIEW begins with the same words, so most readers first test for it and return
+None. An error lists every form that would be accepted at its place, because users learn the syntax from it.
+Actions that other systems have, such as RENAME or ADD column, are recognized so that the error can name the
+statement with the same effect. A reader does not check whether the table exists or what its status allows.
+That is decided when the statement runs.
 """
 
 from __future__ import annotations
@@ -78,8 +78,9 @@ def alter(cursor: TokenCursor, text: str) -> Statement | None:
 
 
 def refresh(cursor: TokenCursor, text: str) -> Statement | None:
-    """Read REFRESH MATERIALIZED TABLE name [PARTITION (…)], a synonym of ALTER MATERIALIZED TABLE
-    … REFRESH.
+    """Read REFRESH MATERIALIZED TABLE name [PARTITION (…)].
+
+    The statement is a synonym of ALTER MATERIALIZED TABLE … REFRESH.
     """
     if is_view(cursor):
         return None
@@ -161,7 +162,7 @@ def show_tables(cursor: TokenCursor, text: str) -> Statement | None:
 
 
 def show_create(cursor: TokenCursor, text: str, *, or_alter: bool = False) -> Statement | None:
-    """Read what follows SHOW CREATE MATERIALIZED or SHOW CREATE OR ALTER."""
+    """Read the rest of SHOW CREATE MATERIALIZED or SHOW CREATE OR ALTER."""
     if or_alter:
         cursor.expect("MATERIALIZED", "TABLE")
     elif is_view(cursor):
@@ -236,7 +237,7 @@ def _read_percent(cursor: TokenCursor) -> float:
 
 
 def explain_create(cursor: TokenCursor, text: str, *, or_alter: bool = False) -> Statement:
-    """Read what follows EXPLAIN CREATE [OR ALTER] MATERIALIZED TABLE."""
+    """Read the rest of EXPLAIN CREATE [OR ALTER] MATERIALIZED TABLE."""
     return ExplainCreate(statement=create_named(cursor, text, or_alter=or_alter))
 
 

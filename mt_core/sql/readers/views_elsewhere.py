@@ -16,8 +16,9 @@ _VERBS = (*_CREATES, "ALTER", "DROP", "REFRESH", "SHOW")
 
 
 def readers(verb: str, noun: str) -> dict[str, Callable[[TokenCursor, str], None]]:
-    """Return the readers of statements with *verb* and *noun* (CREATE and MATERIALIZED VIEW), keyed by their
-    first words.
+    """Return the readers of statements with *verb* and *noun*, such as CREATE and MATERIALIZED VIEW.
+
+    The keys are the first words of the statements.
     """
     plural = "S" if verb == "SHOW" else ""
     return {
@@ -44,8 +45,9 @@ def _rest(cursor: TokenCursor, text: str) -> str:
 
 
 def _creation(head: str, cursor: TokenCursor) -> str:
-    """Return the equivalent CREATE statement, with the name, columns, comment, partitions and query of the
-    other system's.
+    """Return the equivalent CREATE statement.
+
+    It has the name, columns, comment, partitions and query of the refused statement.
     """
     cursor.accept("IF", "NOT", "EXISTS")
 
@@ -95,7 +97,7 @@ def _freshness(cursor: TokenCursor) -> str | None:
 
 
 def _skip_brackets(cursor: TokenCursor) -> None:
-    """Move past `( … )`, or past one token that is not a bracket."""
+    """Move past `( … )`, or past a single token that is not a bracket."""
     depth = 0
     while (token := cursor.take()) is not None:
         depth += {"(": 1, ")": -1}.get(token.text, 0)

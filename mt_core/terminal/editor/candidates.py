@@ -24,8 +24,9 @@ class Place:
         return len(self.before) + len(self.begun)
 
     def continues(self, other: Place) -> bool:
-        """Return whether the candidates for *other* include all of this place: only more letters of the same
-        word were typed.
+        """Return whether the candidates for *other* include all candidates for this place.
+
+        They do if only more letters of the same word were typed.
         """
         same = (self.before, self.after) == (other.before, other.after)
         return (
@@ -36,11 +37,11 @@ class Place:
 
 
 class Candidates:
-    """Asks the gateway for candidates in its own thread, which starts with the first request and stops with
-    `close`.
+    """Requests candidates from the gateway in a separate thread.
 
-    Only one request runs at a time, and only the newest waiting one is sent next. `on_answer` is called in
-    that thread, with the place that was asked about.
+    The thread starts with the first request and stops with `close`. Only one request runs at a time; of the
+    waiting ones, only the newest is sent. `on_answer` is called in that thread, with the place of the
+    request.
     """
 
     def __init__(self, ask: Ask, on_answer: Callable[[Place], object]) -> None:
@@ -52,8 +53,9 @@ class Candidates:
         self._thread: threading.Thread | None = None
 
     def at(self, place: Place) -> list[str] | None:
-        """Return the cached candidates at *place* without waiting; None if they are not cached, in which case
-        they are requested.
+        """Return the cached candidates at *place* without waiting.
+
+        If they are not cached, request them and return None.
         """
         with self._changed:
             if self._answered is not None and place.continues(self._answered[0]):
@@ -71,12 +73,12 @@ class Candidates:
         return None
 
     def forget(self) -> None:
-        """Clear the cache, since a statement may have changed the candidates."""
+        """Clear the cache, because a statement may have changed the candidates."""
         with self._changed:
             self._wanted = self._answered = None
 
     def close(self) -> None:
-        """Stop the thread without waiting for an answer."""
+        """Stop the thread without waiting for a response."""
         with self._changed:
             self._closed = True
             self._changed.notify()

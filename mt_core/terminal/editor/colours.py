@@ -95,7 +95,7 @@ STYLES: Mapping[ColourScheme, Style] = {
 
 
 class SqlLexer(Lexer):
-    """Splits each line of a document into pieces styled with the classes of `STYLES`."""
+    """Splits each line of a document into pieces, styled with the classes of `STYLES`."""
 
     def lex_document(self, document: Document) -> Callable[[int], StyleAndTextTuples]:
         styled: StyleAndTextTuples = [

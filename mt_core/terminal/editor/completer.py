@@ -1,4 +1,4 @@
-"""Completion: commands and keywords at once, names as soon as the gateway has answered."""
+"""Completion of commands and keywords immediately, and of names when the gateway has responded."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from mt_core.terminal.prompt.keywords import keywords_after
 from mt_core.terminal.prompt.typed import BACKSLASH, is_command
 
 MOST_OFFERED = 100
-"""Maximum number of offered words: the menu is redrawn with each key, and measures all of them."""
+"""The maximum number of offered words. Each key redraws the menu, which measures all of them."""
 # A word as the gateway parses it: a name with its dots and quotes.
 _WORD = re.compile(r"(?:`(?:[^`]|``)*(?:`|$)|[\w$.])*$")
 _STRING = re.compile(r"'(?:[^'\\]|\\.)*'", re.DOTALL)
 _BEFORE_TABLE = {"FROM", "JOIN", "INTO", "UPDATE"}
-# The gateway offers tables after this statement prefix.
+# After this prefix of a statement, the gateway offers tables.
 _OF_TABLES = "DESCRIBE "
 
 
 class SqlCompleter(Completer):
-    """Completes words without ever waiting: unknown candidates are requested, and offered when they arrive.
+    """Completes words without waiting. Missing candidates are requested, and offered when they arrive.
 
-    At most `MOST_OFFERED` words are offered; typing more letters narrows them down.
+    Up to `MOST_OFFERED` words are offered; typing more letters narrows them down.
     """
 
     def __init__(self, candidates: Candidates) -> None:
@@ -48,15 +48,16 @@ class SqlCompleter(Completer):
             {} if is_command(document.text) else dict.fromkeys(keywords_after(place.before, place.begun))
         )
         answered = self._candidates.at(place)
-        # Only the gateway knows what is valid here; without candidates from it, offer keywords as guesses.
+        # Only the gateway knows what is valid here. Until it has responded, offer keywords as guesses.
         others = (word for word in answered or offered if word != place.begun)
         for word in islice(others, MOST_OFFERED):
             yield Completion(word, start_position=-len(place.begun))
 
 
 def names_tables(text: str) -> bool:
-    """Return whether *text* contains a keyword, such as FROM, followed by a table whose columns may be
-    offered.
+    """Return whether *text* contains a keyword that is followed by a table, such as FROM.
+
+    The columns of such tables can be offered.
     """
     with suppress(SqlSyntaxError):
         return any(token.keyword in _BEFORE_TABLE for token in significant(text))
@@ -64,7 +65,7 @@ def names_tables(text: str) -> bool:
 
 
 def place_at(document: Document) -> Place | None:
-    """Return the place to ask the gateway about, None if there is nothing to complete."""
+    """Return the place for which to ask the gateway, or None if there is nothing to complete."""
     before, after = document.text_before_cursor, document.text_after_cursor
     begun = _begun(before)
     if is_command(document.text):
@@ -75,13 +76,14 @@ def place_at(document: Document) -> Place | None:
             else None
         )
     start = before[: len(before) - len(begun)]
-    # At the start of a statement every keyword fits, which helps no one, and Enter must run a complete one.
+    # At the start of a statement every keyword fits, which is of no help, and Enter must run a complete
+    # statement.
     at_start = not begun and start.rstrip()[-1:] in {"", ";"}
     return None if at_start else Place(before=start, begun=begun, after=after)
 
 
 def _begun(before: str) -> str:
-    """Return the partial word at the end of *before*; inside a string, the whole string so far."""
+    """Return the partial word at the end of *before*, or the partial string if it ends inside a string."""
     _, quote, string = _STRING.sub("", before).rpartition("'")
     if quote:
         return string
@@ -90,7 +92,7 @@ def _begun(before: str) -> str:
 
 
 def _command_names(before: str) -> list[str] | None:
-    """Return the commands that complete *before*, None if its first word is complete."""
+    """Return the commands that complete *before*, or None if its first word is complete."""
     text = before.lstrip()
     if not text.startswith(BACKSLASH) or any(each.isspace() for each in text):
         return None if text.startswith(BACKSLASH) or " " in text else []

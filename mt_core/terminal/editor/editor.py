@@ -1,4 +1,4 @@
-"""The line editor: reads complete statements from a terminal."""
+"""The line editor, which reads complete statements from a terminal."""
 
 from __future__ import annotations
 
@@ -29,15 +29,16 @@ from mt_core.terminal.editor.history import StatementHistory, history_file
 from mt_core.terminal.prompt.state import CONTINUATION, Keys, PromptState
 from mt_core.terminal.prompt.typed import is_whole
 
-# The previous statement is sent with each request for candidates;
-# a longer one would cost more than the columns it adds.
+# The previous statement is sent with each request for candidates. A longer statement would cost more than its
+# columns are worth.
 _LONGEST_OF_TABLES = 100_000
 _MODES = {Keys.EMACS: EditingMode.EMACS, Keys.VI: EditingMode.VI}
 
 
 class Editor(Closing):
-    """Reads keys from *input* and draws on *output*; by default the terminal, since standard output may be a
-    file of rows.
+    """Reads keys from *input* and draws on *output*.
+
+    Both default to the terminal, because standard output may be a file of rows.
     """
 
     def __init__(
@@ -64,7 +65,7 @@ class Editor(Closing):
         )
 
     def read(self, prompt: str, begun: str = "") -> str:
-        """Return complete statements or a command; the buffer initially contains *begun*."""
+        """Return complete statements or a command. The buffer initially contains *begun*."""
         self._candidates.forget()
         last = self._sitting.last
         if len(last) <= _LONGEST_OF_TABLES and names_tables(last):
@@ -81,8 +82,9 @@ class Editor(Closing):
         self._candidates.close()
 
     def _continuation(self, width: int, line: int, wraps: int) -> StyleAndTextTuples:
-        """Return the prefix of a line after the first: its line number, if enabled, or the continuation
-        prompt.
+        """Return the prefix of a line after the first.
+
+        It is the line number, if enabled, or the continuation prompt.
         """
         if wraps or not self._display.line_numbers:
             return [("", CONTINUATION)]
@@ -92,19 +94,20 @@ class Editor(Closing):
         """Ask the gateway for the candidates at *position* of *statement*.
 
         The gateway offers the columns of all tables in the text. If the statement names no table yet, the
-        previous statement is appended, to offer the columns of its tables.
+        previous statement is appended, so that the columns of its tables are offered.
         """
         if not names_tables(statement):
             statement = f"{statement}\n;{self._of_tables}"
         return self._sitting.runner.client.complete(statement, position)
 
     def _offer(self, place: Place) -> None:
-        """Show the candidates at *place*, unless the cursor has moved elsewhere; called in the candidates
-        thread.
+        """Show the candidates at *place*, unless the cursor has moved elsewhere.
+
+        This runs in the thread of the candidates.
         """
         app: Any = self._session.app
         if app.loop is not None:
-            # The event loop may already be closed, since each statement has its own.
+            # The event loop may already be closed, because each statement has a loop of its own.
             with suppress(RuntimeError):
                 app.loop.call_soon_threadsafe(self._complete, place, context=app.context)
 
@@ -120,8 +123,8 @@ class Editor(Closing):
 def _bindings() -> KeyBindings:
     """Return the bindings of Enter and Up.
 
-    Enter accepts the selected candidate, runs complete statements, and otherwise starts another line. Up
-    recalls the previous statement even while candidates are offered, until Tab has selected one.
+    Enter accepts the selected candidate or runs complete statements; in all other cases it starts another
+    line. Up recalls the previous statement even while candidates are offered, until Tab has selected one.
     """
     bindings, typing = KeyBindings(), has_focus(DEFAULT_BUFFER)
 

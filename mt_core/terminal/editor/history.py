@@ -1,5 +1,6 @@
-"""The history of typed statements: one entry per statement or command, in a file that only its owner can
-read.
+"""The history of typed statements, in a file that only its owner can read.
+
+Each statement or command is one entry.
 """
 
 from __future__ import annotations
@@ -27,11 +28,11 @@ def history_file(environ: Mapping[str, str]) -> Path:
 
 
 class StatementHistory(History):
-    """The entries of the file at *path*, one JSON string per line so that several clients can append
-    concurrently.
+    """The entries of the file at *path*, one JSON string per line.
 
-    A statement with a secret is remembered until the client exits, but not written. The same holds for every
-    statement if the file cannot be written.
+    Because of this format, several clients can append concurrently. A statement with a secret is remembered
+    until the client exits, but not written. The same applies to every statement if the file cannot be
+    written.
     """
 
     def __init__(self, path: Path) -> None:
@@ -39,7 +40,7 @@ class StatementHistory(History):
         self._path = path
 
     def append_string(self, string: str) -> None:
-        """Add each statement of *string*, except one equal to the newest entry."""
+        """Add each statement of *string*, unless it equals the newest entry."""
         for entry in entries_of(string):
             if self._loaded_strings[:1] != [entry]:
                 super().append_string(entry)
@@ -78,10 +79,9 @@ def _sets_secret(entry: str) -> bool:
 
 
 def entries_of(typed: str) -> list[str]:
-    """Return the statements of *typed* with their semicolons; a command, or a text that cannot be split, is
-    one entry.
+    """Return the statements of *typed* with their semicolons.
 
-    A last line that opens an editor is left out.
+    A command, or a text that cannot be split, is a single entry. A last line that opens an editor is omitted.
     """
     above = edited_part(typed)
     text = (above if above else typed).strip()

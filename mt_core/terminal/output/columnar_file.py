@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class ColumnarFile:
-    """The file at *path*, which is replaced by all rows of a query, or left unchanged."""
+    """The file at *path*, which all rows of a query replace. If the query fails, the file is unchanged."""
 
     def __init__(self, path: Path, form: Form) -> None:
         with requiring("client", f"--format {form}"):
@@ -32,7 +32,7 @@ class ColumnarFile:
         self._open = _arrow_writer if form is Form.ARROW else _parquet_writer
 
     def write(self, client: GatewayClient, operation: str, on_rows: Callable[[int], object]) -> int:
-        """Write the rows of a query, one page in memory at a time; return their number.
+        """Write the rows of a query, with one page in memory at a time, and return their number.
 
         After each page, *on_rows* is called with the number of rows so far. Raises Unsupported for a second
         query.
@@ -51,7 +51,7 @@ class ColumnarFile:
         properties: Callable[[], Mapping[str, str]],
         on_rows: Callable[[int], object],
     ) -> int:
-        """Write *pages*, and return their number of rows; *properties* returns those of the session."""
+        """Write *pages* and return their number of rows. *properties* returns those of the session."""
         from mt_core.client.arrow import as_tables
 
         count = 0

@@ -1,4 +1,4 @@
-"""The result of DESCRIBE for people, without Flink columns that have no values."""
+"""The result of DESCRIBE for people, without those columns of Flink that have no values."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ _ALWAYS, _IF_ANY = ["name", "type", "null"], ["key", "extras", "watermark"]
 
 
 def without_empty_columns(pages: Iterable[ResultPage]) -> Iterator[ResultPage]:
-    """Yield *pages*; in those of DESCRIBE and SHOW COLUMNS, drop `key`, `extras` and `watermark` where all
-    rows are NULL.
+    """Yield *pages*, without some empty columns if they are the result of DESCRIBE or SHOW COLUMNS.
+
+    `key`, `extras` and `watermark` are dropped if they are NULL in all rows.
     """
     iterator = iter(pages)
     first = next(iterator)

@@ -21,7 +21,7 @@ class Form(StrEnum):
 
     @property
     def is_for_people(self) -> bool:
-        """Whether the format is meant for people rather than programs."""
+        """Whether the format is meant for people and not for programs."""
         return self in {Form.TABLE, Form.TABLEAU, Form.VERTICAL, Form.MARKDOWN}
 
     @property

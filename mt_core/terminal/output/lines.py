@@ -18,8 +18,9 @@ _TSV_ESCAPES = str.maketrans({"\\": r"\\", "\t": r"\t", "\n": r"\n", "\r": r"\r"
 
 
 def print_delimited(pages: Iterable[ResultPage], out: IO[str], *, tabs: bool) -> None:
-    """Print a header and one line per row, as TSV if *tabs*, else as CSV; the kind of a change is in a first
-    column `op`.
+    """Print a header and one line per row, as TSV if *tabs* is set, else as CSV.
+
+    For a changelog, the first column `op` has the kind of each change.
     """
     writer = csv.writer(out, lineterminator="\n")
     for number, page in enumerate(map(with_numbers, pages)):
@@ -35,12 +36,12 @@ def print_delimited(pages: Iterable[ResultPage], out: IO[str], *, tabs: bool) ->
                 out.writelines("\t".join(row) + "\n" for row in (*rows, *texts))
             else:
                 writer.writerows((*rows, *texts))
-            # The next page of an endless result may take long.
+            # The next page of an unbounded result may take long.
             out.flush()
 
 
 def print_json(pages: Iterable[ResultPage], out: IO[str]) -> None:
-    """Print one JSON object per row and line; a change is an object with its kind and its row."""
+    """Print each row as a JSON object on one line. A change is an object with its kind and its row."""
     for page in map(with_numbers, pages):
         names = [column.name for column in page.columns]
         objects: list[Any] = [dict(zip(names, row, strict=True)) for row in page.rows if page.has_content]

@@ -1,6 +1,4 @@
-"""The status line of a terminal that shows the progress of a statement, or of its rows being written to a
-file.
-"""
+"""The status line of a terminal, which shows the progress of a statement or of writing its rows."""
 
 from __future__ import annotations
 
@@ -20,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class ProgressLine:
-    """One line of a terminal, updated by each call; not shown if messages go to a file."""
+    """One line of a terminal, updated by each call. It is not shown if messages go to a file."""
 
     def __init__(self, bar: ProgressBar, began: float | None = None) -> None:
         self._bar = bar
@@ -65,9 +63,9 @@ class ProgressLine:
 def progress_line(messages: Console, began: float | None = None) -> Iterator[ProgressLine]:
     """Yield a status line that is removed at the end of the block.
 
-    Its time counts from *began* on the monotonic clock, or else from the first update.
+    Its time counts from *began* on the monotonic clock or, if *began* is None, from the first update.
     """
-    # Imported here, with the first statement, so as not to delay the prompt.
+    # Imported here, with the first statement, so that it does not delay the prompt.
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
     columns = (

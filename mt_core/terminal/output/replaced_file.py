@@ -1,5 +1,6 @@
-"""Atomic replacement of files: a file is written under another name, or without one, and renamed when it is
-complete.
+"""Atomic replacement of files.
+
+A file is written under another name, or without one, and renamed when it is complete.
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ from mt_core.errors import ConfigError
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Yield the path of an empty file that replaces *path* at the end of the block, and is removed after an
-    error.
+    """Yield the path of an empty file that replaces *path* at the end of the block.
 
-    Where the system has unnamed files, even a killed process leaves nothing behind. A symbolic link stays
-    one, and a file keeps its permissions, also while it is written. Raises ConfigError.
+    After an error, the new file is removed. If the system supports unnamed files, even a killed process
+    leaves nothing behind. A symbolic link remains a link, and a file keeps its permissions, even while it is
+    written. Raises ConfigError.
     """
     place = path.resolve()
     new_file = place.with_name(f".{place.name}.{os.getpid()}")
@@ -35,8 +36,8 @@ def replacing(path: Path) -> Iterator[Path]:
                 yield new_file
             else:
                 yield unnamed
-                # os.link follows the /proc link only if it is given a directory descriptor,
-                # which an absolute path ignores.
+                # os.link follows the /proc link only if it is given a directory descriptor, which it ignores
+                # for an absolute path.
                 os.link(unnamed, new_file, src_dir_fd=0)
         with suppress(FileNotFoundError):
             shutil.copymode(place, new_file)
@@ -49,8 +50,9 @@ def replacing(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def _unnamed(folder: Path, mode: int) -> Iterator[Path | None]:
-    """Yield the path, valid only in this process, of an unnamed file in *folder*; None if the system has no
-    such files.
+    """Yield the path of an unnamed file in *folder*, which is valid only in this process.
+
+    Yield None if the system does not support such files.
     """
     try:
         descriptor = os.open(folder, os.O_TMPFILE | os.O_RDWR, mode)
@@ -65,11 +67,10 @@ def _unnamed(folder: Path, mode: int) -> Iterator[Path | None]:
 
 
 class TextFile(AbstractContextManager["TextFile"]):
-    """Rows as text, which replace the file at *path* at the end of the block if `wanted` is true or Ctrl-C
-    ended it.
+    """Rows as text, which replace the file at *path* at the end of the block.
 
-    A pipe, a terminal or another special file gets the rows as they arrive. Raises ConfigError if it cannot
-    be written.
+    They do so only if `wanted` is true or Ctrl-C ended the block. A pipe, a terminal or another special file
+    receives the rows as they arrive. Raises ConfigError if the file cannot be written.
     """
 
     def __init__(self, path: Path) -> None:
@@ -92,4 +93,4 @@ class TextFile(AbstractContextManager["TextFile"]):
 
 
 class _Discard(Exception):
-    """Abandons the new file, so that the old one stays."""
+    """Discards the new file, so that the old one stays."""

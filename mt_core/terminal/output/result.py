@@ -21,11 +21,10 @@ def print_result(
     *,
     cut: bool = False,
 ) -> bool:
-    """Print a result to *out*; return False if people would see nothing of it.
+    """Print a result to *out*. Return False if people would see nothing of it.
 
-    *column_width* is the maximum column width of a tableau, and *cut* whether the last column of a grid may
-    be cut. All formats print every change of a changelog, except a table, whose pages contain the standing
-    rows.
+    *column_width* is the maximum column width of a tableau. *cut* allows the last column of a grid to be cut.
+    All formats print every change of a changelog, except a table, whose pages contain the standing rows.
     """
     match form:
         case Form.CSV | Form.TSV:

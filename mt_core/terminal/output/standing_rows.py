@@ -1,4 +1,4 @@
-"""Standing rows: the rows of a changelog result after all changes so far."""
+"""Standing rows: the rows of a changelog after all changes so far."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class StandingRows:
             del self._counts[key]
 
     def keep(self, most: int) -> int:
-        """Drop all except the last *most* distinct rows, and return how many were dropped.
+        """Drop all but the last *most* distinct rows, and return how many were dropped.
 
         Later changes of dropped rows are ignored.
         """
@@ -46,16 +46,16 @@ class StandingRows:
         return forgotten
 
     def all(self) -> list[Sequence[Any]]:
-        """Return the rows, repeated as often as they occur."""
+        """Return the rows, each repeated as often as it occurs."""
         return [row for count, row in self._counts.values() for _ in range(count)]
 
 
 def standing_page(
     pages: Iterable[ResultPage], most: int, on_left_out: Callable[[], object]
 ) -> Iterator[ResultPage]:
-    """Yield one page with the last *most* standing rows of a changelog, also after an error or an interrupt.
+    """Yield one page with the last *most* standing rows of a changelog, even after an error or interrupt.
 
-    *on_left_out* is called first if rows were dropped.
+    If rows were dropped, *on_left_out* is called first.
     """
     standing, iterator, error = StandingRows(), iter(pages), None
     first, left_out = next(iterator), 0

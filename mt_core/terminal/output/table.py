@@ -1,12 +1,12 @@
 """Rows printed for people, as a grid or as records.
 
-A grid needs column widths before its first line, but a result may be too long to read first. The widths are
-therefore computed from the first `MEASURED_ROWS` rows, and from the types of numeric columns if more rows
-follow; wider later values are folded, so no data is lost (with *cut*, the last column is cut instead). Each
-chunk of rows is rendered as a complete grid and printed without its bottom line (and, after the first,
-without its header), which makes the chunks one grid and lets rows appear while others are read. If not every
-column can have at least the width of its values or `READABLE_WIDTH`, rows are printed as records, since
-folded columns that narrow cannot be read.
+A grid needs its column widths before its first line, but a result may be too long to be read first. The
+widths are therefore computed from the first `MEASURED_ROWS` rows, and from the types of numeric columns if
+more rows follow. Later values that are wider are folded, so no data is lost; with *cut*, the last column is
+cut instead. Each chunk of rows is rendered as a complete grid and printed without its bottom line (and, after
+the first, without its header). The chunks then form a single grid, and rows appear while others are read.
+Columns that are folded too narrowly cannot be read. If not every column can have the width of its values or
+`READABLE_WIDTH`, rows are therefore printed as records.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ READABLE_WIDTH = 12
 # The minimum width of a cut text.
 CUT_WIDTH = 6
 FRAME_WIDTH = 3
-# Rows that determine the column widths of a longer result.
+# The number of rows that determine the column widths of a longer result.
 MEASURED_ROWS = 1_000
 
 Texts = list[list[str | None]]
@@ -42,7 +42,7 @@ Texts = list[list[str | None]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Chunk:
-    """Rows of a result; `more` is whether others may follow."""
+    """Rows of a result. `more` tells whether others may follow."""
 
     columns: Sequence[Column]
     texts: Texts
@@ -68,9 +68,9 @@ class _Need:
 
 
 def print_table(pages: Iterable[ResultPage], out: IO[str], *, cut: bool = False) -> None:
-    """Print a grid if every column gets its needed width or a readable one; else records.
+    """Print a grid if every column can have its needed width or a readable one, or else records.
 
-    With *cut*, the last column is cut where its text does not fit. The first rows are printed before the last
+    With *cut*, text that does not fit into the last column is cut. The first rows are printed before the last
     ones arrive. Rows that have arrived are printed even after an error or an interrupt.
     """
     console = _console(out)
@@ -89,8 +89,9 @@ def print_table(pages: Iterable[ResultPage], out: IO[str], *, cut: bool = False)
 
 
 def lines_of(pages: Sequence[ResultPage], screen: int) -> int:
-    """Return the minimum number of lines that `print_table` needs for *pages*, a complete result, on *screen*
-    columns.
+    """Return the minimum number of lines that `print_table` needs for *pages*, a complete result.
+
+    The lines have *screen* columns.
     """
     columns, texts = pages[0].columns, [row for page in pages for row in texts_of(page)]
     needs = _needs(_Chunk(columns=columns, texts=texts, more=False))
@@ -121,9 +122,9 @@ def _console(out: IO[str]) -> Console:
 
 
 def _chunks(pages: Iterable[ResultPage]) -> Generator[_Chunk, None, None]:
-    """Yield the rows of *pages*; the first chunk has all pages up to `MEASURED_ROWS` rows.
+    """Yield the rows of *pages*. The first chunk has all pages up to `MEASURED_ROWS` rows.
 
-    An error or interrupt while it is read is raised after that chunk.
+    An error or interrupt while the first chunk is read is raised after that chunk.
     """
     iterator, texts = iter(pages), list[list[str | None]]()
     page = next(iterator)
@@ -146,8 +147,9 @@ def _chunks(pages: Iterable[ResultPage]) -> Generator[_Chunk, None, None]:
 
 
 def _needs(chunk: _Chunk) -> list[_Need]:
-    """Return the widths that the columns of *chunk* need; if more rows follow, numeric columns get the width
-    of their type.
+    """Return the widths that the columns of *chunk* need.
+
+    If more rows follow, numeric columns have the width of their type.
     """
     values = [
         max((_text_width(row[number]) for row in chunk.texts), default=1)
@@ -173,8 +175,8 @@ def _text_width(text: str | None) -> int:
 def _fitted(needs: Sequence[_Need], screen: int, *, cut: bool) -> list[int]:
     """Return column widths for *needs* that fit the screen.
 
-    To save space, names are folded between words first, then (if *cut*) the last column is cut, then the
-    widest columns are folded.
+    To save space, names are first folded between words. Then, with *cut*, the last column is cut. Finally,
+    the widest columns are folded.
     """
     room = screen - FRAME_WIDTH * len(needs) - 1
     fitted = [min(need.most, room) for need in needs]
@@ -191,14 +193,14 @@ def _fitted(needs: Sequence[_Need], screen: int, *, cut: bool) -> list[int]:
 def _print_grid(
     console: Console, columns: Sequence[Column], chunks: Iterable[Texts], widths: Sequence[int], *, cut: bool
 ) -> None:
-    """Print *chunks* as one grid with its row count, also after an error or interrupt between two chunks."""
+    """Print *chunks* as one grid with its row count, even after an error or interrupt between two chunks."""
     count, bottom = 0, ""
     try:
         for texts in chunks:
             with console.capture() as captured:
                 console.print(_grid(columns, texts, widths, cut=cut))
             lines = captured.get().splitlines(keepends=True)
-            # Each chunk is a grid without its bottom line; only the first has a header.
+            # Each chunk is printed without its bottom line, and only the first one with a header.
             console.file.writelines(lines[_header_end(lines) if bottom else 0 : -1])
             console.file.flush()
             count, bottom = count + len(texts), lines[-1]
@@ -229,7 +231,7 @@ def _grid(columns: Sequence[Column], texts: Texts, widths: Sequence[int], *, cut
 
 
 def _print_records(console: Console, columns: Sequence[Column], chunks: Iterable[Texts]) -> None:
-    """Print each row as lines of name and value, with the row count, also after an error or interrupt."""
+    """Print each row as lines of name and value, and the row count, even after an error or interrupt."""
     width, count = max(cell_len(column.name) for column in columns), 0
     names = [escape(column.name) + " " * (width - cell_len(column.name)) for column in columns]
     try:

@@ -27,10 +27,10 @@ _WIDTHS = {
 
 
 def print_tableau(pages: Iterable[ResultPage], out: IO[str], most_width: int) -> None:
-    """Print the rows of *pages* in columns of at most *most_width*; the kind of a change is in a first column
-    `op`.
+    """Print the rows of *pages* in columns of up to *most_width* characters.
 
-    The row count is printed at the end, also after a KeyboardInterrupt.
+    For a changelog, the first column `op` has the kind of each change. The row count is printed at the end,
+    even after a KeyboardInterrupt.
     """
     count, rule = 0, ""
     try:
@@ -47,7 +47,7 @@ def print_tableau(pages: Iterable[ResultPage], out: IO[str], most_width: int) ->
                 cells = [_cell(shown(text), width) for text, width in zip(row, widths, strict=True)]
                 out.write(_line(cells, op) + "\n")
             count += len(page.rows)
-            # The next page of an endless result may take long.
+            # The next page of an unbounded result may take long.
             out.flush()
     finally:
         if rule:

@@ -1,4 +1,4 @@
-"""Values as text, formatted as by Flink's client."""
+"""Values as text, in the format of Flink's client."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Row = Sequence[str | None]
 
 
 def texts_of(page: ResultPage) -> list[list[str | None]]:
-    """Return the rows of *page* as texts, None for NULL."""
+    """Return the rows of *page* as texts, with None for NULL."""
     return plain_rows(page.columns, page.rows)
 
 
@@ -26,5 +26,5 @@ def shown(text: str | None) -> str:
 
 
 def numeric(columns: Sequence[Column]) -> list[bool]:
-    """Return for each column whether it is numeric, and so right-aligned."""
+    """Return for each column whether it is numeric and therefore right-aligned."""
     return [column.type.root in NUMBERS for column in columns]

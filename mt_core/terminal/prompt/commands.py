@@ -1,12 +1,12 @@
 """The commands of the prompt.
 
-A command is a line that the client itself runs: it is not SQL, needs no semicolon, and ends with its line.
-`COMMANDS` defines each one: dispatch, HELP, completion of command names and completion of their table
-arguments all read this table, so a new command is one row (and one of `typed.WORDS` if its name has no
-backslash). Names with a backslash follow psql; the others follow Flink's client and are chosen so that no
-statement starts with them, which lets the prompt recognise a command by its first word. Most commands are a
-fixed statement with the argument filled in, run like a typed one; a command keeps no state of its own, only
-that of the prompt.
+A command is a line that the client itself runs. It is not SQL, needs no semicolon, and ends with its line.
+`COMMANDS` defines all commands. Dispatch, HELP, and the completion of command names and table arguments all
+use this table. A new command is therefore one row (and an entry of `typed.WORDS` if its name has no
+backslash). Names with a backslash follow psql. The other names follow Flink's client; no statement starts
+with them, so the prompt recognizes a command by its first word. Most commands insert their argument into a
+fixed statement, which runs like a typed statement. A command has no state of its own and uses only that of
+the prompt.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from mt_core.terminal.prompt.typed import BACKSLASH, EDIT, SET, command_parts, k
 
 WATCH_S = 2.0
 LIKENESS = 0.5
-# Decisions in SHOW REFRESHES EXTENDED. Verifications and compactions have other decisions,
-# and are not refreshes.
+# Decisions in SHOW REFRESHES EXTENDED. Verifications and compactions have other decisions, because they are
+# not refreshes.
 _REFRESH = "refresh"
 _DECIDED = {_REFRESH: "computed rows", "skip": "was skipped", "suspended": "found the table suspended"}
 _LOOKED_AT = 20
@@ -38,9 +38,9 @@ Run = Callable[[PromptState, str], object]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
-    """A row of `COMMANDS`; `run` gets the argument, without surrounding blanks and semicolons.
+    """A row of `COMMANDS`. `run` receives the argument, without surrounding blanks and semicolons.
 
-    With `takes_table`, completion offers tables as the argument. `others` are aliases.
+    If `takes_table` is set, completion offers tables as the argument. `others` are aliases.
     """
 
     name: str
@@ -52,8 +52,9 @@ class Command:
 
 
 def command_named(name: str) -> Command | None:
-    """Return the command with a name; names without a backslash are case-insensitive and may have a
-    semicolon.
+    """Return the command with *name*, or None.
+
+    Names without a backslash are case-insensitive and may end with a semicolon.
     """
     written = name if name.startswith(BACKSLASH) else name.rstrip(";").upper()
     return next((command for command in COMMANDS if written in (command.name, *command.others)), None)
@@ -199,7 +200,7 @@ def _edit(sitting: PromptState, argument: str) -> None:
 def _source(sitting: PromptState, argument: str) -> None:
     if not argument:
         raise RequestInvalid("SOURCE needs a file; write for example SOURCE setup.sql")
-    # run_script has shown the error that stopped the file.
+    # run_script has already shown the error that stopped the file.
     sitting.runner.run_script(read_text(Path(argument.strip("'\"")).expanduser()))
 
 

@@ -120,6 +120,6 @@ EXAMPLES: tuple[str, ...] = (
 
 
 def examples_of(words: str) -> list[str]:
-    """Return the examples that begin with *words*, ignoring case; the last word may be incomplete."""
+    """Return the examples that begin with *words*, ignoring case. The last word may be incomplete."""
     prefix = " ".join(words.upper().split())
     return [text for text in EXAMPLES if text.upper().startswith(prefix)]

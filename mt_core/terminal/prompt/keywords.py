@@ -1,4 +1,4 @@
-"""The keywords that completion and syntax colours know without the gateway."""
+"""The keywords that completion and syntax colours know without asking the gateway."""
 
 from __future__ import annotations
 
@@ -25,8 +25,9 @@ _BEFORE_NAME = frozenset(
 
 
 def keywords_after(before: str, begun: str) -> list[str]:
-    """Return the keywords that complete *begun* after *before*; none where a name is expected or in an open
-    quote or comment.
+    """Return the keywords that complete *begun* after *before*.
+
+    There are none if a name is expected, or in an open quote or comment.
     """
     if not begun.isalpha():
         return []

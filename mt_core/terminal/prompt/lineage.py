@@ -14,8 +14,7 @@ from mt_core.base.tokens import TokenKind, significant
 from mt_core.errors import GatewayError
 
 Rows = Callable[[str], Sequence[Mapping[str, Any]]]
-# The format of DESCRIBE EXTENDED: `lake.shop.orders (table, version 12);
-# lake.shop.rates (view, version ab)`.
+# The format of DESCRIBE EXTENDED: `lake.shop.orders (table, version 12); lake.shop.rates (view, version ab)`.
 _SOURCE = re.compile(r"(?P<name>(?:`(?:[^`]|``)*`|[^`;(])+) \((?P<kind>\w+), (?P<version>[^)]*)\)(?:; |$)")
 
 
@@ -29,15 +28,18 @@ class Source:
 
 
 def sources_of(text: str) -> list[Source]:
-    """Return the sources in the `sources` row of DESCRIBE EXTENDED; empty before the first refresh."""
+    """Return the sources in the `sources` row of DESCRIBE EXTENDED.
+
+    The row is empty before the first refresh.
+    """
     return [Source(**match.groupdict()) for match in _SOURCE.finditer(text)]
 
 
 def lineage(table: str, rows: Rows) -> Tree:
-    """Return the source tree of *table*; *rows* runs a statement. Raises GatewayError if the table does not
-    exist.
+    """Return the source tree of *table*. *rows* runs a statement and returns its rows.
 
-    The sources of a table are expanded once, even if several tables read it or if it depends on itself.
+    The sources of a table are expanded only once, even if several tables read it or if it depends on itself.
+    Raises GatewayError if the table does not exist.
     """
     facts = _facts(table, rows)
     name = facts.get("identifier", table)
@@ -60,19 +62,19 @@ def _grow(tree: Tree, facts: Mapping[str, str], rows: Rows, described: dict[str,
 
 
 def _below(source: Source, rows: Rows) -> Mapping[str, str]:
-    """Return the facts of a source that is a materialized table; empty for any other source."""
+    """Return the facts of a source that is a materialized table, or nothing for any other source."""
     if source.kind != "table" or not _can_be_named(source.name):
         return {}
     try:
         facts = _facts(source.name, rows)
     except GatewayError:
-        # Dropped since, or invisible to this session, but still a source.
+        # The table was dropped since, or this session cannot see it. It is still a source.
         return {}
     return facts if "refresh mode" in facts else {}
 
 
 def _can_be_named(name: str) -> bool:
-    """Return whether *name* is valid in a statement; a path such as `s3://bucket/t` is not."""
+    """Return whether *name* is valid in a statement. A path such as `s3://bucket/t` is not."""
     return all(
         token.kind in {TokenKind.WORD, TokenKind.IDENTIFIER} or token.text == "."
         for token in significant(name)

@@ -1,4 +1,4 @@
-"""The prompt of `freshtable sql`: runs each typed statement at its semicolon, and commands."""
+"""The prompt of `freshtable sql`, which runs commands, and each typed statement at its semicolon."""
 
 from __future__ import annotations
 
@@ -19,13 +19,14 @@ class Reader(Protocol):
     """A source of typed statements."""
 
     def read(self, prompt: str, begun: str = "") -> str:
-        """Return *begun* followed by the next typed text, or edited. Raises EOFError at the end, and
-        KeyboardInterrupt.
+        """Return *begun* followed by the next text that the user types, or *begun* as edited.
+
+        Raises EOFError at the end of the input, and KeyboardInterrupt.
         """
 
 
 def _ask(prompt: str) -> str:
-    """Return a line of standard input; the prompt goes to stderr, away from the rows. Raises EOFError."""
+    """Return a line of standard input. The prompt goes to stderr, separate from rows. Raises EOFError."""
     sys.stderr.write(prompt)
     sys.stderr.flush()
     line = sys.stdin.readline()
@@ -46,10 +47,10 @@ class PlainReader:
 
 @dataclass(frozen=True)
 class Prompt:
-    """Runs the statements from `reader` until its end or QUIT; errors do not stop it.
+    """Runs the statements from `reader` until its end or QUIT. Errors do not stop it.
 
-    `meet` opens the session of a gateway that may be starting, and returns a message; without it, the gateway
-    must be running.
+    `meet` opens the session of a gateway that may be starting, and returns a message. If it is None, the
+    gateway must be running.
     """
 
     sitting: PromptState
@@ -57,7 +58,7 @@ class Prompt:
     meet: Callable[[], str] | None = None
 
     def run(self) -> None:
-        """Run typed statements. Raises GatewayError if there is no gateway."""
+        """Run typed statements. Raises GatewayError if the gateway does not respond."""
         self.sitting.say(
             f"{self._met()} End statements with `;`, stop one with Ctrl-C, "
             "leave with Ctrl-D; HELP lists the commands."
@@ -115,7 +116,7 @@ class Prompt:
             return ""
 
     def _run_command(self, line: str) -> str:
-        """Run a command, and return the text that it leaves to run."""
+        """Run a command, and return the text that it leaves to be run."""
         try:
             with ctrl_z_puts_aside():
                 run_command(self.sitting, line)
@@ -131,7 +132,7 @@ class Prompt:
         try:
             statements = split_statements(typed)
         except SqlSyntaxError:
-            # An unterminated quote, comment or block: wait for the rest.
+            # A quote, comment or block is still open, so wait for the rest.
             return typed
         if statements and not statements[-1].terminated:
             return typed
@@ -141,7 +142,7 @@ class Prompt:
         return ""
 
     def _run_statement(self, statement: Statement) -> bool:
-        """Run one statement; return whether the statements after it should run."""
+        """Run one statement. Return whether the statements after it should run."""
         self.sitting.last = statement.text
         try:
             with ctrl_z_puts_aside():

@@ -27,7 +27,7 @@ class Keys(StrEnum):
 
     @classmethod
     def named(cls, name: str) -> Keys:
-        """Return the key bindings with a name. Raises ConfigError."""
+        """Return the key bindings named *name*. Raises ConfigError."""
         if name not in set(cls):
             raise ConfigError(
                 f"{EDITING_MODE}: '{name}' cannot be used; expected {' or '.join(cls)}.", key=EDITING_MODE
@@ -39,8 +39,8 @@ class Keys(StrEnum):
 class PromptState:
     """The state of the prompt.
 
-    `last` is the last statement that ran, `typed` the text that a command left to run or complete, and `wait`
-    sleeps for a number of seconds. `history` is the history file, None for the user's default.
+    `last` is the last statement that ran, and `typed` is the text that a command left to be run or completed.
+    `wait` sleeps for a number of seconds. `history` is the history file, or None for the user's default.
     """
 
     runner: Runner
@@ -57,7 +57,10 @@ class PromptState:
         self.runner.screen.messages.print(text, soft_wrap=True, markup=False)
 
     def edit(self, text: str) -> str:
-        """Return *text* as edited in the user's editor. Raises ConfigError if that is missing or fails."""
+        """Return *text* as edited in the user's editor.
+
+        Raises ConfigError if the editor is missing or fails.
+        """
         command = next((self.environ[name] for name in _EDITORS if self.environ.get(name)), "vi")
         # Other users must not read a statement, so the folder is private.
         with TemporaryDirectory(prefix="freshtable-") as folder:

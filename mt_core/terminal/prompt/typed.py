@@ -10,15 +10,16 @@ from mt_core.terminal.prompt.keywords import KEYWORDS
 
 BACKSLASH = "\\"
 EDIT, SET = r"\e", r"\set"
-# Commands without a backslash, as in Flink's client; no statement starts with one of these words.
+# Commands without a backslash, as in Flink's client. No statement starts with one of these words.
 WORDS = frozenset({"HELP", "QUIT", "EXIT", "SOURCE", "CLEAR"})
 KEYWORD = "keyword"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Piece:
-    """A part of a text with one style: `look` is `keyword`, a token kind in lower case, or empty between
-    tokens.
+    """A part of a text with one style.
+
+    `look` is `keyword`, a token kind in lower case, or empty between tokens.
     """
 
     text: str
@@ -32,38 +33,39 @@ def is_whole(text: str) -> bool:
     try:
         return all(statement.terminated for statement in split_statements(text))
     except SqlSyntaxError:
-        # An unterminated quote, comment or block.
+        # A quote, comment or block is still open.
         return False
 
 
 def is_command(text: str) -> bool:
-    """Return whether *text* begins with a command, which ends with its line."""
+    """Return whether *text* begins with a command, which ends at the end of its line."""
     words = text.split(maxsplit=1)
     return bool(words) and (words[0].startswith(BACKSLASH) or words[0].rstrip(";").upper() in WORDS)
 
 
 def command_parts(line: str) -> tuple[str, str]:
-    """Return the name of the command on *line*, and its argument without surrounding blanks and
-    semicolons.
+    """Return the name of the command on *line*, and its argument.
+
+    The argument has no surrounding blanks or semicolons.
     """
     name, *more = line.split(maxsplit=1)
     return name, more[0].strip().rstrip(";").rstrip() if more else ""
 
 
 def key_and_value(argument: str) -> tuple[str, str]:
-    r"""Return the key and the value of a `\set` command; each is empty if left out."""
+    r"""Return the key and the value of a `\set` command. Each is empty if it is omitted."""
     key, *more = argument.split(maxsplit=1) or [""]
     return key, more[0].removeprefix("=").strip() if more else ""
 
 
 def edited_part(text: str) -> str | None:
-    r"""Return the text to edit, which precedes a last line `\e`; None if there is no such line."""
+    r"""Return the text to edit, which precedes a last line `\e`, or None if there is no such line."""
     before, _, last = text.rstrip().rpartition("\n")
     return before if last.strip() == EDIT else None
 
 
 def pieces(text: str) -> list[Piece]:
-    """Split *text* into styled pieces; joined, they are the text.
+    """Split *text* into styled pieces. Joined together, they are the text.
 
     The text after an unterminated quote is styled as a string.
     """

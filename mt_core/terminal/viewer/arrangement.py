@@ -22,10 +22,10 @@ _COMPARABLE_ROOTS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arrangement:
-    """A filter and an order of rows: rows with `text` in any value, ignoring case, sorted by column number
-    `by` or in order of arrival.
+    """A filter and an order of rows.
 
-    As in Spark, NULL sorts before all values and NaN after them.
+    A row matches if any of its values contains `text`, ignoring case. Rows are sorted by column number `by`,
+    or are in order of arrival if it is None. As in Spark, NULL sorts before all values and NaN after them.
     """
 
     text: str = ""
@@ -37,8 +37,9 @@ class Arrangement:
         return not self.text and self.by is None
 
     def positions(self, snapshot: Snapshot) -> Generator[int, None, Sequence[int]]:
-        """Yield the number of rows of *snapshot* read so far, after each step; return the positions of the
-        matching rows, in order.
+        """Return the positions of the matching rows of *snapshot*, in order.
+
+        After each step, yield the number of rows read so far.
         """
         sought, matching = self.text.casefold(), array("Q")
         keys, nulls = list[tuple[Any, int]](), array("Q")
@@ -68,8 +69,9 @@ def has_text(row: Row, sought: str) -> bool:
 
 
 def column_named(columns: Sequence[Column], name: str) -> int | None:
-    """Return the position of the column with *name* or with that number, or of the only column that begins
-    with *name*; else None.
+    """Return the position of the column with *name* or with that number, or None.
+
+    *name* may also be the beginning of a name, if only one column matches.
     """
     lower_name = name.casefold()
     names = [column.name.casefold() for column in columns]

@@ -33,7 +33,7 @@ Properties = Callable[[], Mapping[str, str]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopiedRows:
-    """The rows of `snapshot` at the positions in `order`, or all rows."""
+    """The rows of `snapshot` at the positions in `order`, or all rows if it is None."""
 
     snapshot: Snapshot
     order: Sequence[int] | None = None
@@ -59,12 +59,11 @@ class CopiedRows:
             )
 
     def saved(self, name: str, properties: Properties, on_file: Callable[[Path], object]) -> Generator[int]:
-        """Write the rows to a new file in the format of its *name*'s suffix; yield the number of rows
-        written, every 50 ms.
+        """Write the rows to a new file, in the format given by the suffix of *name*.
 
-        *properties* returns those of the session. The file appears when it is complete, and *on_file* is then
-        called; closing the generator earlier discards the file. Raises ConfigError, and Unsupported for a
-        value that the format cannot represent.
+        Yield the number of rows written, every 50 ms. *properties* returns those of the session. The file
+        appears when it is complete, and *on_file* is then called. If the generator is closed earlier, the
+        file is discarded. Raises ConfigError, and Unsupported for a value that the format cannot represent.
         """
         path, form = _new_file(name)
         stopped, written = threading.Event(), [0]
@@ -89,7 +88,10 @@ class CopiedRows:
         writing.result()
 
     def copied(self) -> tuple[bytes, int]:
-        """Return the rows that fit the clipboard, as text in the form of `--format tsv`, and their number."""
+        """Return the rows that fit into the clipboard, and their number.
+
+        The rows are text in the form of `--format tsv`.
+        """
         text = BytesIO()
         taken = end = 0
 
@@ -107,13 +109,14 @@ class CopiedRows:
 
 
 def clipboard_sequence(text: bytes) -> str:
-    """Return the escape sequence (OSC 52) that puts *text* on the clipboard."""
+    """Return the escape sequence (OSC 52) that copies *text* to the clipboard."""
     return f"\x1b]52;c;{b64encode(text).decode('ascii')}\x07"
 
 
 def _new_file(name: str) -> tuple[Path, Form]:
-    """Return the path for *name* and its format. Raises ConfigError, also for a name that the operating
-    system rejects.
+    """Return the path for *name* and its format.
+
+    Raises ConfigError, including for a name that the operating system rejects.
     """
     try:
         path = Path(name).expanduser()
@@ -137,4 +140,4 @@ def _write(path: Path, form: Form, pages: Iterator[ResultPage], properties: Prop
 
 
 class _Stopped(Exception):
-    """The file was abandoned."""
+    """Raised to stop writing a file that is no longer wanted."""

@@ -23,7 +23,8 @@ _JOIN_S = 5.0
 class Shown(StrEnum):
     """Which rows of a result are shown.
 
-    The FIRST ones, the LAST ones, all CHANGES up to the last one, or the rows STANDING after all changes.
+    FIRST and LAST show the first or the last rows, CHANGES shows all changes up to the last one, and STANDING
+    shows the rows after all changes.
     """
 
     FIRST = "first"
@@ -34,11 +35,11 @@ class Shown(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """An immutable view of rows: `rows` returns a range of positions, `pick` the rows at any positions.
+    """An immutable view of rows. `rows` returns a range of positions, `pick` the rows at given positions.
 
-    `left_out` rows are omitted: older ones, or those beyond the limit. `came` is the number of rows, or
-    changes, that have arrived; `more` is whether the result exceeds the limit; `has_ended` is whether no more
-    will arrive.
+    `left_out` is the number of rows that are omitted, because they are old or exceed the limit. `came` is the
+    number of rows, or changes, that have arrived. `more` tells whether the result exceeds the limit,
+    `has_ended` whether no more rows will arrive.
     """
 
     count: int
@@ -52,18 +53,19 @@ class Snapshot:
     error: MtError | None = None
 
     def read(self, start: int, stop: int, order: Sequence[int] | None = None) -> list[Row]:
-        """Return the rows at positions *start* to *stop* (exclusive) as texts, or at the positions in that
-        range of *order*.
+        """Return the rows at positions *start* to *stop* (exclusive) as texts.
+
+        With *order*, these are positions in *order*, which has the positions of the rows.
         """
         values = self.rows(start, stop) if order is None else self.pick(order[start:stop])
         return list[Row](plain_rows(self.columns, values))
 
 
 class LiveResult(Closing):
-    """Reads *pages* in its own thread, started by `read_on`, and shows at most *most_rows* rows.
+    """Reads *pages* in a separate thread, which `read_on` starts, and shows up to *most_rows* rows.
 
-    Rows are dropped only when another snapshot is taken: up to *most_rows* more rows are read after a
-    snapshot, and then the gateway waits. Raises ConfigError if the rows of *first* cannot be stored.
+    Rows are dropped only when another snapshot is taken. After a snapshot, up to *most_rows* more rows are
+    read, and then the gateway waits. Raises ConfigError if the rows of *first* cannot be stored.
     """
 
     def __init__(self, first: ResultPage, pages: Iterator[ResultPage], shown: Shown, most_rows: int) -> None:
@@ -89,7 +91,7 @@ class LiveResult(Closing):
             self._thread.start()
 
     def snapshot(self, kept: Snapshot | None = None) -> Snapshot:
-        """Return the current rows; earlier snapshots become invalid, except *kept*."""
+        """Return the current rows. Earlier snapshots become invalid, except *kept*."""
         with self._changed:
             taken = self._of_standing() if self._shown is Shown.STANDING else self._of_spool(kept)
             self._changed.notify_all()
@@ -142,7 +144,7 @@ class LiveResult(Closing):
             self.has_ended = True
 
     def _take(self, page: ResultPage) -> bool:
-        """Add the rows of *page*; return whether more rows are needed."""
+        """Add the rows of *page*. Return whether more rows are needed."""
         if self._shown is Shown.STANDING:
             with self._changed:
                 for kind, row in zip(page.kinds or (), page.rows, strict=True):

@@ -15,8 +15,8 @@ from typing import IO, Any
 from mt_core.errors import ConfigError
 
 SEGMENT_ROWS = 1_000
-# Several files, because the beginning of a single one could not be freed;
-# large ones, because the number of open files is limited.
+# There are several files, because the beginning of a single file could not be freed. They are large, because
+# the number of open files is limited.
 FILE_BYTES = 64 << 20
 _SEGMENTS_IN_MEMORY = 4
 
@@ -26,8 +26,9 @@ Values = Sequence[Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Segment:
-    """`SEGMENT_ROWS` rows as a JSON list in `file`, starting at `offset`; `ends` are the ends of the rows
-    relative to it.
+    """`SEGMENT_ROWS` rows as a JSON list in `file`, starting at `offset`.
+
+    `ends` are the ends of the rows, relative to `offset`.
     """
 
     file: IO[bytes]
@@ -50,10 +51,10 @@ class _Segment:
 
 
 class Spool:
-    """Rows in order of arrival; the last ones, fewer than `SEGMENT_ROWS`, are in memory. Thread-safe.
+    """Rows in order of arrival. The last rows, fewer than `SEGMENT_ROWS`, are in memory. Thread-safe.
 
-    Rows are numbered from 0 and never renumbered: `first` is the oldest stored row, `end` the number of the
-    next one. The files are unnamed, so that no other process can open them and a killed process leaves
+    Rows are numbered from 0 and never renumbered. `first` is the number of the oldest stored row, `end` that
+    of the next row. The files are unnamed, so no other process can open them and a killed process leaves
     nothing behind. Raises ConfigError if they cannot be written.
     """
 
@@ -93,12 +94,12 @@ class Spool:
         return rows
 
     def pick(self, numbers: Iterable[int]) -> list[Values]:
-        """Return the rows with *numbers*, in that order; all of them must be stored."""
+        """Return the rows with *numbers*, in that order. All of them must be stored."""
         with self._lock:
             return [self._row(*divmod(number, SEGMENT_ROWS)) for number in numbers]
 
     def drop(self, before: int) -> None:
-        """Drop the segments that end before row number *before*; a file is closed with its last segment."""
+        """Drop the segments that end before row number *before*. A file is closed with its last segment."""
         with self._lock:
             while self._segments and self._dropped < before // SEGMENT_ROWS:
                 file = self._segments.pop(0).file
@@ -131,7 +132,7 @@ class Spool:
         self._segments.append(_Segment(file=file, offset=offset, ends=ends))
 
     def _place(self) -> tuple[IO[bytes], int]:
-        """Return the file for the next segment, and the offset there."""
+        """Return the file for the next segment, and the offset in it."""
         if self._segments and (end := self._segments[-1].end) < FILE_BYTES:
             return self._segments[-1].file, end
         return TemporaryFile(prefix="freshtable-"), 0

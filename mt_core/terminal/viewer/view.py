@@ -1,13 +1,13 @@
 """The view of a result: the lines on the screen, and the effect of each key.
 
-The view is a state machine without a terminal: `press` takes a key and `lines` returns the screen, so that
-tests need neither prompt_toolkit nor time. A result may be endless, so the view never waits for rows: it
-shows a `Snapshot`, which does not change, and replaces it when its refresh interval is over. All positions
-(`top`, `selected`) count in the snapshot, or in `order` if the rows are sorted or filtered, and are shifted
-by the number of rows that a new snapshot has dropped. Work on all rows (search, sort, filter, save) could
-take long on a million rows; it is therefore a generator (`_Work`) that `work_on` advances between two keys,
-and any key stops it, with the view as it was before. Up to `_AT_ONCE` rows are searched or sorted before the
-next key, so that the usual case is immediate.
+The view is a state machine without a terminal: `press` takes a key and `lines` returns the screen. Tests
+therefore need neither prompt_toolkit nor real time. A result may be unbounded, so the view never waits for
+rows. It shows a `Snapshot`, which does not change, and replaces it at each refresh interval. All positions
+(`top`, `selected`) count rows of the snapshot, or of `order` if the rows are sorted or filtered. When a new
+snapshot has dropped rows, positions are shifted by their number. Work on all rows (search, sort, filter,
+save) could take long for a million rows. It is therefore a generator (`_Work`) that `work_on` advances
+between two keys. Any key stops it and leaves the view as it was before. Up to `_AT_ONCE` rows are searched or
+sorted before the next key is read, so that the usual case is immediate.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ INTERVALS: tuple[tuple[str, float | None], ...] = (
 _AT_FIRST = 3
 # The title, the names, the rule below them, and the line of keys.
 FRAME_LINES = 4
-# Rows that are processed before the next key is read; most results have fewer.
+# The number of rows that are processed before the next key is read. Most results have fewer rows.
 _AT_ONCE = 20_000
 _SIDE = 1
 # The most important keys come first, because a narrow screen cuts the line.
@@ -62,7 +62,7 @@ _KEYS_OF_ROW = "Q, Esc back  arrows move  C copy"
 
 
 class Asked(StrEnum):
-    """The prompts for an answer, in the last line."""
+    """The questions that the last line asks."""
 
     PAGE = "Go to page: "
     SEARCH = "Search: "
@@ -73,11 +73,11 @@ class Asked(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class _Work:
-    """Work on many rows; its `steps` yield the number of rows done, and the user can stop it between two of
-    them.
+    """Work on many rows.
 
-    `progress` returns a message about that number, and `ended` is the message after the work was stopped.
-    `is_refresh` is whether it shows rows that have arrived since.
+    Its `steps` yield the number of rows done, and the user can stop it between two of them. `progress`
+    returns a message about that number, and `ended` is the message after the work was stopped. `is_refresh`
+    tells whether the work shows rows that have arrived since.
     """
 
     steps: Generator[int]
@@ -88,13 +88,13 @@ class _Work:
 
 @dataclass(kw_only=True)
 class View:
-    """A screen of rows of `result`; `has_left` once the user has left it, `is_put_aside` if it went to the
-    background.
+    """A screen with rows of `result`.
 
-    `selected` is the row of the cursor and `top` the first row on the screen, both positions in `snapshot`,
-    or in `order` if its rows have an `arrangement`; `left` is the first column. `page_lines` and `width` are
-    those of the screen when it was last drawn. `properties` returns those of the session. The statement
-    `began` on the clock `now`. `copied` is a text for the clipboard.
+    `has_left` is True after the user has left the view, `is_put_aside` after it went to the background.
+    `selected` is the row of the cursor and `top` the first row on the screen. Both are positions in
+    `snapshot`, or in `order` if its rows have an `arrangement`. `left` is the first column. `page_lines` and
+    `width` are those of the screen when it was last drawn. `properties` returns those of the session. `began`
+    is when the statement began on the clock `now`. `copied` is a text for the clipboard.
     """
 
     title: str
@@ -139,13 +139,14 @@ class View:
 
     @property
     def refresh_s(self) -> float | None:
-        """The seconds between two snapshots; None while this one must not change, or if it is the
-        last one.
+        """The number of seconds between two snapshots.
+
+        None while the current snapshot must not change, or if it is the last one.
         """
         is_busy = self.asked is not None or self.row is not None or self.is_working
         if self.is_paused or is_busy or self.snapshot.has_ended:
             return None
-        # Sorting all rows every second would cost too much: do it once all have arrived, or on R.
+        # Sorting all rows every second would cost too much. Sort them when all have arrived, or on R.
         if self.order is not None and not self.result.has_ended:
             return None
         return INTERVALS[self.interval][1]
@@ -153,7 +154,7 @@ class View:
     def refresh(self) -> None:
         """Show the current rows.
 
-        A cursor on the newest row stays on the newest; any other cursor stays on its row.
+        If the cursor is on the newest row, it follows new rows. If not, it stays on its row.
         """
         at_end = self.result.is_followed and self.selected >= self.count - 1
         before = self.snapshot
@@ -190,11 +191,11 @@ class View:
 
     @property
     def is_working(self) -> bool:
-        """Whether `work_on` must be called: a search, a sort or a file is not finished."""
+        """Whether `work_on` must be called, because a search, a sort or a file is not finished."""
         return self._work is not None
 
     def work_on(self) -> None:
-        """Process the next rows; between two calls, the user can stop the work."""
+        """Process the next rows. Between two calls, the user can stop the work."""
         if self._work is None:
             return
         try:
@@ -211,7 +212,7 @@ class View:
         self.work_on()
 
     def _begin_at_once(self, work: _Work) -> None:
-        """Begin *work*, and do up to `_AT_ONCE` rows of it before the next key."""
+        """Begin *work*, and process up to `_AT_ONCE` rows before the next key."""
         self._begin(work)
         while self.is_working and self.worked < _AT_ONCE:
             self.work_on()
@@ -219,7 +220,7 @@ class View:
     # --------------------------------------------------------------------------------------------- the screen
 
     def lines(self, width: int, height: int) -> list[Line]:
-        """Return the screen: *height* lines that fit into *width*."""
+        """Return the screen: *height* lines that fit into *width* columns."""
         self.page_lines, self.width = max(1, height - FRAME_LINES), width
         if self.row is not None:
             body = self.row.lines(width, height - 2)
@@ -259,12 +260,15 @@ class View:
         return self.snapshot.read(start, stop, self.order)
 
     def _number(self, row: int) -> int:
-        """The row number that is shown, counted from 1 in all arrived rows, or in the arranged rows."""
+        """Return the row number to show, counted from 1 in all arrived rows, or in the arranged rows."""
         return row + 1 + (self.snapshot.left_out if self.order is None else 0)
 
     @property
     def _last_column(self) -> int:
-        """The number, from 1, of the last column that is shown completely, at least that of the first one."""
+        """The number, from 1, of the last completely visible column.
+
+        If no column fits completely, this is the first visible column.
+        """
         return self.left + max(1, whole_columns(self.widths, self.left, self._room))
 
     @property
@@ -312,7 +316,7 @@ class View:
         return [", ".join(parts)] if parts else []
 
     def _sign_of_life(self) -> str:
-        """Return for how long rows have been arriving."""
+        """Return a text that says for how long rows have been arriving."""
         assert self.began is not None
         since = f"{self.now() - self.began:.0f} s"
         if self.is_paused or self.order is not None:
@@ -349,7 +353,7 @@ class View:
         self._select(self.top)
 
     def _aside(self, columns: int) -> None:
-        """Scroll by *columns*, at most until the last column is completely visible."""
+        """Scroll by *columns*, but not further than until the last column is completely visible."""
         room, last = self.width - len(MORE_BEFORE), len(self.result.columns) - 1
         while last > 0 and whole_columns(self.widths, last - 1, room) == len(self.result.columns) - last + 1:
             last -= 1
@@ -414,8 +418,9 @@ class View:
         self._turn(max(0, int(page) - 1))
 
     def _search(self, text: str) -> None:
-        """Select the next row that contains *text*, or the previous search text, ignoring case;
-        wraps around.
+        """Select the next row that contains *text*, ignoring case.
+
+        If *text* is empty, search for the previous text. The search wraps around.
         """
         self.sought = text or self.sought
         if self.sought:
@@ -432,7 +437,7 @@ class View:
             )
 
     def _search_steps(self) -> Generator[int]:
-        """Yield the number of rows searched so far; select the first match."""
+        """Select the first match. Yield the number of rows searched so far."""
         sought, searched = self.sought.casefold(), 0
         for start, stop in ((self.selected + 1, self.count), (0, self.selected + 1)):
             for begin in range(start, stop, READ_AT_ONCE):
@@ -446,8 +451,9 @@ class View:
         self.notice = f"No row has {self.sought}."
 
     def _sort(self, name: str) -> None:
-        """Sort the rows by the column *name*, descending after a minus; empty restores the order of
-        arrival.
+        """Sort the rows by the column *name*, in descending order if a minus precedes it.
+
+        An empty name restores the order of arrival.
         """
         name = name.strip()
         by = column_named(self.result.columns, name.removeprefix("-")) if name else None
@@ -459,7 +465,7 @@ class View:
         self._arrange(replace(self.arrangement, by=by, descending=name.startswith("-")), self.snapshot)
 
     def _filter(self, text: str) -> None:
-        """Show only rows that contain *text*, ignoring case; all rows if it is empty."""
+        """Show only the rows that contain *text*, ignoring case, or all rows if it is empty."""
         self._arrange(replace(self.arrangement, text=text), self.snapshot)
 
     def _arrange(self, wanted: Arrangement, taken: Snapshot, selected: int = 0) -> None:

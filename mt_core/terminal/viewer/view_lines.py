@@ -14,7 +14,7 @@ from mt_core.terminal.output.texts import Row, numeric, shown
 CUT = "..."
 BETWEEN = "  "
 MORE_BEFORE, MORE_AFTER = "← ", " →"
-# Control characters that a terminal would act on: line ends, tabs, escapes.
+# Control characters on which a terminal would act: line ends, tabs, escapes.
 _CONTROLS = {number: f"\\x{number:02x}" for number in (*range(32), *range(127, 160))} | {
     9: " ",
     10: "\\n",
@@ -27,7 +27,7 @@ Line = list[tuple[str, str]]
 def fitted_widths(
     columns: Sequence[Column], rows: Sequence[Row], least: Sequence[int], room: tuple[int, int]
 ) -> list[int]:
-    """Return the column widths, none less than in *least*, so that columns do not move while rows scroll.
+    """Return the column widths, none less than in *least*, so that columns do not move during scrolling.
 
     *room* is the width of the screen, and the maximum width of a column if not all columns fit.
     """
@@ -67,7 +67,7 @@ def whole_columns(widths: Sequence[int], left: int, screen: int) -> int:
 
 
 def framed(lines: Sequence[Line], screen: int, *, before: bool, after: bool) -> list[Line]:
-    """Return *lines* cut to *screen*; the first has arrows where columns precede or follow."""
+    """Return *lines* cut to *screen*. The first line has arrows if columns precede or follow."""
     margin = len(MORE_BEFORE) if before else 0
     cut = []
     for number, [(style, text)] in enumerate(lines):
@@ -91,18 +91,18 @@ def _plain(text: str) -> str:
 
 @dataclass(kw_only=True)
 class RowLines:
-    """All values of one row, folded to the screen; `top` is the first visible line."""
+    """All values of one row, folded to the screen. `top` is the first visible line."""
 
     columns: Sequence[Column]
     row: Row
     top: int = 0
 
     def move(self, lines: int) -> None:
-        """Scroll by *lines*; `lines` limits the position."""
+        """Scroll by *lines*. The method `lines` later limits the position."""
         self.top += lines
 
     def lines(self, width: int, height: int) -> list[Line]:
-        """Return at most *height* lines: each column name with its folded value next to it."""
+        """Return up to *height* lines: each column name with its folded value next to it."""
         longest = max(cell_len(column.name) for column in self.columns)
         indent = min(longest, width // 2) + len(BETWEEN)
         every: list[Line] = []

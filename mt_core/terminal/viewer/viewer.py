@@ -1,12 +1,14 @@
-"""The viewer: shows a view of a result on the full screen of a terminal.
+"""The viewer, which shows a view of a result on the full screen of a terminal.
 
-A result can be endless, and a terminal must stay responsive. Three parties share one result: the `LiveResult`
-reads its pages in a thread, the `View` (no terminal, no thread) decides what is visible, and this module runs
-a prompt_toolkit application that passes keys to the view and redraws it every 50 ms while it works, at its
-refresh interval, or once a second for the elapsed time in the title. The application uses the alternate
-screen, so leaving it restores the terminal; the last page is then printed, as a record in the scrollback. A
-small result is printed instead of viewed if it fits the screen, so the first pages are read before the
-decision; not those of an endless streaming query, whose next page may never arrive.
+A result can be unbounded, and the terminal must stay responsive. Three parts share a result. The `LiveResult`
+reads its pages in a thread. The `View` (no terminal, no thread) decides what is visible. This module runs a
+prompt_toolkit application that passes keys to the view and redraws it. It redraws every 50 ms while the view
+works, at the view's refresh interval, and once a second for the elapsed time in the title.
+
+The application uses the alternate screen, so leaving it restores the terminal. The last page is then printed,
+as a record in the scrollback. A small result that fits the screen is printed instead of viewed, so the first
+pages are read before the decision. This does not apply to unbounded streaming queries, whose next page may
+never arrive.
 """
 
 from __future__ import annotations
@@ -37,10 +39,10 @@ from mt_core.terminal.viewer.live_result import LiveResult, Shown
 from mt_core.terminal.viewer.view import FRAME_LINES, View
 
 _NAMES = {Keys.ControlM: "enter", Keys.ControlJ: "enter", Keys.ControlH: "backspace"}
-# Pages that are awaited to see whether a small result fits the screen and can be printed.
+# The number of pages to wait for, to see whether a small result fits the screen and can be printed.
 _PAGES_BEFORE = 2
 _TICK_S = 0.05
-# The title shows the elapsed time, updated at this interval.
+# The title shows the elapsed time, updated at this interval in seconds.
 _TITLE_S = 1.0
 _STYLE = Style.from_dict(
     {
@@ -55,7 +57,7 @@ _STYLE = Style.from_dict(
 
 
 class ScreenViewer:
-    """Reads keys from *input* and draws on *output*; by default the terminal."""
+    """Reads keys from *input* and draws on *output*, which default to the terminal."""
 
     def __init__(
         self, *, colours: bool = True, input: Input | None = None, output: Output | None = None
@@ -65,7 +67,7 @@ class ScreenViewer:
     def open(
         self, work: Work, pages: Iterable[ResultPage], properties: Callable[[], Mapping[str, str]]
     ) -> Iterable[ResultPage] | ScreenLook:
-        """Return a view of *pages*, or the pages, to be printed, if they fit the screen."""
+        """Return a view of *pages*. If they fit the screen, return the pages, to be printed."""
         iterator, display = iter(pages), work.display
         begun = [next(iterator)]
         if not (display.streaming and begun[0].is_query):
@@ -102,9 +104,9 @@ class ScreenViewer:
             input=self._input,
             output=self._output or create_output(stdout=sys.stderr),
         )
-        # Reading would delay the first screen.
+        # Reading the pages earlier would delay the first screen.
         app.after_render += lambda _: view.result.read_on()
-        # A lone Escape leaves the view; the rest of an escape sequence arrives within this timeout.
+        # A single Escape leaves the view. The rest of an escape sequence arrives within this timeout.
         app.ttimeoutlen = app.timeoutlen = _TICK_S
         app.run(pre_run=lambda: _start(app, view), handle_sigint=False)
 

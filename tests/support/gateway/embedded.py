@@ -1,9 +1,9 @@
-"""An embedded gateway with prepared answers, and a client that starts it; both in processes of their own.
+"""An embedded gateway with prepared answers, and a client that starts it, each in a separate process.
 
-As a module, `python -m tests.support.gateway.embedded --home HOME …`, it is `freshtable gateway`
-with fakes instead of Spark. It begins to answer when there is the file `may-start` in its home, fails
-with the text of `failure` if there is one, and has the work that is in the file `work`. `client` is
-`freshtable sql --embedded` that starts this gateway.
+As a module, `python -m tests.support.gateway.embedded --home HOME …`, it is `freshtable gateway` with fakes
+instead of Spark. It starts to respond when its home has a file `may-start`. If its home has a file `failure`,
+it fails with the text of this file. The file `work` has the work that remains. `client` is a `freshtable sql
+--embedded` that starts this gateway.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def client(home: Path, *arguments: str) -> tuple[str, ...]:
 
 
 def main(folder: Path) -> int:
-    """Be the gateway of *folder* until SIGTERM, or its last client has gone and no work is left."""
+    """Run the gateway of *folder* until SIGTERM, or until its last client has left and no work remains."""
     end = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: end.set())
     home = Home(folder)

@@ -1,4 +1,7 @@
-"""Short `freshtable gateway` commands, each in a process forked from one that has imported the gateway."""
+"""Short `freshtable gateway` commands.
+
+Each runs in a process forked from a process that has imported the gateway.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ _FORKS.set_forkserver_preload(["mt_core.cli", "mt_core.app.serve"])
 
 
 def run_gateway(*arguments: str, environ: Mapping[str, str] | None = None) -> CompletedProcess[str]:
-    """Run `freshtable gateway` with *arguments* to its end; return its exit code and output."""
+    """Run `freshtable gateway` with *arguments* to its end, and return its exit code and output."""
     with tempfile.TemporaryDirectory() as folder:
         stdout, stderr = Path(folder, "stdout"), Path(folder, "stderr")
         process = _FORKS.Process(

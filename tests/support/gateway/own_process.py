@@ -1,4 +1,4 @@
-"""A real gateway in a process of its own, which a test can kill at a named step of a refresh and restart.
+"""A real gateway in a separate process, which a test can kill at a step of a refresh and restart.
 
 As a module it is `freshtable gateway` with one addition: before each step of a run it checks the file
 `death.json` in its home. If the file names this table and step, it deletes the file and kills itself, or its
@@ -29,7 +29,7 @@ from mt_core.errors import GatewayError
 from tests.class_archive import jvm_options
 
 ROOT = Path(__file__).parents[3]
-# Several times what a busy machine takes.
+# Several times what a busy machine needs.
 START_S = 180.0
 WAIT_S = 180.0
 POLL_S, MOST_POLL_S = 0.1, 1.0
@@ -59,7 +59,7 @@ class GatewayUnderTest:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Clean up all processes and temporary files, wherever the test or its fixture failed."""
+        """Clean up all processes and temporary files, whether the test or its fixture failed or not."""
         if self._process is not None:
             self.stop()
         shutil.rmtree(self.home / "spark-tmp", ignore_errors=True)
@@ -81,7 +81,7 @@ class GatewayUnderTest:
         self.url = ready_url(self._process)
 
     def stop(self) -> int:
-        """Stop it orderly and return its exit code; harmless if it is gone."""
+        """Stop the gateway in order and return its exit code. Harmless if it has ended already."""
         if self.running:
             self.process.terminate()
         return self.wait_death()
@@ -98,7 +98,7 @@ class GatewayUnderTest:
         return code
 
     def die_before(self, step: str, *, table: str, victim: Victim = "gateway") -> None:
-        """Kill the gateway, or its JVM, just before *step* of the next run of *table* that reaches it."""
+        """Kill the gateway or its JVM just before the next run of *table* takes *step*."""
         death = {"step": step, "table": table, "victim": victim}
         staged = self.home / "death.tmp"
         staged.write_text(json.dumps(death), encoding="utf-8")
@@ -116,12 +116,12 @@ class GatewayUnderTest:
         return found[0]
 
     def lose_spark(self) -> None:
-        """Kill the JVM, and wait until another one answers."""
+        """Kill the JVM, and wait until another one responds."""
         os.kill(self.jvm_pid, signal.SIGKILL)
         self.wait_for_spark()
 
     def lose(self, victim: Victim) -> None:
-        """Kill the gateway and start it again, or kill its JVM; and wait until Spark answers."""
+        """Kill the gateway and start it again, or kill its JVM. Wait until Spark responds."""
         if victim == "jvm":
             self.lose_spark()
         else:
@@ -130,7 +130,7 @@ class GatewayUnderTest:
             self.wait_for_spark()
 
     def wait_for_spark(self) -> None:
-        """Wait until Spark answers, even if the gateway has not noticed the loss of the last one yet."""
+        """Wait until Spark responds, even if the gateway has not noticed yet that the last JVM was lost."""
         wait_until(self._spark_answers, "Spark never came back")
 
     def _spark_answers(self) -> bool:
@@ -143,12 +143,12 @@ class GatewayUnderTest:
 
     @contextmanager
     def client(self) -> Iterator[GatewayClient]:
-        """Return a client with its own session."""
+        """Yield a client with its own session."""
         with GatewayClient(self.url) as client:
             yield client
 
     def sql(self, statement: str) -> list[Row]:
-        """Execute a statement in its own session and return its rows."""
+        """Execute a statement in a session of its own and return its rows."""
         with self.client() as client:
             return rows_of(client, statement)
 
@@ -164,14 +164,14 @@ class GatewayUnderTest:
         return next(run for run in self.runs(table) if run["refresh"] == handle)
 
     def wait_ended(self, table: str, handle: str) -> Row:
-        """Return the run of *handle* once it has ended."""
+        """Return the run of *handle* when it has ended."""
         wait_until(
             lambda: self.run(table, handle)["status"] not in ("QUEUED", "RUNNING"), f"{handle} never ended"
         )
         return self.run(table, handle)
 
     def published(self, table: str, handle: str) -> int:
-        """Return the number of snapshots of run *handle* among the ancestors of main."""
+        """Return the number of snapshots of the run *handle* among the ancestors of main."""
         found = self.sql(
             f"SELECT count(*) AS n FROM lake.default.{table}.history h "
             f"JOIN lake.default.{table}.snapshots s USING (snapshot_id) "
@@ -186,7 +186,7 @@ class GatewayUnderTest:
 
 @contextmanager
 def started_gateway(home: Path, *settings: str) -> Iterator[str]:
-    """Yield the URL of a gateway started like the demo, on a free port; it is stopped at the end."""
+    """Yield the URL of a gateway that was started like the demo, on a free port. It is stopped at the end."""
     process = GatewayProcess(home, ["sql-gateway.endpoint.rest.port=0", *settings])
     try:
         yield process.start()
@@ -206,9 +206,7 @@ def rows_of(client: GatewayClient, statement: str) -> list[Row]:
 def launch(
     command: Sequence[str], said: Path, environ: Mapping[str, str] | None = None
 ) -> subprocess.Popen[str]:
-    """Start a gateway process; its stderr is appended to the file *said*, so that no full pipe can
-    block it.
-    """
+    """Start a gateway process. Its stderr is appended to the file *said*, so that it cannot block."""
     with said.open("a", encoding="utf-8") as errors:
         return subprocess.Popen(
             command, cwd=ROOT, env=environ, stdout=subprocess.PIPE, stderr=errors, text=True
@@ -224,7 +222,10 @@ def ready_url(process: subprocess.Popen[str]) -> str:
 
 
 def wait_until(done: Callable[[], bool], why: str, timeout_s: float = WAIT_S) -> None:
-    """Wait until *done*; fail with *why* on timeout. Checks take at most half of the time."""
+    """Wait until *done* returns True, or fail with *why* on timeout.
+
+    The checks themselves take up to half of the time.
+    """
     deadline, asked = time.monotonic() + timeout_s, time.monotonic()
     while not done():
         answered = time.monotonic()
@@ -234,7 +235,7 @@ def wait_until(done: Callable[[], bool], why: str, timeout_s: float = WAIT_S) ->
 
 
 def alive(pid: int) -> bool:
-    """Return whether the process runs; a zombie does not."""
+    """Return whether the process runs. A zombie does not."""
     try:
         return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:

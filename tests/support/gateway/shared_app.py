@@ -1,5 +1,6 @@
-"""One application for many gateways, because building one takes longer than most tests. Each request selects
-its services.
+"""One application for many gateways, because building one takes longer than most tests.
+
+Each request selects the services of its gateway.
 """
 
 from __future__ import annotations
@@ -18,15 +19,16 @@ _present: ContextVar[GatewayServices] = ContextVar("services")
 
 
 class _Present:
-    """The services of the gateway that the current request was sent to."""
+    """The services of the gateway to which the current request was sent."""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(_present.get(), name)
 
 
 def app_of(services: GatewayServices) -> ASGIApp:
-    """Return the application of a gateway with *services*, shared by gateways with the same tokens
-    and hosts.
+    """Return the application of a gateway with *services*.
+
+    Gateways with the same tokens and hosts share it.
     """
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:

@@ -1,8 +1,7 @@
-"""A gateway whose Spark and whose materialized tables are prepared answers:
-in this process, or in one of its own.
+"""A gateway with prepared answers for Spark and for materialized tables.
 
-As a module, `python -m tests.support.gateway.statements`, it serves until standard input ends
-and writes its URL when started.
+It runs in this process or in a separate one. As a module, `python -m tests.support.gateway.statements`, it
+serves until standard input ends, and writes its URL when started.
 """
 
 from __future__ import annotations
@@ -70,7 +69,7 @@ class Gateway:
         return f"{session}/operations/{answer.json()['operationHandle']}"
 
     def begin_as(self, session: str, statement: str, headers: Mapping[str, str]) -> str:
-        """Begin a statement with the token in *headers*; return its operation handle."""
+        """Begin a statement with the token in *headers*, and return its operation handle."""
         answer = self.http.post(f"{session}/statements", json={"statement": statement}, headers=headers)
         handle: str = answer.json()["operationHandle"]
         return handle
@@ -95,9 +94,7 @@ class Gateway:
 
 @contextmanager
 def statement_gateway(http: httpx.Client, *, max_sessions: int) -> Iterator[Gateway]:
-    """Provide a gateway in this process, reached by *http*; its sessions and statements end with
-    the block.
-    """
+    """Yield a gateway in this process, reached by *http*. Its sessions and statements end with the block."""
     clock, engine, commands = FakeClock(NOW), FakeStatementEngine(), FakeTableCommands()
     runs, sessions = FakeRuns(clock), SessionManager(engine=engine, clock=clock, max_sessions=max_sessions)
     statements = wire_statements(replace(statement_ports(engine, commands, runs, clock), threads=4))
@@ -145,13 +142,13 @@ def _services(sessions: SessionManager, statements: StatementServices, runs: Fak
 
 
 def root_cause(answer: httpx.Response) -> str:
-    """Return what a Flink client shows: the text after the last `Caused by:`."""
+    """Return what a Flink client shows, which is the text after the last `Caused by:`."""
     text: str = answer.json()["errors"][-1]
     return text.rpartition("Caused by: ")[2].partition("\n\tat ")[0]
 
 
 def normalised(answer: httpx.Response) -> str:
-    """Return the text of a body with handles and origins replaced."""
+    """Return the text of a body, with handles and origins replaced."""
     text = answer.text
     for pattern, name in VARIABLE:
         text = pattern.sub(name, text)
@@ -159,7 +156,7 @@ def normalised(answer: httpx.Response) -> str:
 
 
 def lasting_services() -> GatewayServices:
-    """Return services in real time that live as long as their process."""
+    """Return services that use the real clock and live as long as their process."""
     clock, engine = SystemClock(), FakeStatementEngine()
     runs, sessions = FakeRuns(clock), SessionManager(engine=engine, clock=clock)
     return _services(
@@ -168,7 +165,7 @@ def lasting_services() -> GatewayServices:
 
 
 def main() -> None:
-    """Serve in real time until standard input ends; write the URL when started."""
+    """Serve with the real clock until standard input ends. Write the URL when started."""
     server = GatewayServer(build_app(lasting_services()), listen("127.0.0.1", 0))
     server.start()
     sys.stdout.write(f"{server.url}\n")

@@ -1,5 +1,6 @@
-"""A whole gateway in this process, over real HTTP: only Spark and time are fakes. It can be killed and
-restarted.
+"""A complete gateway in this process, reached over real HTTP. Only Spark and time are fakes.
+
+It can be killed and restarted.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ Row = dict[str, Any]
 
 
 class TableStatements(FakeStatementEngine):
-    """Answers `SELECT * FROM name` with the table's rows; other statements have prepared answers."""
+    """Answers `SELECT * FROM name` with the table's rows. All other statements have prepared answers."""
 
     def __init__(self, engine: FakeEngine) -> None:
         super().__init__()
@@ -82,7 +83,7 @@ class TableStatements(FakeStatementEngine):
 
 
 class WholeGateway:
-    """A user's view of a gateway whose life the test controls. Time passes only in `tick`."""
+    """A gateway that the test starts, kills and restarts, as a user sees it. Time passes only in `tick`."""
 
     def __init__(self, folder: Path, scheduler: type[WorkflowScheduler] | None = None) -> None:
         self._scheduler = scheduler or load_scheduler("memory")
@@ -152,7 +153,7 @@ class WholeGateway:
         self.start()
 
     def close(self) -> None:
-        """Clean up, whatever state a test ended in."""
+        """Clean up, whatever the state in which a test ended."""
         for hold in (*self._holds.values(), *self._frozen):
             hold.release()
         if self._process is not None:
@@ -170,8 +171,9 @@ class WholeGateway:
         return self._holds[table]
 
     def freeze_before(self, step: str) -> Hold:
-        """Stop the next worker at *step* of a run until the test continues it, like a process that is being
-        killed.
+        """Stop the next worker at *step* of a run until the test continues it.
+
+        This simulates a process that is about to be killed.
         """
         self._freezer = (step, Hold())
         self._frozen.append(self._freezer[1])
@@ -193,12 +195,12 @@ class WholeGateway:
     # --------------------------------------------------------------------------------------------------- time
 
     def pass_time(self, **delta: float) -> None:
-        """Advance time until every tick is answered and every run has ended that can."""
+        """Advance time until every tick is answered and every run that can end has ended."""
         self.tick(**delta)
         self.wait_quiet()
 
     def tick(self, **delta: float) -> None:
-        """Advance time until every tick is answered; runs continue."""
+        """Advance time until every tick is answered. Runs continue."""
         self.clock.advance(timedelta(**delta))
         self.wait_ticked()
 
@@ -215,7 +217,7 @@ class WholeGateway:
         self.wait_until(lambda: not self._open_runs())
 
     def wait_until(self, done: Callable[[], bool]) -> None:
-        """Wait until *done*, which is checked again whenever a run or a table changes."""
+        """Wait until *done* returns True. It is checked whenever a run or a table changes."""
         assert self.process.signal.wait(done, WAIT_S), self.refreshes()
 
     def expire_sessions(self) -> None:
@@ -230,13 +232,13 @@ class WholeGateway:
             return bool(tx.runs.newest(statuses=OPEN, limit=1))
 
     def watch_streams(self, passes: int = 1) -> None:
-        """Make the owner of streaming jobs take that many passes, one second apart."""
+        """Make the owner of streaming jobs take *passes* passes, one second apart."""
         for _ in range(passes):
             self.tick(seconds=1)
             wait(self.owner.pass_over())
 
     def run_batch(self, *rows: str) -> None:
-        """Make every streaming job read its source, with *rows* added, and its owner notice."""
+        """Make every streaming job read its source, with *rows* added, and make its owner notice."""
         self.streams.source += rows
         self.streams.run_batches()
         self.watch_streams(6)
@@ -266,12 +268,12 @@ class WholeGateway:
         return found
 
     def rows(self, operation: str) -> list[Row]:
-        """Return the rows of an operation once it has finished."""
+        """Return the rows of an operation when it has finished."""
         pages = list(self.client.pages(operation))
         return [dict(zip(_names(page), row, strict=True)) for page in pages for row in page.rows]
 
     def page(self, operation: str) -> ResultPage:
-        """Return the first page of an operation once it has finished."""
+        """Return the first page of an operation when it has finished."""
         return next(iter(self.client.pages(operation)))
 
     def refused(self, statement: str) -> str:
@@ -289,13 +291,17 @@ class WholeGateway:
     def refresh(
         self, identifier: str, body: Mapping[str, Any] | None = None, headers: Mapping[str, str] | None = None
     ) -> httpx.Response:
-        """Call the refresh endpoint like an external scheduler; manually, unless *body* differs."""
+        """Call the refresh endpoint as an external scheduler does.
+
+        The refresh is manual unless *body* differs.
+        """
         path = f"/v3/sessions/{self.client.session}/materialized-tables/{quote(identifier, safe='')}/refresh"
         return self.http.post(path, json={"isPeriodic": False, **(body or {})}, headers=dict(headers or {}))
 
     def show(self, *columns: str, name: str = "daily", limit: int = 1000) -> list[Any]:
-        """Return columns of SHOW REFRESHES FOR *name* EXTENDED, oldest run first; plain values for a single
-        column.
+        """Return columns of SHOW REFRESHES FOR *name* EXTENDED, oldest run first.
+
+        For a single column, return plain values.
         """
         rows = list(reversed(self.sql(f"SHOW REFRESHES FOR {name} EXTENDED LIMIT {limit}")))
         return [
@@ -307,7 +313,7 @@ class WholeGateway:
         return list(reversed(self.sql("SHOW REFRESHES EXTENDED LIMIT 1000")))
 
     def amounts(self, name: str = "daily") -> list[tuple[str, int]]:
-        """Return (ds, amount) of a table of orders, as a reader sees them."""
+        """Return pairs of ds and amount in a table of orders, as a reader sees them."""
         return sorted((row["ds"], row["amount"]) for row in self.sql(f"SELECT * FROM {name}"))
 
     def facts(self, name: str = "daily") -> dict[str, str]:
@@ -319,7 +325,7 @@ class WholeGateway:
     # ------------------------------------------------------------------------------------------- what is left
 
     def state(self) -> dict[str, object]:
-        """Return everything that a refused statement must leave unchanged; revisions may grow."""
+        """Return everything that a refused statement must leave unchanged. Revisions may increase."""
         with self.process.registry.transaction() as tx:
             tables = [replace(table, revision=0) for table in tx.tables.page()]
             found = {
@@ -351,7 +357,7 @@ NOTHING: dict[str, object] = {"tables": [], "runs": [], "tombstones": [], "defin
 
 
 def root_cause(answer: httpx.Response) -> str:
-    """Return what a Flink client shows: the text after the last `Caused by:`."""
+    """Return what a Flink client shows, which is the text after the last `Caused by:`."""
     text: str = answer.json()["errors"][-1]
     return text.rpartition("Caused by: ")[2].partition("\n\tat ")[0]
 
@@ -367,7 +373,7 @@ def identifier_of(name: str) -> TableIdentifier:
 
 @cache
 def empty_registry() -> bytes:
-    """Return an empty registry file; copying it is several times faster than creating one."""
+    """Return an empty registry file. Copying it is several times faster than creating one."""
     with TemporaryDirectory() as folder:
         file = Path(folder) / "registry.db"
         SqlRegistry.open(f"sqlite:///{file}").close()
@@ -376,6 +382,6 @@ def empty_registry() -> bytes:
 
 @pytest.fixture(name="whole")
 def whole_gateway(tmp_path: Path) -> Iterator[WholeGateway]:
-    """A running gateway with a source table `orders`."""
+    """Yield a running gateway with a source table `orders`."""
     with closing(WholeGateway(tmp_path)) as gateway:
         yield gateway

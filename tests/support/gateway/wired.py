@@ -1,6 +1,4 @@
-"""A gateway over given parts: wired by the application's builder, started and stopped in its order,
-with its lease.
-"""
+"""A gateway with given parts, built, started and stopped as the application does it, with its lease."""
 
 from __future__ import annotations
 
@@ -47,8 +45,9 @@ STOP_S = 10.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FakeParts:
-    """The parts of a gateway with a fake Spark; `statements` answers statements that are not about
-    materialized tables.
+    """The parts of a gateway with a fake Spark.
+
+    `statements` answers statements that are not about materialized tables.
     """
 
     registry: Registry
@@ -80,8 +79,8 @@ def stream_ports(
 class WiredGateway:
     """Everything except the registry's file, the storage and the time.
 
-    *tokens* are written as in a configuration, and the last one is the scheduler's; *app* builds the
-    application of the services.
+    *tokens* are written as in a configuration, and the last one is the scheduler's. *app* builds the
+    application from the services.
     """
 
     def __init__(
@@ -140,7 +139,7 @@ class WiredGateway:
         return self.server.url
 
     def start(self, options: Mapping[str, str] | None = None) -> None:
-        """Start in the application's order; *options* are the scheduler's."""
+        """Start in the application's order. *options* are the scheduler's options."""
         self._take_registry()
         take_over_tables(self.tables)
         self.server.start()
@@ -164,16 +163,19 @@ class WiredGateway:
         self.registry.close()
 
     def kill(self) -> None:
-        """Cut off all access to the registry at once; a working thread continues as a zombie without it."""
+        """Cut off all access to the registry immediately.
+
+        A working thread continues without it, as a zombie.
+        """
         self.registry.close()
-        # The server's last answers take a moment, which no test has to wait for.
+        # The server's last answers take a moment, for which no test has to wait.
         threading.Thread(target=self.server.stop, daemon=True).start()
         self.scheduler.close()
         self.statements.executor.close()
         self.work.workers.stop(0.0)
 
     def _context(self, options: Mapping[str, str], token: str) -> SchedulerContext:
-        """Return the scheduler's context; *options* override its default options."""
+        """Return the scheduler's context. *options* override its default options."""
         defaults = {option.key: option.default or "" for option in self.scheduler.options}
         return SchedulerContext(
             options={**defaults, **options},
@@ -185,7 +187,7 @@ class WiredGateway:
 
     def _take_registry(self) -> None:
         if isinstance(self._clock, FakeClock):
-            # The lease of a clock that jumps would lapse at each jump: this one lasts for the whole test.
+            # A lease of a clock that jumps would expire at each jump, so this lease lasts for the whole test.
             begin_process(self.registry, self.tables.settings.owner)
             return
         assert self._lease.take(threading.Event())

@@ -1,4 +1,4 @@
-"""A gateway over HTTP with the real Airflow scheduler, in-memory registry and engine, and real time."""
+"""A gateway over HTTP with the real Airflow scheduler, an in-memory registry and engine, and real time."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ CONTEXT = CommandContext(catalog="lake", namespace=("shop",))
 
 
 class LiveGateway(WiredGateway):
-    """Answers at once on *port*; workers refresh in the background until `close`."""
+    """Responds immediately on *port*. Workers refresh in the background until `close`."""
 
     def __init__(self, port: int, token: str, options: dict[str, str]) -> None:
         clock, engine = SystemClock(), FakeEngine()
         engine.create_source("lake.shop.orders", [{"ds": "2026-01-01", "amount": 1}])
-        # Tests ask what Airflow says, however long a busy machine takes to say it.
+        # Tests check what Airflow says, however long a busy machine takes to say it.
         settings = ManagerSettings(
             owner="live",
             warehouse="memory:/",

@@ -1,4 +1,4 @@
-"""Positional parts of a query: expressions that depend on the positions or the set of source columns."""
+"""Positional parts of a query: those that depend on which columns a source has, or on their order."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mt_core.spark.driver.jvm_objects import class_name, scala_items, state_of
 from mt_core.spark.queries.parsed_expressions import ParsedExpressions
 
 _EXCERPT_LENGTH = 60
-# Operators that pass the columns of their children on by name.
+# Operators that pass on the columns of their children by name.
 _BY_NAME = frozenset(
     {
         "Filter",
@@ -28,10 +28,10 @@ _BY_NAME = frozenset(
 
 
 def positional_part(session: SparkSession, text: str) -> str | None:
-    """Return a part of a query whose result changes if a source gains, loses or moves columns, or None.
+    """Return a part of a query whose result may change if a source adds, drops or moves columns, or None.
 
     Such parts are stars and tables in a set operation, and stars below DISTINCT or in a function. A star in
-    a subquery is not one if the outer query names its columns. *session* must be active.
+    a subquery is not such a part if the outer query names its columns. *session* must be active.
     """
     walk = _Walk(session, text)
     return next(walk.parts(state_of(session).sqlParser().parsePlan(text), positional=False), None)
@@ -40,7 +40,7 @@ def positional_part(session: SparkSession, text: str) -> str | None:
 class _Walk:
     """Yields the positional parts of a plan.
 
-    *positional*: the enclosing operator uses the plan's columns by position.
+    With *positional*, the enclosing operator uses the plan's columns by position.
     """
 
     def __init__(self, session: SparkSession, text: str) -> None:
@@ -55,17 +55,18 @@ class _Walk:
             return
         if kind == "UnresolvedRelation" and positional:
             yield self._excerpt(plan)
-        # A top-level star in a SELECT list passes columns on by name, unless the enclosing operator counts.
+        # A top-level star in a SELECT list passes on columns by name, unless the enclosing operator uses
+        # positions.
         yield from self._in_expressions(plan, whole=kind != "Project" or positional)
         below = _takes_positions(plan, kind, positional)
         for child in scala_items(plan.children()):
             yield from self.parts(child, positional=below)
 
     def _in_expressions(self, plan: Any, *, whole: bool) -> Iterator[str]:
-        """Yield the positional parts in a node's expressions; *whole*: including top-level stars."""
+        """Yield the positional parts in a node's expressions; with *whole*, this includes top-level stars."""
         for expression in self._expressions.found(plan, whole=whole):
             if self._expressions.is_subquery(expression):
-                # Whether EXISTS finds a row does not depend on the columns of its rows.
+                # The result of EXISTS does not depend on the columns of its rows.
                 yield from self.parts(expression.plan(), positional=class_name(expression) != "Exists")
             else:
                 yield self._excerpt(expression)

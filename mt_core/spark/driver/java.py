@@ -1,4 +1,4 @@
-"""Finds the Java installation that Spark will use, and checks it before anything starts."""
+"""Finds the Java installation that Spark will use, and checks it before Spark is started."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _VERSION = re.compile(r'version "(?:1\.)?(\d+)')
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Java:
-    """The `java` program that Spark runs, with its major version."""
+    """The `java` program that Spark runs, and its major version."""
 
     program: Path
     version: int
@@ -30,13 +30,13 @@ class Java:
 def check_java(environ: Mapping[str, str]) -> Path:
     """Return the `java` program that Spark will run.
 
-    Raises JavaMissing, with installation advice, if it is absent or too old.
+    Raises JavaMissing, with installation advice, if there is none or it is too old.
     """
     return installed_java(environ).program
 
 
 def installed_java(environ: Mapping[str, str]) -> Java:
-    """Return the `java` program with its version; otherwise like `check_java`."""
+    """Return the `java` program that Spark will run, with its version. Raises the errors of `check_java`."""
     java = _find(environ)
     try:
         process = subprocess.run(
@@ -53,7 +53,7 @@ def installed_java(environ: Mapping[str, str]) -> Java:
 
 
 def java_version(text: str) -> int | None:
-    """Return the major version in the output *text* of `java -version`; None if it is not there."""
+    """Return the major version in the output *text* of `java -version`, or None if it has none."""
     match = _VERSION.search(text)
     return int(match[1]) if match else None
 

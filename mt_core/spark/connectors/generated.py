@@ -1,4 +1,4 @@
-"""Generated rows of `datagen` and `rate`: unbounded and bounded streams, and bounded temporary tables."""
+"""The generated rows of `datagen` and `rate`: unbounded and bounded streams, and temporary tables."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from mt_core.model.connector_table import GeneratedRows, Watermark
 from mt_core.spark.driver.jvm_objects import class_name, scala_items, state_of
 
 LAST_OFFSET = "freshtable.last-offset"
-"""Option of a bounded source: the offset at which it has returned all rows."""
+"""An option of a bounded source: the offset at which it has returned all rows."""
 ENDING_AS_STREAMS = "freshtable.generated-rows.streams"
-"""Session setting; `false`: bounded generated rows are read as a batch, not as a stream."""
+"""A session setting. If it is `false`, bounded generated rows are read as a batch and not as a stream."""
 _RATE = "rate"
 
 
@@ -36,15 +36,15 @@ class GeneratedTable:
         return f"rows_of_{self.name.encode().hex()}"
 
 
-# Spark only stores the batch plan of a temporary view.
+# Spark stores only the batch plan of a temporary view.
 _tables: WeakKeyDictionary[SparkSession, dict[str, GeneratedTable]] = WeakKeyDictionary()
 
 
 def generated_stream(session: SparkSession, rows: GeneratedRows, watermark: Watermark | None) -> DataFrame:
-    """Return generated rows as a stream at their rate."""
+    """Return generated rows as a stream, at their rate."""
     reader: Any = session.readStream.format(_RATE).option("rowsPerSecond", rows.rows_per_second)
     if rows.number_of_rows is not None:
-        # The offset of the rate source counts seconds.
+        # The offset of the rate source is a number of seconds.
         reader = reader.option(LAST_OFFSET, -(-rows.number_of_rows // rows.rows_per_second))
     counted: DataFrame = reader.load()
     if rows.number_of_rows is not None:
@@ -70,7 +70,7 @@ def generated_table(session: SparkSession, name: str) -> GeneratedTable | None:
         return None
     view = state_of(session).catalog().getRawTempView(name)
     plan = view.get().plan() if view.isDefined() else None
-    # A Spark statement may have dropped the view and created another with its name.
+    # A Spark statement may have dropped the view and created another with the same name.
     counts = (
         plan is not None
         and plan.isDefined()
@@ -86,7 +86,7 @@ def reads_ending_rows(session: SparkSession) -> bool:
 
 @contextmanager
 def streamed_rows(session: SparkSession, tables: Iterable[GeneratedTable]) -> Iterator[None]:
-    """Create temporary views over the streams of *tables* for the duration of the block."""
+    """Create temporary views over the streams of *tables* within the block."""
     names = []
     try:
         for table in tables:

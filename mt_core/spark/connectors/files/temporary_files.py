@@ -14,7 +14,7 @@ from mt_core.model.temporary_files import TemporaryFiles
 from mt_core.spark.driver.jvm_objects import java_dataset, scala_sequence, state_of, static_member, text_map
 
 READ_AS_STREAMS = "freshtable.temporary-files.streams"
-"""Session setting; `false`: temporary file tables are read as a batch, not as a stream."""
+"""A session setting. If it is `false`, temporary file tables are read as a batch and not as a stream."""
 _FILES = "org.apache.spark.sql.execution.datasources.HadoopFsRelation"
 _RELATION = "org.apache.spark.sql.execution.datasources.LogicalRelation"
 _STREAM = "org.apache.spark.sql.execution.streaming.runtime.StreamingRelation$.MODULE$.apply"
@@ -23,7 +23,7 @@ _PATH = "path"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileView:
-    """A temporary view over files, with its name as written and Spark's file `relation`."""
+    """A temporary view over files, with its name as written and Spark's `relation` of the files."""
 
     name: str
     relation: Any = field(repr=False, compare=False)
@@ -35,7 +35,7 @@ class FileView:
         return f"files_of_{self.name.encode().hex()}"
 
     def stream(self, session: SparkSession) -> DataFrame:
-        """Return its rows as a stream with its watermark; each file is read once. Raises Spark's errors."""
+        """Return the rows as a stream with its watermark. Each file is read once. Raises Spark's errors."""
         relation = self.relation
         files = TemporaryFiles.from_options(_options(session, relation))
         option = static_member(session, "scala.Option.apply")
@@ -50,7 +50,7 @@ class FileView:
             option(None),
         )
         stream = DataFrame(java_dataset(session, static_member(session, _STREAM)(source)), session)
-        # Restore the column order of the view: a stream has its partition columns last.
+        # Restore the column order of the view, because a stream has its partition columns last.
         rows = stream.select(*map(quote, relation.schema().fieldNames()))
         mark = files.watermark
         return rows if mark is None else rows.withWatermark(mark.column, mark.delay)
@@ -72,7 +72,7 @@ def file_view(session: SparkSession, name: str) -> FileView | None:
 
 @contextmanager
 def streamed_files(session: SparkSession, views: Iterable[FileView]) -> Iterator[None]:
-    """Create temporary views over the streams of *views* for the duration of the block."""
+    """Create temporary views over the streams of *views* within the block."""
     names = []
     try:
         for view in views:

@@ -17,7 +17,7 @@ public final class Commands {
 
   private Commands() {}
 
-  /** Runs a statement with a JSON object as the summary properties of its snapshot. */
+  /** Runs a statement. The summary properties of its snapshot are given by a JSON object. */
   public static void sql(SparkSession session, String text, String summary) throws Exception {
     run(session, session.sessionState().sqlParser().parsePlan(text), summary);
   }

@@ -25,7 +25,7 @@ final class ExpiringRow {
   private final KeyTimer timer;
   private final JoinedRow whole = new JoinedRow();
   private boolean isStored;
-  /** Whether the stored row of the current key has expired. */
+  /** True if the stored row of the current key has expired. */
   private boolean hasExpired;
   /** The times of the current key's row, or null if it has no row. */
   private EntryTime time;

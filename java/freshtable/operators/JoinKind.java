@@ -12,14 +12,14 @@ enum JoinKind {
   LEFT_SEMI(false, true, false),
   LEFT_ANTI(false, true, false);
 
-  /** Whether the result has pairs. If not, it has only rows of the left side. */
+  /** True if the result has pairs. If not, it has only rows of the left side. */
   final boolean pairs;
   /**
-   * Whether the result has single left rows. They are in the result while they have no match or, in a semi
+   * True if the result has single left rows. They are in the result while they have no match or, in a semi
    * join, while they have one.
    */
   final boolean left;
-  /** Whether the result has single right rows, while they have no match. */
+  /** True if the result has single right rows, while they have no match. */
   final boolean right;
 
   JoinKind(boolean pairs, boolean left, boolean right) {

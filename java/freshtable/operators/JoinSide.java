@@ -28,7 +28,7 @@ final class JoinSide implements Serializable {
   private final int eventTime;
   private transient ExpiringRows<InternalRow> state;
   private transient EntryTimes times;
-  /** Whether the key's timer runs in the time domain of this side's policy. */
+  /** True if the key's timer runs in the time domain of this side's policy. */
   private transient boolean hasTimer;
   private transient Map<UnsafeRow, Entry> entries;
   private transient Map<UnsafeRow, Change> changes;

@@ -36,7 +36,7 @@ public final class RegularJoin extends ExpiringProcessor {
   private final JoinSide[] sides;
   private final boolean[] alone;
   private final boolean kinds;
-  /** Whether an input has retractions. */
+  /** True if an input has retractions. */
   private final boolean takesOut;
   /**
    * The condition over the columns of the left row, followed by those of the right row. Null if all rows of a

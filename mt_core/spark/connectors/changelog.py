@@ -30,7 +30,7 @@ class Changelog:
 
     @property
     def updates(self) -> bool:
-        """Whether the stream is not insert-only. If so, its last column is the row kind."""
+        """True if the stream is not insert-only. If so, its last column is the row kind."""
         return self.changes != ADDS
 
     @property

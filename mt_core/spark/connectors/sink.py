@@ -39,11 +39,11 @@ class Sink(ABC):
     guarantee: ClassVar[str]
     """The delivery guarantee, as displayed by EXPLAIN."""
     records_batch: ClassVar[bool] = True
-    """Whether the table records the last batch of a job."""
+    """True if the table records the last batch of a job."""
     accepts_changelog: ClassVar[bool] = False
-    """Whether the sink accepts changelog rows. Iceberg tables accept them if they have a key."""
+    """True if the sink accepts changelog rows. Iceberg tables accept them if they have a key."""
     in_spark: ClassVar[bool] = True
-    """Whether Spark itself can INSERT INTO the table and checks the columns."""
+    """True if Spark itself can INSERT INTO the table and checks the columns."""
 
     batch: int | None = None
     """The last batch that this attempt knows to be published, or None before the first."""

@@ -220,7 +220,7 @@ class Creation:
 
     @cached_property
     def has_file_io(self) -> bool:
-        """Whether the catalog writes files through a configured FileIO, to a store without folders."""
+        """True if the catalog writes files through a configured FileIO, to a store without folders."""
         return IO_IMPL in self._settings
 
     @cached_property
@@ -271,7 +271,7 @@ class Creation:
 
     @property
     def _is_served(self) -> bool:
-        """Whether the server of the catalog chooses the folders of tables."""
+        """True if the server of the catalog chooses the folders of tables."""
         return self._settings.get("type") == _REST or self._settings.get("catalog-impl") == _REST_CATALOG
 
     @cached_property

@@ -47,7 +47,7 @@ class ClusterWatch:
 
     @property
     def lost(self) -> bool:
-        """Whether the cluster has not accepted work for `lost_after_s` seconds."""
+        """True if the cluster has not accepted work for `lost_after_s` seconds."""
         return 0 < self.lost_after_s <= self.idle_s
 
 

@@ -49,7 +49,7 @@ class Incarnation:
 
     @property
     def ran_out_of_memory(self) -> bool:
-        """Whether the JVM has exited because it was out of memory."""
+        """True if the JVM has exited because it was out of memory."""
         return self.process.returncode in _NO_MEMORY
 
     def end(self) -> bool:

@@ -67,7 +67,7 @@ class JvmWatch:
 
     @property
     def out_of_memory(self) -> bool:
-        """Whether the JVM does nothing but collect garbage."""
+        """True if the JVM does nothing but collect garbage."""
         return self._collecting_s >= REPORTED_AFTER_S
 
     @property
@@ -77,7 +77,7 @@ class JvmWatch:
 
     @property
     def stalled(self) -> bool:
-        """Whether the JVM must be replaced."""
+        """True if the JVM must be replaced."""
         return self.idle_s >= STALLED_AFTER_S
 
     @property

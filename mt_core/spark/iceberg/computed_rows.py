@@ -54,7 +54,7 @@ class ComputedRows:
 
     @property
     def few(self) -> bool:
-        """Whether the rows are local."""
+        """True if the rows are local."""
         return self.distributed is None
 
     @cached_property

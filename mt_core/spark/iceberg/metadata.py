@@ -37,7 +37,7 @@ class Base:
 
     @property
     def is_current(self) -> bool:
-        """Whether `operations` has not loaded newer metadata since this object was created."""
+        """True if `operations` has not loaded newer metadata since this object was created."""
         return str(self.operations.current().metadataFileLocation()) == str(
             self.metadata.metadataFileLocation()
         )

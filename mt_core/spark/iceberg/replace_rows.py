@@ -95,7 +95,7 @@ class DeleteModes:
 
     @property
     def looks_up_all(self) -> bool:
-        """Whether all rows to delete are looked up, however many, and not deleted by equality deletes."""
+        """True if all rows to delete are looked up, however many, and not deleted by equality deletes."""
         return self.positions and not (self.equality and self.partitioned)
 
 

@@ -46,7 +46,7 @@ class Extent:
 
     @property
     def is_read_locally(self) -> bool:
-        """Whether a single thread reads them faster than a Spark job."""
+        """True if a single thread reads them faster than a Spark job."""
         return self.files <= MOST_FILES and self.size <= MOST_BYTES and self.rows <= MOST_ROWS
 
 

@@ -311,7 +311,7 @@ class _RowReplacement:
 
     @property
     def _looks_up(self) -> bool:
-        """Whether rows to delete are looked up and deleted by position."""
+        """True if rows to delete are looked up and deleted by position."""
         return self.modes is not None and self.modes.looks_up_all
 
     @property

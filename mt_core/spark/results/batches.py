@@ -79,7 +79,7 @@ class _Waves:
 
     @property
     def left(self) -> bool:
-        """Whether more rows must be computed; true before the first job."""
+        """True if more rows must be computed; true before the first job."""
         return self._partitions is None or (self._done < self._count and not self.window.full)
 
     def next(self, stream: ServedMessages) -> bytes | None:

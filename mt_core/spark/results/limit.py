@@ -28,7 +28,7 @@ class Window:
 
     @property
     def full(self) -> bool:
-        """Whether all rows of the result have been received."""
+        """True if all rows of the result have been received."""
         return self.left is not None and self.left <= 0
 
     def cut(self, batch: pa.RecordBatch) -> pa.RecordBatch:

@@ -59,7 +59,7 @@ class StreamedRows:
         self.changelog = form.changelog
         self._changed = threading.Condition()
         self.running, self.stalled = True, endless
-        # Whether the next batch requires another job. Used only by the reading thread.
+        # True if the next batch requires another job. Used only by the reading thread.
         self._between_jobs = False
         self._error: MtError | None = None
         self._callbacks: list[Ended] = []

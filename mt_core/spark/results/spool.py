@@ -100,7 +100,7 @@ class Spool:
 
     @property
     def full(self) -> bool:
-        """Whether the files have reached their limit. Rows must be released before more are added."""
+        """True if the files have reached their limit. Rows must be released before more are added."""
         return self._on_disk >= self._spools.max_disk
 
     def append(self, batch: pa.RecordBatch) -> None:

@@ -50,7 +50,7 @@ class AlteredView:
 
     @property
     def is_computed(self) -> bool:
-        """Whether the name is an IDENTIFIER() clause, which Iceberg does not resolve."""
+        """True if the name is an IDENTIFIER() clause, which Iceberg does not resolve."""
         return str(self.plan.children().head().productPrefix()) == "PlanWithUnresolvedIdentifier"
 
     def is_refused(self, error: Exception) -> bool:

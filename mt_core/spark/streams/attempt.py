@@ -197,7 +197,7 @@ class StreamAttempt:
 
     @property
     def keeps_state(self) -> bool:
-        """Whether the query retains rows or aggregates for later batches."""
+        """True if the query retains rows or aggregates for later batches."""
         return any(check_streamable(member) for member in self._rows.members)
 
     @property
@@ -208,12 +208,12 @@ class StreamAttempt:
 
     @property
     def has_begun(self) -> bool:
-        """Whether every table has its first batch."""
+        """True if every table has its first batch."""
         return all(sink.batch is not None for sink in self._sinks.values())
 
     @property
     def _is_lost(self) -> bool:
-        """Whether the JVM that ran the stream has been replaced."""
+        """True if the JVM that ran the stream has been replaced."""
         return self._driver.generation != self._generation
 
     # -------------------------------------------------------------------------------------------------- start

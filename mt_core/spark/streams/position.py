@@ -87,7 +87,7 @@ class Position:
 
     @property
     def is_in_each_source(self) -> bool:
-        """Whether at least one row of each source has been read."""
+        """True if at least one row of each source has been read."""
         return bool(self._offsets) and all(map(_is_read, self._offsets))
 
     @property

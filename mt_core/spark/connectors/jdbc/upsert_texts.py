@@ -53,7 +53,7 @@ class KeyedTable:
 
     @property
     def deletes_first(self) -> bool:
-        """Whether `inserts` is a plain INSERT, so that existing rows must be deleted first."""
+        """True if `inserts` is a plain INSERT, so that existing rows must be deleted first."""
         return self._database not in (*_ON_CONFLICT, *_ON_DUPLICATE_KEY, _MERGE_KEY)
 
     @property

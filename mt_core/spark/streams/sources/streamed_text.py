@@ -95,7 +95,7 @@ class StreamedText:
 
     @property
     def is_stream(self) -> bool:
-        """Whether a query with this text certainly reads a stream."""
+        """True if a query with this text certainly reads a stream."""
         return self.reads_endless or any(isinstance(piece, Reading) for piece in self.pieces)
 
     @property

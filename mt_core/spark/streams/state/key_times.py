@@ -22,7 +22,7 @@ class KeyTimes:
 
     @property
     def has_event_time(self) -> bool:
-        """Whether rows have an event time."""
+        """True if rows have an event time."""
         return self._event_time is not None
 
     def begin(self, processing_time: int, watermark: int) -> None:

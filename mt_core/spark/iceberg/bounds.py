@@ -57,7 +57,7 @@ class Bound:
         return f"({name} IS NULL OR {matches})" if None in values else matches
 
     def in_iceberg(self) -> dict[str, str | int]:
-        """Return the bound as JSON, with Iceberg's name of the type."""
+        """Return the bound as JSON, with the Iceberg name of its type."""
         low, high = (end if isinstance(end, int) else str(end) for end in (self.low, self.high))
         return {"column": self.column, "type": _NAMES.get(self.type, self.type), "low": low, "high": high}
 

@@ -40,7 +40,7 @@ SENT = frozenset(
         *(DateType, TimestampType, TimestampNTZType, StringType, BinaryType),
     }
 )
-"""The types of values, also nested ones, that can be sent in such a call."""
+"""The types of values that can be sent in such a call. They may be nested."""
 
 
 def java_type(session: SparkSession, columns: StructType) -> Any:

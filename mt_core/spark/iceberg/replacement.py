@@ -22,7 +22,7 @@ _COMMANDS = "freshtable.iceberg.Commands"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replacement:
-    """Delete the rows that match one of `values` in the columns `keys`, and insert `rows`.
+    """Rows to delete, which match one of `values` in the columns `keys`, and `rows` to insert.
 
     `values` are distinct, and `rows` have the table's columns. `gone` is the name of a view of the values,
     which may also have other columns. `bounds` is a condition that is true for all rows `q` to delete. If

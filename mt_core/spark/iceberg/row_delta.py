@@ -25,9 +25,9 @@ _COMMAND = "freshtable.iceberg.DeltaCommand"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowDelta:
-    """Delete the rows `gone`, which have PLACE columns, and insert the rows `come`, in the table's columns.
+    """Rows to delete (`gone`), which have PLACE columns, and rows to insert (`come`).
 
-    `come` is a DataFrame if a job computes the rows.
+    The rows to insert have the table's columns. `come` is a DataFrame if a job computes them.
     """
 
     gone: ComputedRows

@@ -20,8 +20,9 @@ class ChangedGroups:
     """The groups that a source change affects, with the changes of their aggregates, in `columns`.
 
     The aggregates of some groups cannot be updated from the changed rows and must be recomputed from the
-    sources. `every` has all changed groups. Its boolean column `doubt` marks the groups to recompute, and
-    `doubtful` contains only those groups. Both are None if no group must be recomputed.
+    sources. `every` has all changed groups. Its boolean column `doubt` marks the groups to recompute. It is
+    None if rows were only added. `doubtful` contains only the groups to recompute, or is None if there are
+    none.
     """
 
     columns: Sequence[str]

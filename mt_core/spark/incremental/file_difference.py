@@ -20,7 +20,7 @@ MOST_FILES = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScannedDelete:
-    """A delete file by position or by `equality`, or the deletion vector at `offset` in a file."""
+    """A position or `equality` delete file, or a deletion vector at `offset` in a file."""
 
     location: str
     offset: int | None

@@ -323,7 +323,7 @@ class _RowReplacement:
         return f"{self.write.table.sql} VERSION AS OF {self.maintenance.base}"
 
     def _of(self, rows: ComputedRows, text: Callable[[str], str]) -> ComputedRows:
-        """Return the result of a query over *rows*, whose SQL *text* returns, given their relation name."""
+        """Return the result of a query over *rows*. *text* returns its SQL, given the rows' relation name."""
         local = PLANS.sql(self.session, self.lineage, lambda at: text(at["rows"]), {"rows": rows})
         return local or ComputedRows.of_frame(self.session.sql(text(self._view(rows.frame))))
 

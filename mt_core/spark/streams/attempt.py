@@ -62,7 +62,7 @@ _LASTING = (StreamBroken, Unsupported, DefinitionInvalid, TableProtected)
 
 
 class StreamAttempt:
-    """Runs a stream. Thread-safe. *sinks* has one open sink for each table written."""
+    """Runs a stream. Thread-safe. *sinks* has an open sink for each table that is written."""
 
     def __init__(
         self,
@@ -156,7 +156,7 @@ class StreamAttempt:
     def wait_batch(self, batch: int) -> None:
         """Wait until *batch* is committed.
 
-        Raises the stream's error if it fails before, or EngineUnavailable if it is lost.
+        Raises the stream's error if the stream fails first, or EngineUnavailable if it is lost.
         """
         while self._committed < batch:
             progress = self.progress()
@@ -319,7 +319,7 @@ class StreamAttempt:
                 rows.unpersist()
 
     def _check(self, step: str) -> None:
-        """Raise Canceled if the stream is to end. Published rows remain."""
+        """Raise Canceled if the stream must end. Published rows remain."""
         self._watch(step)
         if (self._ending.is_set() and step != PUBLISHED) or (self._pausing.is_set() and step == BATCH):
             raise Canceled("The stream was stopped.")

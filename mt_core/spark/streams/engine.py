@@ -2,7 +2,7 @@
 
 The durable state of a stream is its definition, its checkpoint and the job's mark in each table.
 `_attempts` has only the streams of this process. Every method therefore works from the definition and uses
-a local attempt if there is one. Another process that has taken the job over can repeat it.
+a local attempt if there is one. Another process that has taken over the job can repeat the call.
 
 Attempts are fenced by the tables. `start` opens each table with the attempt's number before the query
 starts, and `stop` closes the tables after the query has ended. After that, no attempt can publish, not even

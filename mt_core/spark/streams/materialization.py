@@ -1,7 +1,7 @@
 """Upsert materialization: determines which row is current for each key of a table that a stream writes.
 
-The rows that the stream has emitted for a key are retained. When the latest is retracted, the one before it
-becomes current.
+The rows that the stream has emitted for a key are retained. When the latest row is retracted, the previous
+one becomes current.
 """
 
 from __future__ import annotations

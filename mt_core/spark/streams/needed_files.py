@@ -29,7 +29,7 @@ def check_batches(
 ) -> None:
     """Raise StreamFilesMissing if a table has a later batch than the last one that the checkpoint *began*.
 
-    Such a batch number would be used again. *batches* has the last batch of each table.
+    The number of such a batch would be used again. *batches* has the last batch of each table.
     """
     for table, batch in batches.items():
         last_batch = FIRST_ROWS if batch is None else batch

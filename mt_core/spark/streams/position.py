@@ -24,7 +24,7 @@ class Position:
 
     def __init__(self) -> None:
         self.batch, self.rows_read = FIRST_ROWS, 0
-        # One per source, or empty before the first batch.
+        # One offset per source; empty before the first batch.
         self._offsets: Sequence[Any] = ()
         self._states: Sequence[Mapping[str, Any]] = ()
         # For each operator, the total number of removed rows and of expired entries.

@@ -341,7 +341,7 @@ def check_first_rows(member: StreamedQuery, starts: Mapping[str, Start]) -> None
 
 
 def check_columns(member: MemberQuery, text: str, connectors: ConnectorSource) -> None:
-    """Raise Spark's error if the target does not accept the columns of *member*'s query, as in a batch.
+    """Raise Spark's error if a batch INSERT of *member*'s query into the target would be rejected.
 
     *text* is the statement of *member*. Errors in the query are reported with their position in it.
     """

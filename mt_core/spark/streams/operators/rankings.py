@@ -1,4 +1,4 @@
-"""The ranking operators: chooses the one that suits the input, and returns its row kinds."""
+"""The ranking operators: the one that suits the input, and its row kinds."""
 
 from __future__ import annotations
 

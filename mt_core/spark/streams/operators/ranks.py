@@ -83,7 +83,7 @@ def _ranked_rows(
 ) -> Changelog:
     """Return the changelog of the ranked *rows*, which replaces the window.
 
-    The number has a meaning only if it *is_read*.
+    The number is meaningful only if *is_read* is true.
     """
     session, number = walk.session, numbered.number
     single = ranking.first == ranking.last

@@ -67,7 +67,7 @@ def _of_changes(session: SparkSession, plan: Any, children: Sequence[Changelog])
 
 
 def _check(session: SparkSession, plan: Any) -> None:
-    """Raise Unsupported if the node may produce another row for a retraction than for the insert."""
+    """Raise Unsupported if the node may produce a different row for a retraction than for the insert."""
     kind = class_name(plan)
     if kind not in _SAME_COLUMNS | _OTHER_COLUMNS:
         raise Unsupported(

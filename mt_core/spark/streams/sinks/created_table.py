@@ -43,7 +43,8 @@ class CreatedTable(IcebergSink):
         """
         if self.rows() is not None:
             super().open()
-            # Record this before Spark commits the batch. If it is not recorded, the repeated batch does it.
+            # Record this before Spark commits the batch. Until it is recorded, a repeated batch creates the
+            # table again if it was dropped.
             Checkpoints(self._session).note_created(self._definition.checkpoint)
             return
         name = display_name(self._reservation.table)

@@ -1,1 +1,1 @@
-"""Sources of streams: how a query reads its tables as streams, where it starts, and how it finds changes."""
+"""Sources of streams: how a query reads its tables as streams, where it starts, and how changes affect it."""

@@ -23,7 +23,7 @@ _IGNORE = f"{NEW_JOB} To skip such changes, first SET 'streaming.on-source-rewri
 def breakage(
     session: SparkSession, sources: Iterable[StreamSource], starts: Mapping[str, Start], error: BaseException
 ) -> StreamBroken | None:
-    """Return a description of what happened to a source if that caused the *error*, or None."""
+    """Return the StreamBroken error that explains *error* by a change of a source, or None."""
     sources = tuple(sources)
     for source in sources:
         if (
@@ -46,7 +46,7 @@ def breakage(
 
 
 def loss(sources: Iterable[StreamSource], error: BaseException) -> StreamBroken | None:
-    """Return a description of the loss of a topic's records if that caused the *error*, or None."""
+    """Return the StreamBroken error that explains *error* by lost records of a topic, or None."""
     tables = [source.topic for source in sources if source.topic is not None]
     text = loss_of(tables, (*(thrown.message for thrown in thrown_by(error)), str(error)))
     return None if text is None else StreamBroken(text)

@@ -27,7 +27,7 @@ class _Columns:
 
 @dataclass(frozen=True, slots=True)
 class SourceColumns:
-    """The columns of *sources* at the time of creation, which must be before Spark plans the stream.
+    """The columns of *sources* when this object is created, which must be before Spark plans the stream.
 
     Spark reads these columns by Iceberg's field ids, even if other columns have their names later.
     """

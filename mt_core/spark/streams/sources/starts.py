@@ -34,10 +34,10 @@ def snapshots_of(starts: Mapping[str, Start]) -> dict[str, str]:
 def start_of(source: StreamSource, *, keeps_state: bool, in_order: bool = False) -> Start:
     """Return where a new stream starts to read *source*.
 
-    Usually it starts after the current snapshot, which is read as a batch before. A query that
-    *keeps_state* must see all rows as a stream, so it starts with the first snapshot. A query whose later
-    rows replace earlier ones (*in_order*) does the same if it can. Raises Unsupported if a stateful query
-    needs rows whose snapshot has expired.
+    Usually it starts after the current snapshot, which is first read as a batch. A query that *keeps_state*
+    must see all rows as a stream, so it starts with the first snapshot. A query whose later rows replace
+    earlier ones (*in_order*) does the same if it can. Raises Unsupported if a stateful query needs rows
+    whose snapshot has expired.
     """
     table = source.table
     table.refresh()
@@ -82,7 +82,7 @@ def rows_at(table: Any, snapshot_id: str) -> int:
 def check_start(source: StreamSource, start: Start, read: Iterable[int] = ()) -> None:
     """Raise StreamBroken if *source* can no longer be read.
 
-    It can be read if it still has a snapshot in *read*, or from its *start* on.
+    It can be read from a snapshot in *read* that still exists, or from its *start*.
     """
     table = source.table
     table.refresh()

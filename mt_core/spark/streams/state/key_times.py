@@ -41,7 +41,7 @@ class KeyTimes:
         return self.watermark if time is _EVENT else self.processing_time
 
     def at(self, time: TtlTimeCharacteristic) -> int:
-        """Return the time of an access: the current row's event time, or `now` for processing time."""
+        """Return the time of an access: in event time, the event time of the current row, or else `now`."""
         return self.row_time if time is _EVENT and self.row_time is not None else self.now(time)
 
 

@@ -33,7 +33,7 @@ final class InlineTask {
    * Far from Spark's task ids, which are positive, and from its ids outside of tasks, which are -1 and -1024.
    */
   private static final AtomicLong LAST_ID = new AtomicLong(Long.MIN_VALUE);
-  /** Half of the cores. The others are left to jobs. */
+  /** Limits the number of concurrent tasks to half of the cores. The others are left to jobs. */
   private static final Semaphore TURNS =
       new Semaphore(Math.max(1, Runtime.getRuntime().availableProcessors() / 2), true);
   private static final int LONGEST_WAIT_S = 5;

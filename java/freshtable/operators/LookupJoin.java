@@ -28,7 +28,7 @@ public final class LookupJoin extends RowKeeper {
   private static final DataType RESULTS = new ArrayType(DataTypes.BinaryType, false);
 
   private final PackedRow result;
-  /** True if a row is emitted once, however many table rows it matches. */
+  /** True if a row is emitted once, regardless of the number of table rows that it matches. */
   private final boolean once;
 
   LookupJoin(PackedRow result, boolean once, KeptState kept, int eventTime) {

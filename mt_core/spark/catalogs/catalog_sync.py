@@ -76,5 +76,5 @@ def _remove(session: SparkSession, name: str, settings: Mapping[str, str]) -> No
 
 
 def _checked(session: SparkSession, settings: Mapping[str, str]) -> Mapping[str, str]:
-    """Return *settings* with our FileIO in place of Iceberg's HadoopFileIO."""
+    """Return *settings* with Freshtable's FileIO in place of Iceberg's HadoopFileIO."""
     return {**settings, **checked_catalogs(settings)}

@@ -19,7 +19,7 @@ from mt_core.spark.connectors.connector_tables import ConnectorSource
 
 PUBLISHED = "published"
 Check = Callable[[str], object]
-"""Called before the steps `write` and `publish` of a batch, and after it. An error prevents the next step."""
+"""Called before `write`, before `publish`, and after the batch. An error prevents the next step."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

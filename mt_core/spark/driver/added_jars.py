@@ -18,8 +18,8 @@ log = logging.getLogger(__name__)
 class AddedJars:
     """The added jars of a driver. Thread-safe.
 
-    Spark sets the class loader of an added jar only for the thread that added it, so other threads must be
-    given it.
+    Spark sets the class loader of an added jar only for the thread that added it. It must therefore be set
+    for other threads too.
     """
 
     def __init__(self) -> None:
@@ -39,7 +39,7 @@ class AddedJars:
             self._loader = session._jsparkSession.sharedState().jarClassLoader()
 
     def ensure(self, session: SparkSession, paths: Iterable[str]) -> None:
-        """Add those of *paths* that are new, then make all added jars visible to this thread.
+        """Add the jars of *paths* that are new, then make all added jars visible to this thread.
 
         Raises Spark's errors untranslated.
         """

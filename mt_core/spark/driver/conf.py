@@ -227,7 +227,7 @@ def catalog_names(settings: DriverSettings) -> frozenset[str]:
 
 
 def launch_conf(conf: Mapping[str, str]) -> dict[str, str]:
-    """Return the settings of *conf* for the JVM's command line, which are those without secrets."""
+    """Return the settings of *conf* that are passed on the JVM's command line, which excludes secrets."""
     masked_conf = masked(conf)
     return {
         key: value

@@ -73,7 +73,7 @@ _OF_ALL_SESSIONS = (
     "and materialized tables."
 )
 _WAYS_OUT = {
-    # Without Hive, Spark cannot create functions from other classes than its own kind of aggregates.
+    # Without Hive, Spark can create functions only from subclasses of its own class of aggregates.
     "NO_HANDLER_FOR_UDAF": _OF_ALL_SESSIONS,
     "MISSING_CATALOG_ABILITY.CREATE_FUNCTION": _OF_ALL_SESSIONS,
 }

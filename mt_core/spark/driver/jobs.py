@@ -34,10 +34,10 @@ from mt_core.spark.driver.failures import java_classes
 REMEMBERED = 10_000
 _NOT_FOUND = "java.util.NoSuchElementException"
 COUNTED_MS = 500
-# A JVM that is out of memory has exited by this time, in seconds.
+# The time in seconds after which a JVM that is out of memory has exited.
 ENDS_AFTER_S = 60.0
 _NO_THREAD = 0
-# By SparkContext.
+# The handle of each SparkContext.
 _handles: WeakKeyDictionary[SparkContext, Handle] = WeakKeyDictionary()
 
 

@@ -23,7 +23,7 @@ from mt_core.spark.driver.process import end_process, launch_process
 
 # Exit codes of a JVM that is out of memory: first Spark's, then the JVM's own.
 _NO_MEMORY = (52, 3)
-# The time, in seconds, in which such a JVM exits.
+# The time, in seconds, that such a JVM needs to exit.
 _ENDS_WITHIN_S = 5
 
 

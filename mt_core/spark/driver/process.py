@@ -75,7 +75,7 @@ def _with_parent_death(prepare: Callable[[], object], prctl: Callable[[int, int]
 
 
 def end_process(gateway: Any) -> None:
-    """End the JVM of *gateway*, in whatever state it is."""
+    """End the JVM of *gateway*, regardless of its state."""
     with suppress(Py4JError, OSError):
         gateway.shutdown()
     process: subprocess.Popen[bytes] = gateway.proc

@@ -253,7 +253,7 @@ class SparkDriver:
 
     @contextmanager
     def at_work(self, job_id: str) -> Iterator[None]:
-        """Register the block as work of a job, which may then have caused a loss of the current JVM."""
+        """Register the block as work of a job, so that a loss of the JVM can be attributed to the job."""
         with self.jobs_at_work().at_work(job_id):
             yield
 
@@ -358,7 +358,8 @@ class SparkDriver:
             return error
         if incarnation.usable():
             return EngineError(f"Spark failed: {cause}.") if UNKNOWN_TO_JAVA in str(cause) else error
-        # A JVM that does not answer, or whose SparkContext has stopped, is useless. `_supervise` replaces it.
+        # A JVM that does not answer, or whose SparkContext has stopped, cannot be used any more. `_supervise`
+        # replaces it.
         incarnation.jobs.note_loss()
         text = NO_MEMORY if incarnation.end() else self._loss
         if self._lost_cluster is not None:
@@ -450,7 +451,7 @@ class SparkDriver:
         return True
 
     def _watch_until_end(self, incarnation: Incarnation) -> None:
-        """Wait for the JVM to exit, or kill it if it or its cluster is useless. Then discard it."""
+        """Wait for the JVM to exit, or kill it if it or its cluster no longer works. Then discard it."""
         process, pulses = incarnation.process, Answers(JvmPulse(incarnation.session))
         # These are asked in other threads, because a JVM that does not answer must not block this thread,
         # which kills it.

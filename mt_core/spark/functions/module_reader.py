@@ -276,7 +276,7 @@ def _eval_type(plain: Any) -> int:
     try:
         return int(infer_eval_type_for_udf(plain) or PythonEvalType.SQL_BATCHED_UDF)
     except (PySparkException, AttributeError, NameError, SyntaxError, TypeError, ValueError):
-        # The type hints are different or cannot be read. The gateway reports that if it needs them.
+        # The type hints have another form or cannot be read. The gateway reports that if it needs them.
         return PythonEvalType.SQL_BATCHED_UDF
 
 

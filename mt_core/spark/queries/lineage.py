@@ -78,7 +78,7 @@ class Reading:
 
 Piece = str | Reading
 Shape = tuple[str, int]
-"""The uuid of an Iceberg table and the id of its schema."""
+"""The UUID of an Iceberg table and the id of its schema."""
 
 
 def shape_of(table: Any) -> Shape:
@@ -272,7 +272,7 @@ class LineageReader:
                 self._collect_function((name,))
 
     def _expanded(self, view: View, relation: RelationName, path: ViewPath) -> Iterator[Piece]:
-        """Yield a subquery that replaces a view, with the view's columns and types as stored."""
+        """Yield a subquery that replaces a view, with the columns and types that are stored for the view."""
         self._views[view.parts] = view
         if view.parts in path or len(path) >= MAX_VIEW_DEPTH:
             self._refuse_pins(f"view {display_name(view.parts)} reads itself")

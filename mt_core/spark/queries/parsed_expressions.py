@@ -50,7 +50,7 @@ class ParsedExpressions:
             yield from self._within(child)
 
     def _parts(self, node: Any, expressions: Any) -> Iterator[Any]:
-        """Yield those of *expressions* (a Scala Seq) of a node that may contain a star or a subquery."""
+        """Yield the items of *expressions* (a Scala Seq) of a node that may contain a star or a subquery."""
         return (
             scala_items(expressions)
             if node.containsPattern(self._with_plan)

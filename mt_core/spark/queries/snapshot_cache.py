@@ -15,7 +15,7 @@ from mt_core.tables.engine import UnreadSources
 
 CAPACITY = 32
 WAIT_MS, LIMIT_MS = 250, 10_000
-"""How long a call waits for slow tables, and after what time an unanswered read of a table has failed."""
+"""The times, in milliseconds, for which a call waits for slow tables and for which a read may last."""
 NO_ANSWER = "it has not answered for"
 """The part of a TableReads message that says that a table does not answer."""
 READS = "freshtable.queries.TableReads"

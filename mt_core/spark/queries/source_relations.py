@@ -66,7 +66,7 @@ def _facts(field: Mapping[str, Any]) -> tuple[Any, ...]:
 
 
 def _item(now: Mapping[str, Any], then: Mapping[str, Any] | None, type_: str) -> str | None:
-    """Return a SELECT item for a current column over a snapshot, or None if there is no such item."""
+    """Return a SELECT item for a current column over a snapshot, or None if SQL cannot express it."""
     name = quote(now["name"])
     if then is None:
         return None if now.get("initial-default") is not None else f"CAST(NULL AS {type_}) AS {name}"

@@ -74,7 +74,8 @@ class SourceVersions:
         self._contexts = contexts
         self._lock = threading.Lock()
         self._lineages: OrderedDict[_Key, Lineage] = OrderedDict()
-        # True if tables in a text can be replaced by subqueries. Two threads may compute the same entry.
+        # Maps each lineage to whether its tables can be replaced by subqueries. Two threads may compute the
+        # same entry.
         self._replaceable: WeakKeyDictionary[Lineage, bool] = WeakKeyDictionary()
         # Used only by the thread that calls `source_fingerprints`.
         self._snapshot_cache = SnapshotCache()

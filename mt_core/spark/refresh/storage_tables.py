@@ -35,7 +35,8 @@ _DEFAULTS = {
     # Every refresh writes metadata files. Let Iceberg delete old ones.
     "write.metadata.delete-after-commit.enabled": "true",
     "write.metadata.previous-versions-max": "100",
-    # For other writers. Refreshes do not use Iceberg's retries, because they decide again after a conflict.
+    # These are for other writers. Refreshes do not use Iceberg's retries, because they decide again after a
+    # conflict.
     "commit.retry.num-retries": "20",
     "commit.retry.min-wait-ms": "50",
     # A change reads only the row groups that may contain its rows. With Iceberg's default of 128 MiB, one row
@@ -219,5 +220,5 @@ def _properties(spec: StorageSpec) -> dict[str, str]:
 
 
 def _conflict(identifier: TableIdentifier) -> dict[str, MtError]:
-    """Return the errors for `translating`, by which a failed commit becomes a CommitConflict."""
+    """Return the errors by which `translating` raises a failed commit as a CommitConflict."""
     return {COMMIT_FAILED: CommitConflict(f"{identifier} was changed by another commit; try again.")}

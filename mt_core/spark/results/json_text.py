@@ -17,7 +17,7 @@ from mt_core.spark.results.json_values import AS_TEXTS, Encode, widened
 Write = Callable[[pa.Array], pa.Array]
 _TO_ESCAPE = r'["\\\x00-\x1f]'
 _NULL = "null"
-# By row kind code.
+# The beginning of a row, by row kind code.
 _BEGINNINGS = [f'{{"kind":"{kind.name}","fields":[' for kind in RowKind]
 
 

@@ -60,7 +60,7 @@ def below_limit(frame: DataFrame, change: Callable[[DataFrame], DataFrame]) -> D
 def limited_rows(frame: DataFrame) -> tuple[Any, Any, Window]:
     """Return an RDD of Arrow messages with the rows of *frame*, its physical plan, and the window.
 
-    Unless collect() is used, Spark executes a limit by first reading all partitions, which this avoids.
+    Except in collect(), Spark reads all partitions before it applies a limit. The returned RDD does not.
     With adaptive execution, all stages before the last one run in this call.
     """
     jdf: Any = frame._jdf

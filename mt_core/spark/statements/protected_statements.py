@@ -1,4 +1,4 @@
-"""By plan class: which statements are allowed on materialized tables, and alternatives to the others."""
+"""The statements that are allowed on materialized tables, and alternatives to the others, by plan class."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ final class OfTask<T> implements Serializable {
     return (T) last.object;
   }
 
-  /** Does the same as {@link #get} without checked exceptions. */
+  /** Returns the same object as {@link #get}, without checked exceptions. */
   T object() {
     try {
       return get();

@@ -22,7 +22,7 @@ public final class Commands {
     run(session, session.sessionState().sqlParser().parsePlan(text), summary);
   }
 
-  /** Does the same for the plan of a command. */
+  /** Runs the plan of a command in the same way. */
   static void run(SparkSession session, LogicalPlan command, String summary) throws Exception {
     Map<String, String> properties = JSON.readValue(summary, new TypeReference<>() {});
     CommitMetadata.withCommitProperties(properties, () -> Dataset.ofRows(session, command), Exception.class);

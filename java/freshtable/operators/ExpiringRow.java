@@ -94,7 +94,7 @@ final class ExpiringRow {
     ran(row, TtlPolicy.NEVER);
   }
 
-  /** Does the same for a key with other states, whose earliest expiry is {@code next}. */
+  /** Handles the timer of a key with other states, whose earliest expiry is {@code next}. */
   void ran(InternalRow row, long next) {
     if (row == null) {
       countExpired();

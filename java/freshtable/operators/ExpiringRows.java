@@ -54,7 +54,7 @@ final class ExpiringRows<K> {
     return row == null ? null : keep(key, row, times.read(time(row)));
   }
 
-  /** Does the same without recording a read. Removes an expired entry. */
+  /** Returns an entry like {@link #get}, but does not record a read. Removes an expired entry. */
   InternalRow peek(K key) {
     InternalRow row = state.getValue(key);
     if (row != null && time(row) == null) {

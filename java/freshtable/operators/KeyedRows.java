@@ -58,8 +58,8 @@ final class KeyedRows {
   }
 
   /**
-   * Does the same for a processor that receives only the {@code columns} of the child, as an UnconvertedRow,
-   * by keys that are already normalized.
+   * Returns such a plan for a processor that receives only the {@code columns} of the child, as an
+   * UnconvertedRow, by keys that are already normalized.
    */
   static LogicalPlan transformedUnconverted(
       LogicalPlan child, List<Expression> keys, List<Attribute> columns, List<Attribute> output,

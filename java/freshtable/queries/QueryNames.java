@@ -51,7 +51,7 @@ public final class QueryNames {
 
   private QueryNames() {}
 
-  /** Does the same as {@code of} for the text of a query. */
+  /** Returns the result of {@link #of} for the text of a query. */
   public static String ofText(SparkSession session, String text) throws Exception {
     return of(session.sessionState().sqlParser().parsePlan(text));
   }

@@ -9,8 +9,8 @@ Spark job has started, so `JobCancels` remembers cancelled jobs.
 Row counts come from Spark's status store, which evicts old jobs and stages at any time, even between two
 calls. A count is therefore reported only if every stage is still stored or was skipped by Spark.
 
-`RunningJobs` answers a different question: if a JVM is lost, was this job the only one running, and
-therefore probably the cause? The answer decides how often a run may be attempted.
+`RunningJobs` determines whether a job was the only one that ran when a JVM was lost, and is therefore
+probably the cause. This decides how often a run may be attempted.
 """
 
 from __future__ import annotations

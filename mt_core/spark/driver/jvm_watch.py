@@ -93,7 +93,7 @@ class JvmWatch:
 
 
 class Answers(Generic[T]):
-    """Calls *ask*, a question to the JVM, in a thread of its own, because the call may block forever."""
+    """Calls *ask*, which queries the JVM, in a thread of its own, because the call may block forever."""
 
     def __init__(self, ask: Callable[[], T | None]) -> None:
         self._ask = ask
@@ -102,7 +102,7 @@ class Answers(Generic[T]):
         threading.Thread(target=self._answer, name="spark-pulse", daemon=True).start()
 
     def newest(self) -> T | None:
-        """Return the answer to the last question and ask the next, or return None if there is none yet."""
+        """Return the result of the last call and start the next call, or return None if there is none yet."""
         try:
             answer = self._answers.get_nowait()
         except Empty:
@@ -111,7 +111,7 @@ class Answers(Generic[T]):
         return answer
 
     def end(self) -> None:
-        """End the thread after the current question."""
+        """End the thread after the current call."""
         self._questions.put(False)
 
     def _answer(self) -> None:

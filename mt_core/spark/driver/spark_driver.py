@@ -271,7 +271,7 @@ class SparkDriver:
             ).start()
 
     def check_canceled(self, job_id: str) -> None:
-        """Raise Canceled after `cancel(job_id)`. For work outside of Spark."""
+        """Raise Canceled after `cancel(job_id)`. Called by work outside of Spark."""
         self._cancels.check(job_id)
 
     def _cancel_until_ended(self, job_id: str) -> None:

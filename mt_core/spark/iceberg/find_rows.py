@@ -109,7 +109,7 @@ def _tasks(session: SparkSession, at: TableVersion, bounds: Sequence[Bound]) -> 
 def find_rows_locally(
     session: SparkSession, table: Any, tasks: Any, columns: Sequence[str], wanted: LookupKeys
 ) -> ComputedRows | None:
-    """Do the same as `find_rows` for the files of *tasks*; return None if a Spark job is necessary."""
+    """Return the result of `find_rows` for the files of *tasks*, or None if a Spark job is necessary."""
     if wanted.rows.java is None:
         return None
     rows = _looked_up(session, table, tasks, columns, wanted) or _read(session, table, tasks, columns)

@@ -139,7 +139,7 @@ class InlinePlans:
     def sql(
         self, session: SparkSession, owner: object | None, text: Text, inputs: Mapping[str, Given]
     ) -> ComputedRows | None:
-        """Do the same as `run`, for the query whose SQL is returned by *text*."""
+        """Run the query whose SQL is returned by *text*, like `run`."""
         purpose = text({name: name for name in inputs})
         return self.run(session, owner, purpose, lambda names: session.sql(text(names)), inputs)
 

@@ -1,6 +1,6 @@
 """Data and delete files written by the driver, with Iceberg's own writers for Spark rows.
 
-A Spark job takes several times as long for a small change, because each job is planned, compiled and
+For a small change, a Spark job would take several times longer, because each job is planned, compiled and
 scheduled separately.
 """
 

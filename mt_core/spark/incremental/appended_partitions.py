@@ -12,7 +12,7 @@ from mt_core.spark.driver.jvm_objects import java_class, java_items
 from mt_core.spark.iceberg.scan_tasks import planned_tasks
 from mt_core.spark.incremental.file_difference import MOST_FILES
 
-# Only types that Spark and Python convert to the same text.
+# The types that Spark and Python convert to the same text.
 _TYPES = frozenset({"string", "int", "long", "date"})
 _EPOCH = date(1970, 1, 1)
 

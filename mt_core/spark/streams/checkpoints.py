@@ -90,7 +90,7 @@ class Checkpoints:
         return UNNUMBERED if has_states else None
 
     def savepoint_layout(self, savepoint: str) -> int | None:
-        """Do the same as `layout` for a savepoint."""
+        """Return the result of `layout` for a savepoint."""
         return self.layout(f"{savepoint}/{_COPY}")
 
     def savepoint_offsets(self, savepoint: str) -> list[Any]:

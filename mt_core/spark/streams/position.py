@@ -92,7 +92,7 @@ class Position:
 
     @property
     def snapshots(self) -> list[int]:
-        """The last snapshot that was read of each Iceberg table."""
+        """The last snapshot read from each Iceberg table."""
         return [
             each["snapshot_id"] for each in self._offsets if isinstance(each, dict) and "snapshot_id" in each
         ]

@@ -24,7 +24,7 @@ _TYPES = {
     "EventTimeWatermark": "watermark-assigner",
     # Other aggregates are our operators.
     "Aggregate": "group-window-aggregate",
-    # Only joins of a stream with a table; other joins are our operators.
+    # These are joins of a stream with a table. Other joins are our operators.
     "Join": "lookup-join",
 }
 _TRANSPARENT = frozenset({"SubqueryAlias", "View", "ResolvedHint", "Repartition", "RepartitionByExpression"})

@@ -84,7 +84,7 @@ def fetch_packages(
 ) -> list[Path]:
     """Return the jars of *packages*, after downloading them if *jars_dir* does not have all of them.
 
-    A JVM with the settings *conf* downloads them with Spark's own resolver. Raises ConfigError.
+    A JVM with the settings in *conf* downloads them with Spark's own resolver. Raises ConfigError.
     """
     jars = local_jars(jars_dir, packages)
     if jars is None:

@@ -111,9 +111,9 @@ class RecentFilesCache:
 def add_to(
     update: Any, writer: FileWriter, inserts: Any, deleted: Table, previous: RecentFiles | None
 ) -> RecentFiles:
-    """Add the new rows *inserts*, a Java list, and position deletes for the rows *deleted* to *update*.
+    """Add the new rows in *inserts*, a Java list, and position deletes for *deleted* rows to *update*.
 
-    Return the new files. They replace the files *previous* if those have room or are merged. An empty
+    Return the new files. They replace the *previous* files if those have room or are merged. An empty
     *deleted* need not have the position columns.
     """
     session = writer.session
@@ -148,7 +148,7 @@ def _larger(previous: RecentFiles | None, replaced: Sequence[RecentFiles]) -> Re
 def _together(
     session: SparkSession, update: Any, replaced: Sequence[RecentFiles], places: Table
 ) -> tuple[Any, Table]:
-    """Remove the files *replaced* in *update*. Return their remaining rows and all position deletes."""
+    """Remove the *replaced* files in *update*. Return their remaining rows and all position deletes."""
     rows = static_member(session, "java.util.ArrayList")()
     for files in replaced:
         remaining = files.rows

@@ -174,7 +174,7 @@ def _idle_deletes(session: SparkSession, table: Any, snapshot: Any, rewrite: Rew
 def _commit_again(
     session: SparkSession, table: Any, rewrite: Rewrite, written: Any, others: Sequence[Any] = ()
 ) -> None:
-    """Repeat the rewrite of snapshot *written* on the branch head. The files *others* are removed as well."""
+    """Repeat the rewrite of snapshot *written* on the branch head. Files in *others* are also removed."""
     files = table.io()
     commit = table.newRewrite().toBranch(rewrite.branch).validateFromSnapshot(written.parentId())
     for file in (*written.removedDataFiles(files), *written.removedDeleteFiles(files), *others):

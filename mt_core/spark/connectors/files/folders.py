@@ -41,7 +41,7 @@ def stored_folder(table: Any) -> FileFolder:
 
 
 def temporary_folders(temporary: Iterable[str]) -> dict[str, FileFolder]:
-    """Return the folders of the file tables that the statements *temporary* create, by lower-case name.
+    """Return the folders of the file tables that the statements in *temporary* create, by lower-case name.
 
     Tables without a path are omitted.
     """

@@ -41,7 +41,7 @@ KINDS: Mapping[str, type[FileSink | RepeatingSink]] = {
 }
 """The sink class of each connector that accepts streams; Iceberg tables have no connector."""
 KEYED_KINDS: Mapping[str, type[RepeatingSink]] = {JDBC: KeyedJdbcSink}
-"""Sink classes that are used instead for tables with a primary key."""
+"""The sink class of each connector that has a different one for tables with a primary key."""
 
 
 def kind_of(target: SinkTarget | None) -> type[Sink]:
@@ -83,7 +83,7 @@ def targets_with_connector(
 ) -> dict[TableName, SinkTarget]:
     """Return the targets of those *tables* that have a connector to which streams can write.
 
-    The statements *temporary* create the tables with one-part names.
+    The statements in *temporary* create the tables with one-part names.
     """
     temporary = tuple(temporary)
     of_session, targets = _temporary_connectors(temporary), dict[TableName, SinkTarget]()
@@ -166,7 +166,7 @@ def _kind_with_connector(target: SinkTarget) -> type[FileSink | RepeatingSink]:
 
 
 def _temporary_connectors(temporary: Iterable[str]) -> dict[str, str]:
-    """Return the connectors of the tables that the statements *temporary* create, by lower-case name.
+    """Return the connectors of the tables that the statements in *temporary* create, by lower-case name.
 
     Tables over files whose folder is not set are omitted.
     """

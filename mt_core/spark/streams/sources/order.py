@@ -9,7 +9,7 @@ from mt_core.base.identifiers import display_name
 from mt_core.spark.driver.jvm_objects import class_name, scala_items
 
 SOURCES = "sources"
-"""The savepoint fact with this order, absent in savepoints of earlier releases."""
+"""The savepoint fact with this order. Savepoints of earlier releases do not have it."""
 _CATALOG_RELATION, _RELATION = "StreamingRelationV2", "StreamingRelation"
 # Options that distinguish two sources with the same format.
 _PLACES = ("subscribe", "subscribepattern", "assign", "path")
@@ -25,7 +25,7 @@ def names_of(plans: Sequence[Any]) -> tuple[str, ...]:
 
 
 def order_of(offsets: Sequence[Any], names: Sequence[str], tables: Mapping[str, Any]) -> list[str]:
-    """Return the order of the sources *names* in a checkpoint that does not store it, from its *offsets*.
+    """Return the order of the sources in *names* in a checkpoint that does not store it, from its *offsets*.
 
     *tables* are Iceberg tables by name. The offset of a table contains a snapshot id, which only this table
     has.

@@ -26,7 +26,7 @@ def plugins_of(session: SparkSession) -> Any:
 
 
 def share_plugins(owner: SparkSession, session: SparkSession, names: Iterable[str]) -> None:
-    """Share the plug-ins in *names* of *owner* with *session*, except for those that it has already loaded."""
+    """Share the plug-ins in *names* of *owner* with *session*, except for those already loaded there."""
     shared, loaded = plugins_of(owner), plugins_of(session)
     for name in names:
         if shared.contains(name) and not loaded.contains(name):

@@ -99,7 +99,7 @@ def unstable_reason(
 
 
 def unstable_literal(text: str) -> str | None:
-    """Return a literal such as DATE 'today' in the text of a query, or None.
+    """Return a literal such as DATE 'today' in the text of a query, or None if there is none.
 
     The plan contains only the resulting day.
     """

@@ -1,4 +1,4 @@
-"""The ranking operators: the one that suits the input, and its row kinds."""
+"""Selects the ranking operator that suits the input, and derives the row kinds of its output."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ FunctionSource = Callable[[], Mapping[str, CreatedFunction]]
 """Returns the created functions by name, as the same object until a function changes. Thread-safe."""
 
 CHEAP_S = 0.1
-"""The duration, in seconds, up to which a failed registration is repeated before each statement.
+"""A registration that failed within this time, in seconds, is repeated before each statement.
 
 A slower registration, which loads much code before it fails, would delay all statements.
 """

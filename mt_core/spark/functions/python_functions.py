@@ -243,7 +243,7 @@ def _declared(session: SparkSession, function: CreatedFunction) -> Any:
 def _signature(
     session: SparkSession, function: CreatedFunction, declared: PythonDeclaration
 ) -> tuple[Any, int, int]:
-    """Return the parameters, of type VOID if untyped, and the minimum and maximum number of arguments."""
+    """Return the parameters (VOID if untyped), and the minimum and maximum number of arguments."""
     if function.parameters is not None:
         written = _declared(session, function)
         return written, written.size(), written.size()

@@ -18,7 +18,8 @@ from mt_core.spark.queries.source_versions import SourceVersions
 class SparkContexts:
     """The contexts of one driver, shared by its refreshes, streams and statements. Thread-safe.
 
-    The driver's own session works on storage; the sessions of `queries` analyse and run queries.
+    The driver's own session reads and writes storage tables. The sessions of `queries` analyse and run
+    queries.
     """
 
     def __init__(self, driver: SparkDriver, catalogs: CatalogSource = no_catalogs) -> None:

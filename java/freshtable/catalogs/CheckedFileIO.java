@@ -4,11 +4,11 @@ import org.apache.iceberg.hadoop.HadoopFileIO;
 import org.apache.iceberg.io.InputFile;
 
 /**
- * Iceberg's own file IO, except that an unreadable metadata file is reported at once.
+ * Iceberg's own file IO, except that an unreadable metadata file is reported immediately.
  *
- * <p>Iceberg tries to read the current metadata file of a table 20 times over 93 seconds, whatever the
- * failure, and no property changes that. It does not retry a missing file, so a damaged file is reported as a
- * missing one.
+ * <p>After any failure, Iceberg tries to read the current metadata file of a table 20 times over 93 seconds,
+ * and no property changes that. It does not retry a missing file, so a damaged file is reported as a missing
+ * one.
  */
 public final class CheckedFileIO extends HadoopFileIO {
   private static final long serialVersionUID = 1;

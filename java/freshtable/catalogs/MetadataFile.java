@@ -11,12 +11,12 @@ import org.apache.iceberg.io.SeekableInputStream;
 import org.apache.iceberg.view.ViewMetadataParser;
 
 /**
- * The metadata file of a table or view, read completely before Iceberg parses it.
+ * The metadata file of a table or view, which is read completely before Iceberg parses it.
  *
  * <p>A truncated file never becomes complete, so it is refused at the first read. Other failures, such as
- * those of a store or a checksum, may pass: Iceberg retries after 0.1 and 0.4 seconds, and the third failure
- * is final. A file that a thread reads successfully for the third time within seconds is parsed here first,
- * because that is the pattern of Iceberg's retries after a parse error.
+ * those of a store or a checksum, may be temporary. Iceberg retries after 0.1 and 0.4 seconds, and the third
+ * failure is final. If a thread reads a file successfully for the third time within seconds, it is parsed
+ * here first, because Iceberg's retries after a parse error have this pattern.
  */
 final class MetadataFile implements InputFile {
   private static final int READS = 3;
@@ -88,7 +88,7 @@ final class MetadataFile implements InputFile {
     }
   }
 
-  /** Returns whether the text is truncated; compressed files are not examined. */
+  /** Returns whether the text is truncated. Compressed files are not examined. */
   private static boolean isCutOff(byte[] bytes) {
     int last = bytes.length - 1;
     while (last >= 0 && (bytes[last] == '\n' || bytes[last] == '\r' || bytes[last] == ' ')) {

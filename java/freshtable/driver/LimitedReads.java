@@ -15,10 +15,10 @@ import org.apache.iceberg.HasTableOperations;
  * a time limit.
  *
  * <p>One thread reads the objects in turn, which costs no more than a loop in the caller's thread. If it is
- * stuck on one of them, more threads continue with the rest, twice as many each time no read completes within
- * a wait. The caller does not wait for the last ones: they stay unfinished until a later call receives their
- * texts, and no second thread reads the same object before. So a store or a database that hangs blocks at
- * most one thread per object.
+ * stuck on one of them, more threads continue with the rest. Their number is doubled each time no read
+ * completes within a wait. The caller does not wait for the last reads. They remain unfinished until a later
+ * call receives their texts, and no second thread reads the same object in the meantime. A store or a
+ * database that hangs therefore blocks no more than one thread per object.
  */
 public final class LimitedReads {
   private static final int MOST_THREADS = 64;
@@ -31,7 +31,7 @@ public final class LimitedReads {
           });
   private final Map<Object, Read> unfinished = new IdentityHashMap<>();
 
-  /** A read, done once it has a text or a failure. */
+  /** A read, which is done when it has a text or a failure. */
   private static final class Read {
     private final Object object;
     private final Object key;
@@ -44,7 +44,7 @@ public final class LimitedReads {
       this.key = key;
     }
 
-    /** Waits until the read is done; returns false at the deadline. */
+    /** Waits until the read is done. Returns false at the deadline. */
     synchronized boolean isDoneBy(long deadline) throws InterruptedException {
       while (result == null) {
         long left = TimeUnit.NANOSECONDS.toMillis(deadline - System.nanoTime());
@@ -83,7 +83,7 @@ public final class LimitedReads {
     }
   }
 
-  /** The reads of one call, shared by its threads. */
+  /** The reads of one call, which its threads share. */
   private static final class Pass implements Runnable {
     private final List<Read> reads;
     private final Function<Object, Object> function;
@@ -113,8 +113,8 @@ public final class LimitedReads {
     }
 
     /**
-     * Waits until all reads are done, or until none completes for {@code waitMs}; returns the number of reads
-     * not begun.
+     * Waits until all reads are done, or until no read completes for {@code waitMs}. Returns the number of
+     * reads that have not begun.
      */
     synchronized int await(long waitMs) throws InterruptedException {
       long deadline = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(waitMs);
@@ -130,12 +130,12 @@ public final class LimitedReads {
   }
 
   /**
-   * Returns for each object its text and null, null and an error, or two nulls while it is unread.
+   * Returns, for each object, its text and null, null and an error, or two nulls if it has not been read yet.
    *
-   * <p>The error of an object that is unread after {@code limitMs} says so, and its thread is interrupted,
-   * which ends the pauses between a library's retries. A *fresh* text is read after the call began: an
-   * unfinished read of an earlier call is awaited, and then the object is read again. Otherwise the text of
-   * that read is returned.
+   * <p>If an object has not been read after {@code limitMs}, its error says so, and its thread is
+   * interrupted, which ends the pauses between retries of a library. A {@code fresh} text is read after the
+   * call began: an unfinished read of an earlier call is awaited, and the object is then read again. If texts
+   * need not be fresh, the text of the earlier read is returned.
    */
   public List<String[]> of(
       List<?> objects, Function<Object, Object> function, long waitMs, long limitMs, boolean fresh)
@@ -168,7 +168,7 @@ public final class LimitedReads {
     return all.stream().map(read -> outcome(read, limitMs)).toList();
   }
 
-  /** Returns the identity of a table, two reads of which must not run at the same time. */
+  /** Returns the identity of an object. Two reads of the same table must not run at the same time. */
   private static Object keyOf(Object object) {
     return object instanceof HasTableOperations table ? table.operations() : object;
   }

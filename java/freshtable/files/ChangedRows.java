@@ -13,11 +13,11 @@ import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 
 /**
- * The rows that differ between Parquet files and their rewritten versions, if the writer preserved the row
- * order. They are compared in this process, without the job that would read all of them.
+ * The rows that differ between Parquet files and their rewritten versions, if the writer preserved the order
+ * of rows. They are compared in this process, without a job that would read all of them.
  */
 public final class ChangedRows {
-  /** How many rows ahead the next equal pair is searched for. */
+  /** The number of rows within which the next equal pair is searched for. */
   private static final int NEAR = 32;
 
   private final Rows rows;
@@ -29,11 +29,11 @@ public final class ChangedRows {
   }
 
   /**
-   * Returns the rows that turn the first files of a table into the second ones; the last column, of the given
-   * name, is -1 for removed and 1 for added rows.
+   * Returns the rows that turn the first files of a table into the second ones. The last column, named
+   * {@code sign}, is -1 for removed and 1 for added rows.
    *
-   * <p>Null if a file cannot be read or stores a column in an unsupported way, or if there are more than
-   * {@code most} such rows.
+   * <p>Returns null if a file cannot be read or stores a column in an unsupported way, or if there are more
+   * than {@code most} such rows.
    */
   public static Rows of(Table table, List<OpenedFile> before, List<OpenedFile> after, String sign, int most)
       throws IOException {
@@ -66,8 +66,9 @@ public final class ChangedRows {
   }
 
   /**
-   * Compares both sides in order. At a difference, rows up to the next equal pair are skipped on both or one
-   * of the sides; if there is none nearby, one row of the side with more remaining rows is, or one of both.
+   * Compares both sides in order. At a difference, rows up to the next equal pair are skipped on one or both
+   * sides. If there is no such pair nearby, one row is skipped, on the side with more remaining rows or on
+   * both.
    */
   private boolean compare(List<HeldColumn> before, List<HeldColumn> after) {
     int old = 0;

@@ -20,21 +20,21 @@ import org.apache.spark.sql.types.StructType;
 import org.apache.spark.unsafe.types.UTF8String;
 
 /**
- * Deleted positions from position delete files. Each file is read once for all affected data files, and small
- * ones, which are immutable, are cached for later lookups.
+ * The deleted positions in position delete files. Each file is read once for all data files that it affects,
+ * and small files, which are immutable, are cached for later lookups.
  */
 final class DeletedPlaces {
   private static final StructType COLUMNS =
       new StructType().add("file_path", DataTypes.StringType).add("pos", DataTypes.LongType);
   /** Iceberg's field ids of the columns in a position delete file. */
   private static final int[] IDS = {Integer.MAX_VALUE - 101, Integer.MAX_VALUE - 102};
-  /** The size up to which a file's positions are cached. */
+  /** The maximum number of positions in a file that is cached. */
   private static final int MOST_OF_FILE = 100_000;
-  /** The size of the cache in positions of eight bytes each; the least recently used file is evicted. */
+  /** The size of the cache in positions of eight bytes each. The least recently used file is evicted. */
   private static final int MOST_KEPT = 1_000_000;
   /**
-   * The overhead of a file, and of each data file in it, in positions: files with few positions consist
-   * mostly of it.
+   * The overhead of a file, and of each data file in it, in positions. Files with few positions consist
+   * mostly of this overhead.
    */
   private static final int EACH_FILE = 50;
   private static final long[] NONE = {};
@@ -54,7 +54,7 @@ final class DeletedPlaces {
   /**
    * Adds the delete files that apply to a data file.
    *
-   * <p>Returns false, and adds none, if one of them is not supported here.
+   * <p>Returns false, and adds none of them, if one of them is not supported here.
    */
   boolean add(List<DeleteFile> deletes, String location, OpenedFile file) {
     for (DeleteFile each : deletes) {
@@ -77,7 +77,7 @@ final class DeletedPlaces {
     return applied.size();
   }
 
-  /** Passes the positions in the delete files to the data files; returns false if one cannot be read here. */
+  /** Passes the positions in the delete files to the data files. Returns false if one cannot be read here. */
   boolean give() {
     ReadingThreads.Reading<Boolean> work =
         () -> {
@@ -108,8 +108,8 @@ final class DeletedPlaces {
   }
 
   /**
-   * Returns the positions in a delete file, by data file location: of all data files, or only of the given
-   * ones if the file is large.
+   * Returns the positions in a delete file by data file location: of all data files, or only of the given
+   * {@code files} if the delete file is large.
    */
   private static Map<UTF8String, long[]> read(OpenedFile deletes, Map<UTF8String, OpenedFile> files)
       throws IOException {

@@ -30,11 +30,11 @@ import org.apache.spark.sql.vectorized.ColumnVector;
 import org.apache.spark.unsafe.types.UTF8String;
 
 /**
- * Looks up rows in Parquet files by column values, in this process: for a small number of values a Spark job
- * takes several times longer to plan and start than to read.
+ * Looks up rows in Parquet files by column values, in this process. For a small number of values, planning
+ * and starting a Spark job takes several times longer than reading.
  *
- * <p>The lookup columns are read first, only in pages that may contain one of the values; the other columns
- * are read where rows were found. Data that is repeatedly read from most of a file is cached in memory.
+ * <p>The lookup columns are read first, only in pages that may contain one of the values. The other columns
+ * are read where rows were found. If most of a file is read repeatedly, its columns are cached in memory.
  */
 public final class FoundRows {
   private final StructType columns;
@@ -55,11 +55,11 @@ public final class FoundRows {
 
   /**
    * Returns the rows in a table's files whose first columns each contain one of the values in the same column
-   * of {@code values}; possibly more rows where values cannot be compared here.
+   * of {@code values}. The result may contain more rows if values cannot be compared here.
    *
-   * <p>Two columns follow the given ones: the location of the row's file, and the row's position in it. Null
-   * if a file cannot be read or stores a column in an unsupported way, if more rows than {@code mostRead} had
-   * to be read, or if more than {@code most} were found.
+   * <p>Two columns follow the given ones: the location of the row's file, and the row's position in it.
+   * Returns null if a file cannot be read or stores a column in an unsupported way, if more rows than
+   * {@code mostRead} must be read, or if more than {@code most} are found.
    */
   public static Rows of(
       Table table, List<OpenedFile> files, StructType columns, Rows values, int most, long mostRead)
@@ -123,7 +123,7 @@ public final class FoundRows {
     return rows;
   }
 
-  /** Returns the matching rows of a file whose columns are all cached; null if they are too many. */
+  /** Returns the matching rows of a file whose columns are all cached, or null if there are too many. */
   private List<Object[]> found(List<HeldColumn> held, OpenedFile file) {
     UTF8String location = UTF8String.fromString(file.location());
     boolean[] tells = new boolean[keys];
@@ -243,7 +243,7 @@ public final class FoundRows {
     }
   }
 
-  /** Returns the row ranges of a row group whose pages of a column contain some of the positions. */
+  /** Returns the row ranges of a row group in which the pages of a column contain some of the positions. */
   private static RowRanges chosen(
       ParquetFileReader reader, BlockMetaData block, StoredColumn column, long[] places)
       throws IOException {

@@ -55,7 +55,7 @@ final class HeldColumn {
     return count;
   }
 
-  /** Returns the column of the file that provided the last values; null without values. */
+  /** Returns the column of the file that provided the last values, or null if there are no values. */
   StoredColumn stored() {
     return column;
   }
@@ -69,7 +69,7 @@ final class HeldColumn {
     return bits[row];
   }
 
-  /** Returns whether two values of columns with one type are equal. */
+  /** Returns whether two values are equal. Their columns must have the same type. */
   boolean isSame(int row, HeldColumn other, int otherRow) {
     boolean nothing = nulls.get(row);
     if (nothing || other.nulls.get(otherRow)) {
@@ -79,7 +79,7 @@ final class HeldColumn {
         : objects[row].equals(other.objects[otherRow]);
   }
 
-  /** Returns a value as in Spark's internal rows. */
+  /** Returns a value in the form of Spark's internal rows. */
   Object value(int row) {
     if (nulls.get(row)) {
       return null;

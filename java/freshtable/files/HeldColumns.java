@@ -16,18 +16,18 @@ import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.StructType;
 
 /**
- * A cache of Parquet columns that are looked up repeatedly; data files are immutable.
+ * A cache of Parquet columns that are looked up repeatedly. Data files are immutable.
  *
- * <p>A column of which a lookup has to read most is cached from the second lookup on, as long as lookups
- * request it every few minutes. The JVM may reclaim the memory at any time.
+ * <p>If a lookup must read most of a column, the column is cached from the second lookup on, as long as
+ * lookups request it every few minutes. The JVM may reclaim the memory at any time.
  */
 final class HeldColumns {
   /**
-   * The size of the cache in values of eight bytes. A column is not evicted for another one that is requested
-   * as often.
+   * The size of the cache in values of eight bytes. A column is not evicted for another column that is
+   * requested equally often.
    */
   private static final long MOST = 8L * 1024 * 1024;
-  /** The number of columns whose requests are remembered, and for how long. */
+  /** The number of columns whose requests are remembered, and the time for which they are remembered. */
   private static final int MOST_COLUMNS = 10_000;
   private static final long KNOWN_FOR = TimeUnit.MINUTES.toNanos(5);
   private static final Map<Key, Held> HELD = new LinkedHashMap<>(16, 0.75f, true);
@@ -37,8 +37,8 @@ final class HeldColumns {
   private record Key(String location, int id, DataType type) {}
 
   /**
-   * A column, the time of its last request, and the number of its values; zero if only the request is
-   * remembered.
+   * A column, the time of its last request, and the number of its values, which is zero if only the request
+   * is remembered.
    */
   private static final class Held {
     private SoftReference<HeldColumn> column = new SoftReference<>(null);
@@ -49,8 +49,8 @@ final class HeldColumns {
   private HeldColumns() {}
 
   /**
-   * Returns columns of a file with the values of all its rows, including deleted ones; null unless all are
-   * cached.
+   * Returns columns of a file with the values of all its rows, including deleted rows, or null if not all of
+   * the columns are cached.
    */
   static synchronized List<HeldColumn> of(OpenedFile file, int[] ids, StructType columns) {
     List<HeldColumn> all = new ArrayList<>();
@@ -67,8 +67,8 @@ final class HeldColumns {
   }
 
   /**
-   * Returns whether columns of a file with {@code rows} rows should be cached: they were requested before,
-   * have fixed-length values, and fit into the cache. Their space is reserved from then on.
+   * Returns whether columns of a file with {@code rows} rows should be cached. They must have been requested
+   * before, have fixed-length values, and fit into the cache. If so, their space is reserved.
    */
   static synchronized boolean areDue(
       OpenedFile file, int[] ids, StructType columns, List<StoredColumn> stored, long rows) {

@@ -35,12 +35,12 @@ public final class OpenedFile implements InputFile, LongConsumer {
     return !deleted.isEmpty() && deleted.get(Math.toIntExact(place));
   }
 
-  /** Returns the location of the file, which no other file of the table ever had. */
+  /** Returns the location of the file, which no other file of the table has ever had. */
   String location() {
     return file.location();
   }
 
-  /** Returns the read options; callers add filters. */
+  /** Returns the read options, to which callers add filters. */
   static ParquetReadOptions.Builder options() {
     return HadoopReadOptions.builder(CONFIGURATION).useDictionaryFilter(false);
   }

@@ -37,7 +37,8 @@ public final class OpenedFiles {
   }
 
   /**
-   * Returns the files; null if they have more than {@code mostDeleteFiles} delete files, or unsupported ones.
+   * Returns the files, or null if they have more than {@code mostDeleteFiles} delete files or if a file is
+   * not supported.
    */
   public static List<OpenedFile> of(Table table, List<FileScanTask> tasks, int mostDeleteFiles) {
     if (!(table.encryption() instanceof PlaintextEncryptionManager)) {
@@ -96,7 +97,7 @@ public final class OpenedFiles {
       new BaseDeleteLoader(opens).loadPositionDeletes(deletes, location).forEach(file);
       return true;
     } catch (RuntimeException cause) {
-      // The Spark job that reads it instead will report the error.
+      // A Spark job will read the file instead and report the error.
       LOG.warn("A file must be read by a Spark job: {}", cause.toString());
       return false;
     }

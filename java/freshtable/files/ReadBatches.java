@@ -14,13 +14,13 @@ import org.apache.spark.sql.vectorized.ColumnVector;
 import org.apache.spark.sql.vectorized.ColumnarBatch;
 
 /**
- * The rows of selected pages of a Parquet file with their positions, in batches read by Spark's vectorized
- * reader.
+ * The rows of selected pages of a Parquet file with their positions, in batches that Spark's vectorized
+ * reader reads.
  */
 final class ReadBatches implements AutoCloseable {
   private static final int MOST_ROWS = 4096;
   private static final Class<VectorizedParquetRecordReader> READER = VectorizedParquetRecordReader.class;
-  /** A package-private interface of Spark. */
+  /** The name of a package-private interface of Spark. */
   private static final String GROUPS =
       "org.apache.spark.sql.execution.datasources.parquet."
           + "SpecificParquetRecordReaderBase$ParquetRowGroupReader";
@@ -33,7 +33,7 @@ final class ReadBatches implements AutoCloseable {
 
   /** The row groups to read, in order. */
   interface Groups {
-    /** Returns pages of the next row group; null at the end. */
+    /** Returns pages of the next row group, or null at the end. */
     PageReadStore next() throws IOException;
   }
 
@@ -71,7 +71,7 @@ final class ReadBatches implements AutoCloseable {
     return pages;
   }
 
-  /** Reads the next batch; returns false at the end. */
+  /** Reads the next batch. Returns false at the end. */
   boolean next() throws IOException {
     if (!reader.nextBatch()) {
       return false;
@@ -90,7 +90,7 @@ final class ReadBatches implements AutoCloseable {
     return places[row];
   }
 
-  /** Returns the values of the column with that index. */
+  /** Returns the values of the column with this index. */
   ColumnVector column(int number) {
     return batch.column(number);
   }

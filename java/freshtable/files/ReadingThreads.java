@@ -12,12 +12,12 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * The threads that read files, shared by all refreshes. The common pool is too small, and is meant for tasks
- * that do not block.
+ * The threads that read files, which all refreshes share. Java's common pool is too small, and is meant for
+ * tasks that do not block.
  */
 final class ReadingThreads {
   private static final Logger LOG = LoggerFactory.getLogger(ReadingThreads.class);
-  /** Concurrent reads: twice the number of cores, since some wait for storage. */
+  /** The number of concurrent reads: twice the number of cores, because some reads wait for storage. */
   private static final int MOST = Math.min(16, Math.max(4, 2 * Runtime.getRuntime().availableProcessors()));
   private static final ThreadPoolExecutor THREADS =
       new ThreadPoolExecutor(MOST, MOST, 60, TimeUnit.SECONDS,
@@ -31,11 +31,11 @@ final class ReadingThreads {
 
   /** A task that reads files. */
   interface Reading<T> {
-    /** Returns null if the files are not supported here. */
+    /** Returns the result, or null if the files are not supported here. */
     T read() throws IOException;
   }
 
-  /** Returns the results in order; null if one is null or a file cannot be read. */
+  /** Returns the results in order, or null if one of them is null or a file cannot be read. */
   static <T> List<T> all(List<Reading<T>> works) {
     List<Future<T>> begun = new ArrayList<>();
     works.forEach(work -> begun.add(THREADS.submit(() -> read(work))));
@@ -53,7 +53,7 @@ final class ReadingThreads {
       Thread.currentThread().interrupt();
       return null;
     } catch (ExecutionException cause) {
-      // Anything else thrown by a task is a JVM error, such as lack of memory.
+      // Anything else that a task throws is a JVM error, such as lack of memory.
       throw new IllegalStateException(cause.getCause());
     } finally {
       begun.forEach(each -> each.cancel(false));
@@ -61,8 +61,8 @@ final class ReadingThreads {
   }
 
   /**
-   * Returns the result of {@code work}; null if a file cannot be read, which the Spark job that reads it
-   * instead will report.
+   * Returns the result of {@code work}, or null if a file cannot be read. A Spark job will read it instead
+   * and report the error.
    */
   private static <T> T read(Reading<T> work) {
     try {

@@ -31,9 +31,12 @@ import org.apache.spark.sql.types.TimestampNTZType;
 import org.apache.spark.sql.types.TimestampType;
 import org.apache.spark.sql.vectorized.ColumnVector;
 
-/** A column of a Parquet file, by Iceberg's field id, whose values are read as in Spark's internal rows. */
+/**
+ * A column of a Parquet file, found by Iceberg's field id. Its values are read in the form of Spark's
+ * internal rows.
+ */
 final class StoredColumn {
-  /** The precision up to which a decimal fits into a long. */
+  /** The maximum precision of a decimal that fits into a long. */
   private static final int MOST_DIGITS = 18;
 
   private final DataType type;
@@ -47,8 +50,8 @@ final class StoredColumn {
   }
 
   /**
-   * Returns the column of a file; null if the file does not have the id, or stores it differently from
-   * current Iceberg.
+   * Returns the column of a file, or null if the file does not have the id or stores the column differently
+   * from current Iceberg.
    */
   static StoredColumn of(MessageType file, int id, DataType type) {
     for (Type field : file.getFields()) {
@@ -66,8 +69,8 @@ final class StoredColumn {
   }
 
   /**
-   * Returns the columns of a file with the ids; null unless it has all of them, stored as current Iceberg
-   * does.
+   * Returns the columns of a file with these ids, or null if one of them is missing or stored differently
+   * from current Iceberg.
    */
   static List<StoredColumn> all(MessageType file, int[] ids, StructType columns) {
     List<StoredColumn> all = new ArrayList<>();
@@ -93,13 +96,13 @@ final class StoredColumn {
     return type;
   }
 
-  /** Returns whether values are numbers, all of which {@link #bits} distinguishes. */
+  /** Returns whether values are numbers that are equal exactly if their {@link #bits} are equal. */
   boolean isNumber() {
     return isFixed() && !(type instanceof FloatType || type instanceof DoubleType);
   }
 
   /**
-   * Returns whether values have a fixed length and are returned by {@link #bits}; otherwise they are objects.
+   * Returns whether values have a fixed length and are returned by {@link #bits}. If not, they are objects.
    */
   boolean isFixed() {
     return !(isText() || type instanceof BinaryType
@@ -133,7 +136,7 @@ final class StoredColumn {
         : ByteBuffer.wrap(values.getBinary(row));
   }
 
-  /** Returns a value as in Spark's internal rows; null for NULL. */
+  /** Returns a value in the form of Spark's internal rows, or null for NULL. */
   Object value(ColumnVector values, int row) {
     if (values.isNullAt(row)) {
       return null;

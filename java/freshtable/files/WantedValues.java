@@ -66,12 +66,12 @@ final class WantedValues {
     }
   }
 
-  /** Returns whether the column's values can be compared here; otherwise each of them may match. */
+  /** Returns whether the column's values can be compared here. If not, each of them may match. */
   boolean tells(StoredColumn column) {
     return column.isNumber() || column.isText();
   }
 
-  /** Returns whether a column value is one of the values. */
+  /** Returns whether a value of the column is one of these values. */
   boolean has(StoredColumn column, ColumnVector values, int row) {
     if (values.isNullAt(row)) {
       return nothing;
@@ -79,13 +79,14 @@ final class WantedValues {
     return column.isNumber() ? has(column.bits(values, row)) : texts.contains(values.getUTF8String(row));
   }
 
-  /** Returns whether a value of a numeric column is one of the values. */
+  /** Returns whether a value of a numeric column is one of these values. */
   boolean has(HeldColumn column, int row) {
     return column.isNull(row) ? nothing : has(column.bits(row));
   }
 
   /**
-   * Returns a condition that all matching rows of a file meet, by which pages are skipped; null without one.
+   * Returns a condition that all matching rows of a file meet, by which pages are skipped, or null if there
+   * is none.
    */
   FilterPredicate condition(StoredColumn column) {
     if (nothing || column.type() instanceof DecimalType) {

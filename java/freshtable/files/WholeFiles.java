@@ -13,7 +13,7 @@ record WholeFiles(StructType columns, int[] ids) {
 
   /** A consumer of the rows. */
   interface Taker {
-    /** Returns whether to continue with a further file of that many rows. */
+    /** Returns whether to continue with another file, which has this number of rows. */
     default boolean takes(long rows) {
       return true;
     }
@@ -22,7 +22,10 @@ record WholeFiles(StructType columns, int[] ids) {
     void take(OpenedFile file, List<StoredColumn> stored, ReadBatches batches);
   }
 
-  /** Returns whether all rows were consumed; false if a file stores a column in an unsupported way. */
+  /**
+   * Returns whether all rows were consumed. False if the consumer stopped, or if a file stores a column in an
+   * unsupported way.
+   */
   boolean read(List<OpenedFile> files, Taker taker) throws IOException {
     for (OpenedFile file : files) {
       if (!read(file, taker)) {

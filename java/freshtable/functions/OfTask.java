@@ -6,11 +6,11 @@ import org.apache.spark.TaskContext;
 import org.apache.spark.util.TaskCompletionListener;
 
 /**
- * One object of a user's class per task.
+ * One object of a user's class for each task.
  *
- * <p>Users may store call state in its fields, since Spark gives each task of a job an object of its own.
- * This class does the same where tasks share an expression, as those of a cached plan do, and for threads
- * outside tasks.
+ * <p>Users may store state between calls in its fields, because Spark gives each task of a job an object of
+ * its own. This class does the same if tasks share an expression, as tasks of a cached plan do, and for
+ * threads outside of tasks.
  */
 final class OfTask<T> implements Serializable {
   private static final long serialVersionUID = 1;
@@ -44,7 +44,7 @@ final class OfTask<T> implements Serializable {
     return (T) last.object;
   }
 
-  /** Does the same as {@link #get} without checked exceptions. */
+  /** Returns the same object as {@link #get}, without checked exceptions. */
   T object() {
     try {
       return get();

@@ -14,7 +14,7 @@ import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
 import scala.runtime.AbstractFunction1;
 
-/** Builds the call expression of a Python function, casting arguments to the parameter types. */
+/** Builds the call expression of a Python function, in which arguments are cast to the parameter types. */
 final class PythonCall extends AbstractFunction1<Seq<Expression>, Expression> {
   private final String name;
   private final UserDefinedPythonFunction function;
@@ -60,7 +60,7 @@ final class PythonCall extends AbstractFunction1<Seq<Expression>, Expression> {
     return index < parameters.size() ? cast(argument, parameters.fields()[index].dataType()) : argument;
   }
 
-  /** A parameter of type VOID accepts any argument unchanged. */
+  /** Casts an argument, unless its parameter has the type VOID, which accepts any argument unchanged. */
   private static Expression cast(Expression argument, DataType type) {
     return type.equals(DataTypes.NullType) ? argument : Cast$.MODULE$.apply(argument, type, true);
   }

@@ -13,7 +13,7 @@ import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
 import scala.runtime.AbstractFunction1;
 
-/** Builds the call expression of a scalar function, casting arguments to the parameter types. */
+/** Builds the call expression of a scalar function, in which arguments are cast to the parameter types. */
 final class ScalarCall extends AbstractFunction1<Seq<Expression>, Expression> {
   private final String name;
   private final ScalarFunction function;
@@ -54,7 +54,7 @@ final class ScalarCall extends AbstractFunction1<Seq<Expression>, Expression> {
         QueryCompilationErrors.wrongNumArgsError$default$6()));
   }
 
-  /** Throws Spark's checked error unchanged: Spark's analyzer expects it, although no method declares it. */
+  /** Throws Spark's checked error unchanged. Spark's analyzer expects it, although no method declares it. */
   @SuppressWarnings("unchecked")
   private static <E extends Throwable> E unchecked(Throwable error) throws E {
     throw (E) error;

@@ -17,7 +17,7 @@ import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
 import scala.runtime.AbstractFunction1;
 
-/** Builds the call expression of a typed aggregate, casting its argument to the input type. */
+/** Builds the call expression of a typed aggregate, in which the argument is cast to the input type. */
 final class TypedCall extends AbstractFunction1<Seq<Expression>, Expression> {
   private final String name;
   private final TypedAggregate aggregate;
@@ -66,7 +66,7 @@ final class TypedCall extends AbstractFunction1<Seq<Expression>, Expression> {
     return encoder(aggregate.bufferEncoder()).clsTag().runtimeClass();
   }
 
-  /** Returns the declared input type; null for one that is invisible to Java, such as Scala's Long. */
+  /** Returns the declared input type, or null if it is not visible to Java, such as Scala's Long. */
   static Type input(Class<?> type) {
     for (Class<?> each = type; each != null; each = each.getSuperclass()) {
       Type parent = each.getGenericSuperclass();

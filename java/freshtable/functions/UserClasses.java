@@ -9,13 +9,16 @@ import java.util.List;
 import java.util.concurrent.ConcurrentHashMap;
 import org.apache.spark.SparkFiles;
 
-/** Users' classes: each distinct list of jars has one class loader per JVM. */
+/** Users' classes. Each distinct list of jars has one class loader per JVM. */
 final class UserClasses {
   private static final ConcurrentHashMap<List<String>, ClassLoader> LOADERS = new ConcurrentHashMap<>();
 
   private UserClasses() {}
 
-  /** Returns the class from jars that Spark received as files; without jars, from those added to Spark. */
+  /**
+   * Returns the class from jars that Spark received as files, or from jars added to Spark if {@code jars} is
+   * empty.
+   */
   static Class<?> load(List<String> jars, String className) throws ClassNotFoundException {
     ClassLoader loader = jars.isEmpty()
         ? Thread.currentThread().getContextClassLoader()

@@ -18,7 +18,7 @@ import org.apache.spark.sql.types.StructType;
 import scala.Function1;
 import scala.collection.immutable.Seq;
 
-/** The kinds of users' classes, and their call expressions. */
+/** The kinds of users' classes, and the expressions that call them. */
 @SuppressWarnings("deprecation")
 public final class UserFunctions {
   private static final String SCALAR_INTERFACE = "org.apache.spark.sql.api.java.UDF";
@@ -40,8 +40,8 @@ public final class UserFunctions {
   private UserFunctions() {}
 
   /**
-   * Returns `scalar type`, `aggregate type`, or `refused` and a reason; the type is empty if the class does
-   * not declare it.
+   * Returns {@code scalar type}, {@code aggregate type}, or {@code refused} and a reason. The type is empty
+   * if the class does not declare it.
    */
   public static String kindOf(String[] jars, String className) throws ReflectiveOperationException {
     Object target = UserClasses.instance(List.of(jars), className);
@@ -72,7 +72,10 @@ public final class UserFunctions {
     return "scalar " + (returned == null ? "" : returned.sql());
   }
 
-  /** Returns the builder of call expressions; `parameters` is null to use those that the class declares. */
+  /**
+   * Returns the builder of call expressions. If {@code parameters} is null, those that the class declares are
+   * used.
+   */
   public static Function1<Seq<Expression>, Expression> builder(
       String name, String[] jars, String className,
       DataType returned, StructType parameters, boolean deterministic)
@@ -129,7 +132,7 @@ public final class UserFunctions {
   }
 
   /**
-   * Returns the builder of call expressions of a Python function; parameters of type VOID accept any
+   * Returns the builder of call expressions of a Python function. Parameters of type VOID accept any
    * argument.
    */
   public static Function1<Seq<Expression>, Expression> python(
@@ -137,7 +140,7 @@ public final class UserFunctions {
     return new PythonCall(name, function, parameters, least, most);
   }
 
-  /** Returns the parameter types of an arity; null for each one without a Spark type. */
+  /** Returns the parameter types for an arity, with null for each type that Spark does not have. */
   private static List<DataType> declared(Class<?> type, int arity) {
     List<DataType> found = new ArrayList<>();
     for (ParameterizedType each : scalarInterfaces(type)) {

@@ -8,7 +8,7 @@ import org.apache.iceberg.spark.SparkCatalog;
 import org.apache.spark.sql.connector.catalog.CatalogManager;
 import org.apache.spark.sql.connector.catalog.CatalogNotFoundException;
 
-/** The Iceberg catalogs behind Spark catalogs, and table identifiers. */
+/** The Iceberg catalogs behind Spark catalogs, and the identifiers of tables. */
 public final class Catalogs {
   private static final String SPARK_CATALOG = "org.apache.iceberg.spark.SparkCatalog";
   private static final String COMPARE_AND_SET = "org.apache.iceberg.jdbc.JdbcCatalog";
@@ -17,7 +17,7 @@ public final class Catalogs {
   private Catalogs() {}
 
   /**
-   * Returns the Iceberg catalog behind a Spark catalog; null unless it swaps table metadata by
+   * Returns the Iceberg catalog behind a Spark catalog, or null if it does not swap table metadata by
    * compare-and-set.
    */
   public static Catalog of(CatalogManager manager, String name) {
@@ -37,7 +37,7 @@ public final class Catalogs {
     return is(catalog, COMPARE_AND_SET) ? catalog : null;
   }
 
-  /** Returns the Iceberg identifier of a table; *levels* is a JSON array. */
+  /** Returns the Iceberg identifier of a table. {@code levels} is a JSON array. */
   public static TableIdentifier identifier(String levels) throws JsonProcessingException {
     return TableIdentifier.of(JSON.readValue(levels, String[].class));
   }

@@ -17,12 +17,12 @@ public final class Commands {
 
   private Commands() {}
 
-  /** Runs a statement with a JSON object as the summary properties of its snapshot. */
+  /** Runs a statement. The summary properties of its snapshot are given by a JSON object. */
   public static void sql(SparkSession session, String text, String summary) throws Exception {
     run(session, session.sessionState().sqlParser().parsePlan(text), summary);
   }
 
-  /** Does the same for the plan of a command. */
+  /** Runs the plan of a command in the same way. */
   static void run(SparkSession session, LogicalPlan command, String summary) throws Exception {
     Map<String, String> properties = JSON.readValue(summary, new TypeReference<>() {});
     CommitMetadata.withCommitProperties(properties, () -> Dataset.ofRows(session, command), Exception.class);

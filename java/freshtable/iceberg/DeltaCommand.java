@@ -8,7 +8,8 @@ import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.types.StructType;
 
 /**
- * Spark's command that deletes rows by file and position and inserts others, from any query with its columns.
+ * Spark's command that deletes rows by file and position and inserts others. Its input may be any query with
+ * its columns.
  */
 public final class DeltaCommand {
   private final SparkSession session;
@@ -29,7 +30,7 @@ public final class DeltaCommand {
     throw new IllegalArgumentException("Not by the places of rows: " + merge);
   }
 
-  /** Returns the input columns of the command; the first is the operation code. */
+  /** Returns the input columns of the command. The first column is the operation code. */
   public StructType columns() {
     return command.query().schema();
   }
@@ -44,7 +45,7 @@ public final class DeltaCommand {
     return RowDeltaUtils.INSERT_OPERATION();
   }
 
-  /** Runs the command with the rows of a query, like {@code Commands.sql}. */
+  /** Runs the command with the rows of a query. The summary is that of {@code Commands.sql}. */
   public void run(Dataset<?> query, String summary) throws Exception {
     Commands.run(session, (LogicalPlan) command.withNewQuery(query.queryExecution().analyzed()), summary);
   }

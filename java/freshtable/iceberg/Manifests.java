@@ -13,22 +13,22 @@ import org.apache.iceberg.TableScan;
 import org.apache.iceberg.relocated.com.google.common.util.concurrent.MoreExecutors;
 
 /**
- * Reads manifests in the calling thread. For a small number this takes less time than starting Iceberg's
- * threads, whose end a waiting thread notices up to 10 ms late.
+ * Reads manifests in the calling thread. For a small number of manifests, this takes less time than starting
+ * Iceberg's threads, whose end a waiting thread notices up to 10 ms late.
  */
 public final class Manifests {
-  /** The number of manifests up to which the calling thread reads them. */
+  /** The maximum number of manifests that the calling thread reads. */
   private static final int MOST = 32;
   private static final ObjectMapper JSON = new ObjectMapper();
 
   private Manifests() {}
 
   /**
-   * Applies a change with all its files to a table, as the next snapshot of a branch with a summary from a
-   * JSON object.
+   * Applies a change with all its files to a table, as the next snapshot of a branch. Its summary properties
+   * are given by a JSON object.
    *
-   * <p>If {@code held}, returns the pending snapshot without committing it; otherwise commits and returns
-   * null.
+   * <p>If {@code holds}, the pending snapshot is returned without being committed. If not, the change is
+   * committed, and null is returned.
    */
   public static Snapshot update(
       Table table, SnapshotUpdate<?> change, String branch, String summary, boolean removes, boolean holds)
@@ -55,7 +55,7 @@ public final class Manifests {
     return MoreExecutors.newDirectExecutorService();
   }
 
-  /** Returns whether a snapshot has few enough manifests, by its summary. */
+  /** Returns whether a snapshot has few enough manifests, according to its summary. */
   private static boolean areFew(Snapshot snapshot) {
     Map<String, String> summary = snapshot == null ? Map.of() : snapshot.summary();
     String kept = summary.get("manifests-kept");

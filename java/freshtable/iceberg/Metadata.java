@@ -14,7 +14,7 @@ import org.apache.iceberg.SnapshotParser;
 import org.apache.iceberg.SnapshotRef;
 import org.apache.iceberg.TableMetadata;
 
-/** Table metadata as JSON, and changes of it given as JSON. */
+/** Table metadata as JSON, and changes of table metadata given as JSON. */
 public final class Metadata {
   private static final String MAIN = "main";
   private static final ObjectMapper JSON = new ObjectMapper();
@@ -22,7 +22,8 @@ public final class Metadata {
   private Metadata() {}
 
   /**
-   * Returns location, properties, branches except main, column names and the main snapshot, null without one.
+   * Returns location, properties, branches except main, column names, and the main snapshot, which is null if
+   * there is none.
    */
   public static String facts(TableMetadata metadata) throws JsonProcessingException {
     Map<String, String> branches = new HashMap<>();
@@ -44,7 +45,7 @@ public final class Metadata {
     return JSON.writeValueAsString(facts);
   }
 
-  /** Returns *base* with a change; *held* is the pending snapshot to add and publish, or null. */
+  /** Returns {@code base} with a change. {@code held} is the pending snapshot to add and publish, or null. */
   public static TableMetadata changed(TableMetadata base, Snapshot held, String json)
       throws JsonProcessingException {
     JsonNode change = JSON.readTree(json);

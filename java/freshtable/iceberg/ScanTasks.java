@@ -26,7 +26,7 @@ import org.apache.iceberg.spark.source.SparkRewriteTable;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.types.StructType;
 
-/** Scan tasks, each of which reads a data file with its delete files. */
+/** Scan tasks. Each task reads a data file with its delete files. */
 public final class ScanTasks {
   private static final ObjectMapper JSON = new ObjectMapper();
 
@@ -42,10 +42,10 @@ public final class ScanTasks {
   }
 
   /**
-   * Returns the tasks that read a table at a snapshot within bounds, a JSON array.
+   * Returns the tasks that read the files of a table at a snapshot that may have rows within the bounds.
    *
-   * <p>Each bound has a column name, its Iceberg type, and its lowest and highest value, which may be NULL
-   * too; it is ignored if the table's column has another type.
+   * <p>The bounds are a JSON array. Each bound has a column name, its Iceberg type, and its lowest and
+   * highest value. NULL is also within the bound. A bound is ignored if the table's column has another type.
    */
   public static List<FileScanTask> within(Table table, long snapshot, String bounds) throws IOException {
     TableScan scan = Manifests.scan(table, snapshot).caseSensitive(false);
@@ -85,7 +85,7 @@ public final class ScanTasks {
         });
   }
 
-  /** Returns the file location, bytes, rows and deletes of each task, as JSON. */
+  /** Returns the file location, size in bytes, number of rows, and deletes of each task, as JSON. */
   public static String facts(List<FileScanTask> tasks) throws JsonProcessingException {
     return JSON.writeValueAsString(
         tasks.stream()
@@ -109,15 +109,14 @@ public final class ScanTasks {
   }
 
   /**
-   * Returns the rows that tasks, at least one, read from a table: the given columns, which may be metadata
-   * columns, or all for null.
+   * Returns the rows that tasks (at least one) read from a table, with the given columns, which may be
+   * metadata columns, or with all columns if {@code columns} is null.
    */
   public static SourceRows rows(
       SparkSession session, Table table, List<FileScanTask> tasks, StructType columns) {
     String name = staged(table, tasks);
     try {
-      // Without explicit columns, readers of a table with row lineage would return its lineage columns as
-      // well.
+      // Without explicit columns, readers of a table with row lineage would also return its lineage columns.
       StructType read = columns == null ? SparkSchemaUtil.convert(table.schema()) : columns;
       return SourceRows.of(session, new SparkRewriteTable(table, name), read);
     } finally {
@@ -125,7 +124,7 @@ public final class ScanTasks {
     }
   }
 
-  /** Returns a name under which Spark loads the rows of the tasks, until {@code unstage}. */
+  /** Returns a name under which Spark loads the rows of the tasks, until {@code unstage} is called. */
   public static String stage(Table table, List<FileScanTask> tasks) {
     String name = staged(table, tasks);
     SparkTableCache.get().add(name, table);

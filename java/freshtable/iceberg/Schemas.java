@@ -12,27 +12,27 @@ import org.apache.spark.sql.types.StructType;
 public final class Schemas {
   private Schemas() {}
 
-  /** Returns the Iceberg JSON of a schema. */
+  /** Returns the JSON of a schema in Iceberg's form. */
   public static String json(Schema schema) {
     return SchemaParser.toJson(schema);
   }
 
-  /** Returns the Spark struct JSON of a schema. */
+  /** Returns the JSON of a schema as a Spark struct. */
   public static String struct(Schema schema) {
     return SparkSchemaUtil.convert(schema).json();
   }
 
-  /** Returns the Iceberg schema of a Spark struct, given as JSON. */
+  /** Returns the Iceberg schema of a Spark struct, which is given as JSON. */
   public static Schema ofStruct(String struct) {
     return SparkSchemaUtil.convert((StructType) DataType.fromJson(struct));
   }
 
-  /** Returns the Spark JSON of a SQL type. */
+  /** Returns the Spark JSON of an SQL type. */
   public static String typeJson(String text) {
     return DataType.fromDDL(text).json();
   }
 
-  /** Returns the Iceberg type of a Spark type, given as JSON. */
+  /** Returns the Iceberg type of a Spark type, which is given as JSON. */
   public static Type type(String json) {
     return SparkSchemaUtil.convert(DataType.fromJson(json));
   }
@@ -42,7 +42,9 @@ public final class Schemas {
     return SparkSchemaUtil.convert(type).json();
   }
 
-  /** Returns whether Spark stores values of one type, given as JSON, in another one without a CAST. */
+  /**
+   * Returns whether Spark stores values of one type in another without a CAST. Both types are given as JSON.
+   */
   public static boolean isAssignable(String from, String to) {
     DataType source = DataType.fromJson(from);
     DataType target = DataType.fromJson(to);

@@ -34,9 +34,10 @@ import org.apache.spark.sql.classic.Dataset;
 import org.apache.spark.sql.types.StructType;
 
 /**
- * Writes Spark's rows to table files with Iceberg's writers.
+ * Writes Spark's rows to files of a table with Iceberg's writers.
  *
- * <p>A partition is a JSON array of its column values, empty for a table without partitions.
+ * <p>A partition is given as a JSON array of its column values, which is empty for a table without
+ * partitions.
  */
 public final class WrittenFiles {
   private static final List<String> FORMATS = List.of("write.format.default");
@@ -57,7 +58,7 @@ public final class WrittenFiles {
     return SparkSchemaUtil.convert(table.schema()).catalogString().equals(struct);
   }
 
-  /** Returns the rows of a query; those that its plan contains are returned without a job. */
+  /** Returns the rows of a query. If its plan contains the rows, no job is started. */
   public static List<InternalRow> collected(Dataset<?> query) {
     return Arrays.asList(query.queryExecution().executedPlan().executeCollect());
   }
@@ -78,7 +79,7 @@ public final class WrittenFiles {
     return data(table, rows, table.schema(), MetricsConfig.forTable(table), FORMATS, partition);
   }
 
-  /** Writes an equality delete file of a partition; the columns are a JSON array. */
+  /** Writes an equality delete file of a partition. The columns are a JSON array. */
   public static DeleteFile equalityDeletes(
       Table table, List<InternalRow> rows, String columns, String partition)
       throws IOException {
@@ -101,9 +102,12 @@ public final class WrittenFiles {
         .get(0);
   }
 
-  /** Writes a position delete file, sorted by file and position, for a table without partitions. */
+  /**
+   * Writes a position delete file for a table without partitions. {@code places} are sorted by file and
+   * position.
+   */
   public static DeleteFile positionDeletes(Table table, List<InternalRow> places) throws IOException {
-    // An equality delete file is written like a data file.
+    // A position delete file is written like a data file.
     ContentFile<?> file =
         data(table, places, DeleteSchemaUtil.pathPosSchema(),
             MetricsConfig.forPositionDelete(table), DELETE_FORMATS, "[]");
@@ -169,7 +173,8 @@ public final class WrittenFiles {
   }
 
   /**
-   * Returns the partition values in Iceberg's form, from a file in the partition; null without partitions.
+   * Returns the partition values in Iceberg's form, taken from a file in the partition, or null for a table
+   * without partitions.
    */
   private static StructLike values(Table table, String partition) throws JsonProcessingException {
     String[] values = JSON.readValue(partition, String[].class);

@@ -18,9 +18,7 @@ import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
 import scala.reflect.ClassTag;
 
-/**
- * The smaller side of a join, computed within the joining task; Spark's own broadcast of it would be a job.
- */
+/** The smaller side of a join, computed within the joining task. Spark would run a job for its broadcast. */
 final class InlineBroadcast extends SparkPlan {
   private static final long serialVersionUID = 1;
   private final transient BroadcastMode mode;
@@ -77,7 +75,7 @@ final class InlineBroadcast extends SparkPlan {
     return new Value(mode, child.execute());
   }
 
-  /** The rows of a task, in the lookup form of the join. */
+  /** The rows of a task, in the form in which the join looks them up. */
   private static final class Value extends Broadcast<Object> {
     private static final long serialVersionUID = 1;
     private static final long NO_ID = -1;
@@ -91,7 +89,7 @@ final class InlineBroadcast extends SparkPlan {
       this.rows = rows;
     }
 
-    /** Returns the rows; a plan runs one task at a time. */
+    /** Returns the rows. Not synchronized, because a plan runs only one task at a time. */
     @Override
     public Object getValue() {
       if (value == null) {

@@ -24,9 +24,8 @@ import scala.reflect.ClassTag;
 /**
  * A single-partition relation whose rows are supplied for each run of a plan.
  *
- * <p>Spark plans it like any RDD; for a relation that is known to be empty, the optimizer would remove
- * everything that reads it. As all rows are in one partition, aggregates, windows and sorts over it need no
- * exchange.
+ * <p>Spark plans it like any RDD. If it were known to be empty, the optimizer would remove everything that
+ * reads it. All rows are in one partition, so aggregates, windows and sorts over it need no exchange.
  */
 public final class InlineLeaf extends RDD<InternalRow> {
   private static final long serialVersionUID = 1;
@@ -66,7 +65,7 @@ public final class InlineLeaf extends RDD<InternalRow> {
     rows = given;
   }
 
-  /** Returns the rows of the run; an interrupted task stops reading. */
+  /** Returns the rows of the run. An interrupted task stops reading. */
   @Override
   public scala.collection.Iterator<InternalRow> compute(Partition part, TaskContext context) {
     return new InterruptibleIterator<>(context, CollectionConverters.asScala(rows.iterator()));

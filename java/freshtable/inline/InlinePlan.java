@@ -41,32 +41,32 @@ import scala.jdk.javaapi.CollectionConverters;
 import scala.runtime.AbstractPartialFunction;
 
 /**
- * A physical plan over {@link InlineLeaf leaves} that is created once and run again for each change,
- * in the calling thread.
+ * A physical plan over {@link InlineLeaf leaves} that is created once and run again for each change, in the
+ * calling thread.
  *
- * <p>Planning a query, compiling its code and starting its job takes Spark some hundred milliseconds;
- * running a plan over a hundred rows takes one or two. So the plan is cached. Its {@link SparkPlan#execute} returns the
- * same RDD each time, and tasks can read its only partition any number of times; the code of its stages is
- * compiled once. This is correct because of three rules:
+ * <p>Planning a query, compiling its code and starting its job takes Spark some hundred milliseconds. Running
+ * a plan over a hundred rows takes one or two. The plan is therefore cached. Its {@link SparkPlan#execute}
+ * returns the same RDD each time, tasks can read its only partition any number of times, and the code of its
+ * stages is compiled once. Three rules make this correct:
  *
  * <ul>
- *   <li><b>One partition.</b> All rows of a leaf are in one partition. Spark exchanges rows to bring those of
- *       a key into one partition; with a single partition that always holds, so each exchange becomes a
- *       {@link CoalesceExec}.
- *   <li><b>No job.</b> A plan is refused if it would start a job: if its physical plan still has a subquery,
- *       an unknown exchange, or Python evaluation by Arrow batches.
- *   <li><b>No data of a run in the plan.</b> The optimizer inlines the current time, a random function has a
- *       seed, and a table scan has a snapshot: such plans are refused. The generated code of a broadcast join
- *       depends on the broadcast rows (whether keys are unique, whether there are rows), so stages with one
- *       run without generated code.
+ *   <li><b>One partition.</b> All rows of a leaf are in one partition. Spark exchanges rows to bring rows
+ *       with the same key into one partition. With a single partition, they always are, so each exchange
+ *       becomes a {@link CoalesceExec}.
+ *   <li><b>No job.</b> A plan is refused if it would start a job, which is the case if its physical plan
+ *       still has a subquery, an unknown exchange, or Python evaluation by Arrow batches.
+ *   <li><b>No data of a run in the plan.</b> The optimizer inlines the current time, a random function has
+ *       a seed, and a table scan has a snapshot. Such plans are refused. The generated code of a broadcast
+ *       join depends on the broadcast rows (whether keys are unique, whether there are rows), so stages with
+ *       such a join run without generated code.
  * </ul>
  *
- * <p>Runs of a plan exclude each other: its leaves contain the rows of the run, and its expressions may have
- * state.
+ * <p>Runs of the same plan exclude each other, because its leaves contain the rows of the run, and its
+ * expressions may have state.
  */
 public final class InlinePlan {
   private static final Set<String> CURRENT = Set.of("CURRENT_LIKE", "EXPRESSION_WITH_RANDOM_SEED");
-  /** Why this Spark release cannot run plans inline; null if it can. */
+  /** The reason why this Spark release cannot run plans inline, or null if it can. */
   private static volatile String unusable;
   private static final long BYTES_OF_OPERATOR = 20_000;
   private static final long BYTES_OF_EXPRESSION = 2_000;
@@ -76,7 +76,7 @@ public final class InlinePlan {
   private final long size;
   private final Lock lock = new ReentrantLock();
 
-  /** Why a plan needs a job. */
+  /** Thrown if a plan needs a job. */
   public static final class Refused extends RuntimeException {
     private static final long serialVersionUID = 1;
 
@@ -85,7 +85,7 @@ public final class InlinePlan {
     }
   }
 
-  /** The result of a run is too large: a job must compute this run and later ones. */
+  /** Thrown if the result of a run is too large. A job must compute this run and later ones. */
   public static final class TooMuch extends RuntimeException {
     private static final long serialVersionUID = 1;
 
@@ -94,7 +94,9 @@ public final class InlinePlan {
     }
   }
 
-  /** A run got no turn or no memory: a job must compute this one. */
+  /**
+   * Thrown if a plan is already running or there is no memory for a run. A job must compute only this run.
+   */
   public static final class NotNow extends RuntimeException {
     private static final long serialVersionUID = 1;
 
@@ -121,7 +123,7 @@ public final class InlinePlan {
     }
     SparkSession session = query.sparkSession();
     try {
-      // Plan nodes belong to the session that is active at their creation.
+      // Plan nodes belong to the session that is active when they are created.
       return session.withActive(() -> made(session, query));
     } catch (Refused refused) {
       throw refused;
@@ -146,21 +148,21 @@ public final class InlinePlan {
   }
 
   /**
-   * Runs a join without rows; returns why this Spark release cannot run plans, which disables them all, or
-   * null.
+   * Runs a join without rows. Returns the reason why this Spark release cannot run plans, which disables them
+   * all, or null.
    */
   public static String probe(SparkSession session) {
     try {
       StructType columns = new StructType().add("a", "int");
       Dataset<Row> some = InlineLeaf.relation(session, columns);
       Dataset<Row> others = InlineLeaf.relation(session, columns);
-      // The first compilation in a JVM fixes the size of the code cache, by the settings of the active
-      // session.
+      // The first compilation in a JVM sets the size of the code cache, according to the settings of the
+      // active session.
       Rows none = session.withActive(() -> new Rows(columns));
       of(some.join(functions.broadcast(others), "a"))
           .run(Map.of(InlineLeaf.of(some), none, InlineLeaf.of(others), none), 0, 0);
     } catch (NotNow busy) {
-      // Other releases run them.
+      // Plans can run, but not at this time.
     } catch (Exception | LinkageError cause) {
       unusable = cause.toString();
     }
@@ -168,8 +170,8 @@ public final class InlinePlan {
   }
 
   /**
-   * Plans like a subquery of Spark's: without adaptive execution, which runs jobs, and without exchange
-   * reuse.
+   * Plans a query like a subquery of Spark: without adaptive execution, which runs jobs, and without reuse of
+   * exchanges.
    */
   private static SparkPlan planned(SparkSession session, LogicalPlan analyzed) {
     QueryExecution execution =
@@ -223,7 +225,7 @@ public final class InlinePlan {
     return expression.getClass().getName().startsWith("org.apache.spark.sql.hive.");
   }
 
-  /** Refuses an RDD with a shuffle that is not visible as a plan node: no stage has written its input. */
+  /** Refuses an RDD with a shuffle that is not a node of the plan, because no stage has written its input. */
   private static void checkNarrow(RDD<?> rdd) {
     for (Dependency<?> each : CollectionConverters.asJava(rdd.dependencies())) {
       if (each instanceof ShuffleDependency) {
@@ -241,8 +243,8 @@ public final class InlinePlan {
   }
 
   /**
-   * Returns whether a plan needs Python that is not available here: Arrow batches or, on a cluster, the
-   * executors' Python.
+   * Returns whether a plan needs Python that is not available here: for Arrow batches or, on a cluster, on
+   * the executors.
    */
   private static boolean isPython(SparkPlan plan, boolean local) {
     Class<?> type = plan.getClass();
@@ -281,8 +283,8 @@ public final class InlinePlan {
   /**
    * Runs the plan over rows of its leaves, for the job of the current thread.
    *
-   * @throws TooMuch if it returns more than {@code mostRows} rows or {@code mostBytes}
-   * @throws NotNow if its task gets no turn or no memory
+   * @throws TooMuch if it returns more than {@code mostRows} rows or {@code mostBytes} @throws NotNow if its
+   * task must wait too long or gets no memory
    */
   public Rows run(Map<InlineLeaf, Iterable<InternalRow>> given, int mostRows, long mostBytes)
       throws Exception {
@@ -293,7 +295,7 @@ public final class InlinePlan {
     }
   }
 
-  /** Returns the plan's settings with the current thread's job properties. */
+  /** Returns the plan's settings with the job properties of the current thread. */
   private Properties ofThread() {
     Properties properties = new Properties();
     properties.putAll(rows.sparkContext().getLocalProperties());

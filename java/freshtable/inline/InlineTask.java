@@ -19,19 +19,21 @@ import scala.Option;
 /**
  * A Spark task in the calling thread.
  *
- * <p>A Spark job takes 100 to 300 ms whatever it does: its scheduler passes tasks to executors, waits for
- * them, and notifies its listeners. A task itself needs less: a {@link TaskContext} of the thread, through
- * which operators find their settings and memory, and a place among the owners of blocks. {@link #run}
- * provides these, and releases them like Spark's executor: acquired memory, block locks, and readers that
- * must be closed when a task ends. The work competes for memory with the tasks of jobs by the same rules, and
- * spills like they do.
+ * <p>A Spark job takes 100 to 300 ms, even if it does very little: its scheduler passes tasks to executors,
+ * waits for them, and notifies its listeners. A task itself needs less: a {@link TaskContext} of the thread,
+ * through which operators find their settings and memory, and a registration as an owner of blocks.
+ * {@link #run} provides these, and releases them like Spark's executor: acquired memory, block locks, and
+ * readers that must be closed when a task ends. The work competes for memory with the tasks of jobs by the
+ * same rules, and spills like they do.
  *
  * <p>This is the only class that uses private parts of Spark's core.
  */
 final class InlineTask {
-  /** Far from Spark's task ids, which are positive, and from its ids outside tasks: -1 and -1024. */
+  /**
+   * Far from Spark's task ids, which are positive, and from its ids outside of tasks, which are -1 and -1024.
+   */
   private static final AtomicLong LAST_ID = new AtomicLong(Long.MIN_VALUE);
-  /** Half of the cores; the others are left to jobs. */
+  /** Limits the number of concurrent tasks to half of the cores. The others are left to jobs. */
   private static final Semaphore TURNS =
       new Semaphore(Math.max(1, Runtime.getRuntime().availableProcessors() / 2), true);
   private static final int LONGEST_WAIT_S = 5;
@@ -46,10 +48,10 @@ final class InlineTask {
   private InlineTask() {}
 
   /**
-   * Runs work as a task under a lock; {@code settings} are those of the session, the only ones that {@code
-   * SQLConf.get} returns in a task's thread.
+   * Runs work as a task while holding a lock. {@code settings} are those of the session, the only ones that
+   * {@code SQLConf.get} returns in a task's thread.
    *
-   * @throws InlinePlan.NotNow if others have the lock, or all turns, for as long as a task waits
+   * @throws InlinePlan.NotNow if the lock, or a free core, is not available within {@code LONGEST_WAIT_S}
    * @throws IllegalStateException in a thread that already runs a task
    */
   static <T> T run(Properties settings, Lock lock, Work<T> work) throws Exception {
@@ -73,7 +75,7 @@ final class InlineTask {
         lock.unlock();
       }
     } catch (Throwable cause) {
-      // An operation that was interrupted for this throws its own error.
+      // An operation that was interrupted by a cancellation throws an error of its own.
       context.killTaskIfInterrupted();
       throw cause;
     } finally {
@@ -106,7 +108,7 @@ final class InlineTask {
     }
   }
 
-  /** Notifies the failure listeners; their errors do not hide the cause. */
+  /** Notifies the failure listeners. Their errors do not hide the cause. */
   private static void tell(Throwable cause, Runnable listeners) {
     try {
       listeners.run();

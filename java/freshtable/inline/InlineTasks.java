@@ -8,8 +8,8 @@ import org.apache.spark.TaskContext;
 import org.apache.spark.TaskContextImpl;
 
 /**
- * The running inline tasks by job tag. Spark's scheduler, which cancels and counts other tasks, does not know
- * them.
+ * The running inline tasks by job tag. Spark's scheduler cancels and counts other tasks, but does not know
+ * these.
  */
 public final class InlineTasks {
   private static final String TAGS = "spark.job.tags";
@@ -46,13 +46,16 @@ public final class InlineTasks {
     OfJob job = of(context);
     job.running.remove(context);
     job.ended++;
-    // Clear the interrupt of a cancel, which was meant only for this task.
+    // Clear the interrupt of a cancellation, which was meant only for this task.
     if (context.isInterrupted()) {
       Thread.interrupted();
     }
   }
 
-  /** Counts rows that a task has read from a table, unless it failed: then a job reads them again. */
+  /**
+   * Counts rows that a task has read from a table. Rows of a failed task are not counted, because a job reads
+   * them again.
+   */
   static synchronized void read(TaskContextImpl context, long rows) {
     if (!context.isFailed()) {
       of(context).rowsRead += rows;
@@ -61,7 +64,7 @@ public final class InlineTasks {
 
   private static OfJob of(TaskContext context) {
     String tags = String.valueOf(context.getLocalProperty(TAGS));
-    // The other tags of a stream's thread are Spark's own: of the session, and of each of its queries.
+    // The other tags of a stream's thread are Spark's own: for the session, and for each of its queries.
     return of(Arrays.stream(tags.split(","))
         .filter(tag -> !tag.startsWith("spark-session-")).findFirst().orElse(""));
   }
@@ -70,7 +73,7 @@ public final class InlineTasks {
     return JOBS.computeIfAbsent(tag, any -> new OfJob());
   }
 
-  /** Cancels the tasks of a job: interrupts the running ones, and prevents later ones. */
+  /** Cancels the tasks of a job: interrupts the running tasks, and prevents later ones. */
   public static synchronized void cancel(String tag) {
     OfJob job = of(tag);
     job.cancelled = true;
@@ -82,7 +85,7 @@ public final class InlineTasks {
   }
 
   /**
-   * Returns the numbers of a job's completed tasks, of all its tasks, and of rows read from tables, as JSON.
+   * Returns, as JSON, the numbers of a job's completed tasks, of all its tasks, and of rows read from tables.
    */
   public static synchronized String counts(String tag) {
     OfJob job = JOBS.getOrDefault(tag, new OfJob());

@@ -32,7 +32,7 @@ import org.apache.spark.sql.vectorized.ColumnarBatchRow;
 import scala.Option;
 import scala.jdk.javaapi.CollectionConverters;
 
-/** Spark rows that stay in the JVM between the plan that produces them and their reader or writer. */
+/** Spark rows that remain in the JVM between the plan that produces them and their reader or writer. */
 public final class Rows implements Iterable<InternalRow> {
   private final StructType columns;
   private final List<InternalRow> rows = new ArrayList<>();
@@ -114,10 +114,7 @@ public final class Rows implements Iterable<InternalRow> {
         CollectionConverters.asScala(rows).toSeq(), false, Option.empty());
   }
 
-  /**
-   * Returns the rows as an Arrow stream in base 64; from a byte array, py4j would decode each byte
-   * separately.
-   */
+  /** Returns the rows as an Arrow stream in base 64, because py4j would decode a byte array byte by byte. */
   public String arrow() throws IOException {
     try (BufferAllocator allocator = allocator("written");
         VectorSchemaRoot root = VectorSchemaRoot.create(

@@ -26,7 +26,8 @@ import org.apache.spark.util.TaskCompletionListener;
 /**
  * The rows of a table's readers, one reader after the other, in the consuming thread.
  *
- * <p>They are the readers of ordinary Spark tasks, so deletes and renamed columns are handled the same way.
+ * <p>The readers are those of ordinary Spark tasks, so deletes and renamed columns are handled in the same
+ * way.
  */
 public final class SourceRows implements Iterable<InternalRow> {
   private static final Map<String, String> WHOLE_FILES =
@@ -43,8 +44,8 @@ public final class SourceRows implements Iterable<InternalRow> {
   }
 
   /**
-   * Plans a scan of some columns of a table, which may be metadata columns; the source of the scan may be
-   * gone once this returns.
+   * Plans a scan of some columns of a table, which may be metadata columns. The source of the scan is not
+   * needed after this returns.
    */
   public static SourceRows of(SparkSession session, SupportsRead table, StructType columns) {
     CaseInsensitiveStringMap options = new CaseInsensitiveStringMap(WHOLE_FILES);
@@ -74,7 +75,7 @@ public final class SourceRows implements Iterable<InternalRow> {
     return read;
   }
 
-  /** An iteration over all rows; each row is valid until the next one. */
+  /** An iteration over all rows. Each row is valid until the next row is read. */
   private final class Read implements Iterator<InternalRow> {
     private int next;
     private PartitionReader<?> reader;
@@ -97,7 +98,7 @@ public final class SourceRows implements Iterable<InternalRow> {
       }
     }
 
-    /** Advances to the next row or batch, or to the next reader; returns false at the end. */
+    /** Advances to the next row or batch, or to the next reader. Returns false at the end. */
     private boolean advance() throws IOException {
       if (reader != null && reader.next()) {
         if (columnar) {

@@ -6,10 +6,10 @@ import org.apache.spark.sql.jdbc.JdbcDialect;
 import org.apache.spark.sql.jdbc.JdbcDialects;
 
 /**
- * Tells Spark that a table does not exist, which it must know before it creates one.
+ * Tells Spark whether a table is missing, which it must know before it creates one.
  *
- * <p>Spark queries a row, and derives from the SQLSTATE of the error whether the table is missing; SQLite's
- * errors do not have one.
+ * <p>Spark queries a row, and derives from the SQLSTATE of the error whether the table is missing. SQLite's
+ * errors do not have an SQLSTATE.
  */
 public final class SqliteDialect extends JdbcDialect {
   private static final long serialVersionUID = 1L;
@@ -17,7 +17,7 @@ public final class SqliteDialect extends JdbcDialect {
 
   private SqliteDialect() {}
 
-  /** Registers the dialect, once per JVM. */
+  /** Registers the dialect. Must be called once per JVM. */
   public static void register() {
     JdbcDialects.registerDialect(DIALECT);
   }

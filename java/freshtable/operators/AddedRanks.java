@@ -27,8 +27,8 @@ public final class AddedRanks extends Ranks {
   /**
    * Returns a changelog of the ranked rows of each of the {@code keys}.
    *
-   * <p>Its columns are those of {@code child}, then the INT {@code number} unless it is null, and the row
-   * kind.
+   * <p>Its columns are those of {@code child}, then the INT {@code number} if it is not null, and then the
+   * row kind.
    */
   public static LogicalPlan of(
       LogicalPlan child, List<Expression> keys, Ranking ranking, Attribute number, KeptState kept) {
@@ -70,7 +70,7 @@ public final class AddedRanks extends Ranks {
     return changes(order.ranked(before), order.ranked(after));
   }
 
-  /** Returns the rows of a batch that may have a number, and possibly others. */
+  /** Returns the rows of a batch that may get a number. The result may contain other rows too. */
   private List<RankedRow> read(Iterator<InternalRow> rows) {
     List<RankedRow> found = new ArrayList<>();
     long most = 2L * ranking.last() + SPARE;

@@ -23,11 +23,11 @@ import scala.jdk.javaapi.CollectionConverters;
 import scala.runtime.AbstractFunction2;
 
 /**
- * The generated code of Spark's aggregate functions: it updates, stores and evaluates their buffers, one row
- * of buffers per group.
+ * The generated code of Spark's aggregate functions, which updates, stores and evaluates their buffers. Each
+ * group has one row of buffers.
  *
- * <p>Spark's own iterator compiles it, so each function behaves as in a batch; the operator only decides when
- * it runs.
+ * <p>The code is compiled by Spark's own iterator, so each function behaves as in a batch. The operator only
+ * decides when it runs.
  */
 final class AggregateCode {
   private static final UnsafeRow NO_KEY = new UnsafeRow(0);
@@ -42,7 +42,7 @@ final class AggregateCode {
 
   /**
    * {@code stored} are the attributes of merged rows, which contain the buffers of {@code functions} from
-   * {@code offset} on; {@code results} are computed from the functions' results.
+   * {@code offset} on. {@code results} are computed from the results of the functions.
    */
   AggregateCode(
       List<Attribute> inputs, List<AggregateExpression> functions,
@@ -69,7 +69,7 @@ final class AggregateCode {
     return columns;
   }
 
-  /** Returns the buffers of a new group. */
+  /** Returns the initial buffers of a new group. */
   InternalRow begun() {
     InternalRow buffers = new SpecificInternalRow(types);
     clear(buffers);
@@ -86,7 +86,7 @@ final class AggregateCode {
     updating.processRow().apply(buffers, input);
   }
 
-  /** Merges the stored buffers of a group. */
+  /** Merges the stored buffers of a group into {@code buffers}. */
   void merge(InternalRow buffers, InternalRow stored) {
     merging.processRow().apply(buffers, stored);
   }
@@ -97,8 +97,8 @@ final class AggregateCode {
   }
 
   /**
-   * Returns the buffers to store, in a row that the next call overwrites. Only clear() may be called on the
-   * buffers afterwards.
+   * Returns the buffers in their stored form, in a row that the next call overwrites. Afterwards, only
+   * clear() may be called on the buffers.
    */
   UnsafeRow stored(InternalRow buffers) {
     return updating.generateOutput().apply(NO_KEY, buffers);
@@ -112,7 +112,7 @@ final class AggregateCode {
     return changed;
   }
 
-  /** Returns Spark's iterator over an empty input, which is used only for its generated code. */
+  /** Returns an iterator of Spark over no rows, which is used only for its generated code. */
   private static AggregationIterator compiled(
       List<Attribute> inputs, List<AggregateExpression> functions,
       List<NamedExpression> results, int offset) {

@@ -10,15 +10,15 @@ import org.apache.spark.sql.catalyst.expressions.aggregate.DeclarativeAggregate;
 import org.apache.spark.sql.types.DataType;
 
 /**
- * Aggregate functions with the same input: all rows of a group, or those that a map of row counts passes.
+ * Aggregate functions with the same input: all rows of a group, or the rows of a map with row counts.
  *
- * <p>A map is needed for DISTINCT, and for functions that cannot retract a row of an updating input: after a
- * retraction they are recomputed from the map.
+ * <p>A map is needed for DISTINCT, and for functions that cannot retract a row if the input has updates.
+ * After a retraction, these functions are recomputed from the map.
  */
 final class AggregateFeed implements Serializable {
   private static final long serialVersionUID = 1L;
 
-  /** The last input column of an updating input: whether the row is added. */
+  /** The name of the last input column if the input has updates: whether the row is added. */
   static final String ADDS = "adds";
 
   private final Attribute[] inputs;
@@ -28,19 +28,24 @@ final class AggregateFeed implements Serializable {
   private final Attribute filter;
   private final Counting counting;
 
-  /** Which rows of the map the functions see. */
+  /** The rows of the map that the functions receive. */
   enum Counting {
-    /** There is no map; the functions see all rows. */
+    /** There is no map. The functions receive all rows. */
     NONE,
-    /** Each distinct row once: added when it first appears, and retracted when its last copy goes. */
+    /** Each distinct row once: it is added with its first copy, and retracted with its last copy. */
     FIRST_AND_LAST,
-    /** Each distinct row once; after a retraction all remaining ones are seen again. */
+    /** Each distinct row once. After a retraction, the functions receive all remaining rows again. */
     DISTINCT_AGAIN,
-    /** Each row as often as it was added; after a retraction all remaining ones are seen again. */
+    /**
+     * Each row as often as it was added. After a retraction, the functions receive all remaining rows again.
+     */
     ALL_AGAIN
   }
 
-  /** {@code columns} are the columns of the map; {@code filter} decides which rows enter it, null for all. */
+  /**
+   * {@code columns} are the columns of the map. Only rows for which {@code filter} is true, or all rows if it
+   * is null, are added to the map.
+   */
   AggregateFeed(
       List<Attribute> inputs, List<AggregateExpression> functions,
       List<NamedExpression> results, List<Attribute> columns,
@@ -87,7 +92,7 @@ final class AggregateFeed implements Serializable {
     return types;
   }
 
-  /** Returns whether results depend on the representation of the buffers, which storing may change. */
+  /** Returns whether results depend on the representation of the buffers, which storing them may change. */
   boolean isSensitive() {
     for (AggregateExpression function : functions) {
       if (!(function.aggregateFunction() instanceof DeclarativeAggregate)) {
@@ -98,7 +103,8 @@ final class AggregateFeed implements Serializable {
   }
 
   /**
-   * Returns the functions' code; rows of {@code stored} columns contain their buffers from {@code offset} on.
+   * Returns the code of the functions. Rows with the columns {@code stored} contain their buffers from
+   * {@code offset} on.
    */
   AggregateCode compiled(List<Attribute> stored, int offset) {
     return new AggregateCode(List.of(inputs), functions(), results(), stored, offset);

@@ -10,11 +10,11 @@ import scala.jdk.javaapi.CollectionConverters;
 import scala.runtime.AbstractFunction0;
 
 /**
- * Numbers the rows of a batch in the order in which they were read, the same way in each repetition of the
- * batch.
+ * Numbers the rows of a batch in the order in which they are read. A repetition of the batch gets the same
+ * numbers.
  *
- * <p>A shuffle does not preserve the order of rows from different tasks. Spark rejects its own
- * monotonically_increasing_id() in streams.
+ * <p>The numbers are needed because a shuffle does not preserve the order of rows from different tasks, and
+ * Spark rejects its own monotonically_increasing_id() in streams.
  */
 final class ArrivalNumber extends AbstractFunction0<Object> implements Serializable {
   private static final long serialVersionUID = 1L;

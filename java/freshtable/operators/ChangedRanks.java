@@ -15,11 +15,11 @@ import org.apache.spark.sql.types.DataTypes;
 import scala.collection.Iterator;
 
 /**
- * Top-N of a changelog: the state contains all rows that were added and not retracted, because each may move
- * up when another is retracted.
+ * Top-N of a changelog: the state contains all rows that were added and not retracted, because each of them
+ * may move up when another row is retracted.
  *
- * <p>Equal rows share one entry in the ranking. The retraction of a row without an entry, which has expired,
- * has no effect.
+ * <p>Equal rows share one entry in the ranking. The retraction of a row whose entry has expired has no
+ * effect.
  */
 public final class ChangedRanks extends Ranks {
   private static final long serialVersionUID = 1L;
@@ -33,8 +33,8 @@ public final class ChangedRanks extends Ranks {
   /**
    * Returns a changelog of the ranked rows of each of the {@code keys}.
    *
-   * <p>Its columns are those of {@code child}, whose last one is the row kind; the INT {@code number} comes
-   * before the kind unless it is null.
+   * <p>Its columns are those of {@code child}, whose last column is the row kind. If {@code number} is not
+   * null, this INT column is inserted before the row kind.
    */
   public static LogicalPlan of(
       LogicalPlan child, List<Expression> keys, Ranking ranking, Attribute number, KeptState kept) {

@@ -18,7 +18,7 @@ import org.apache.spark.sql.types.Metadata;
 import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
 
-/** Plans of changelogs, whose last column is the row kind, through stateless operators. */
+/** Passes changelogs, whose last column is the row kind, through the plans of stateless operators. */
 public final class Changelogs {
   private static final String KIND = "__row_kind";
 
@@ -30,7 +30,7 @@ public final class Changelogs {
         KIND, DataTypes.ByteType, false, Metadata.empty(), NamedExpression.newExprId(), seq(List.of()));
   }
 
-  /** Returns the expression of whether a row of that {@code kind} is added. */
+  /** Returns an expression that is true if a row of this {@code kind} is added. */
   static Expression isAdded(Attribute kind) {
     return new EqualTo(
         new BitwiseAnd(kind, new Literal((byte) 1, DataTypes.ByteType)),

@@ -24,10 +24,10 @@ final class Changes {
   }
 
   /**
-   * Returns the changes from {@code before} to {@code after}, the rows of a ranking.
+   * Returns the changes from {@code before} to {@code after}, which are the rows of a ranking.
    *
-   * <p>{@code number} is the number of the first row if rows contain their numbers. If null, rows are the
-   * same at each position.
+   * <p>If rows contain their numbers, {@code number} is the number of the first row. If it is null, a row
+   * does not depend on its position.
    */
   static Iterator<InternalRow> between(List<UnsafeRow> before, List<UnsafeRow> after, Integer number) {
     Changes changes = new Changes();
@@ -44,7 +44,9 @@ final class Changes {
     return changes.rows();
   }
 
-  /** Replaces {@code before} with {@code after}; null stands for no row. Equal rows produce no change. */
+  /**
+   * Replaces {@code before} with {@code after}, either of which may be null. Equal rows produce no change.
+   */
   void replace(UnsafeRow before, UnsafeRow after, Object... more) {
     if (before != null && before.equals(after)) {
       return;

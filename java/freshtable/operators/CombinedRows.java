@@ -19,7 +19,7 @@ final class CombinedRows
     extends AbstractFunction1<scala.collection.Iterator<Object>,
     scala.collection.Iterator<Object>> implements Serializable {
   private static final long serialVersionUID = 1L;
-  // Beyond this number of groups a task emits its rows and starts again, so a group may have several rows.
+  // After this number of groups, a task emits its rows and starts again, so a group may have several rows.
   private static final int GROUPS = 100_000;
 
   private final AggregateFeed feed;

@@ -11,7 +11,9 @@ import org.apache.spark.sql.catalyst.expressions.JoinedRow;
 import org.apache.spark.sql.catalyst.expressions.UnsafeProjection;
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
 
-/** The map of a feed: the count of each row in a group, and the changes that its functions see in a batch. */
+/**
+ * The map of a feed: the count of each row in a group, and the changes that a batch passes to the functions.
+ */
 final class CountedRows {
   private static final InternalRow ADDED = new GenericInternalRow(new Object[] {true});
   private static final InternalRow TAKEN = new GenericInternalRow(new Object[] {false});
@@ -24,7 +26,7 @@ final class CountedRows {
   private final Map<UnsafeRow, long[]> changes = new LinkedHashMap<>();
   private final JoinedRow input = new JoinedRow();
 
-  /** {@code adds} is the input column that says whether a row is added; negative if all are. */
+  /** {@code adds} is the input column that says whether a row is added, or negative if all rows are. */
   CountedRows(AggregateFeed feed, ExpiringRows<InternalRow> counts, List<Attribute> inputs, int adds) {
     this.feed = feed;
     this.counts = counts;
@@ -39,7 +41,7 @@ final class CountedRows {
     counts.clear();
   }
 
-  /** Removes expired rows; returns the next expiry in the time domain of the timers, or NEVER. */
+  /** Removes expired rows. Returns the next expiry in the time domain of the timers, or NEVER. */
   long removeExpired() {
     return counts.removeExpired();
   }
@@ -70,7 +72,7 @@ final class CountedRows {
     }
   }
 
-  /** Applies a change of one count; returns whether the functions must see all rows again. */
+  /** Changes the count of a row. Returns whether the functions must receive all rows again. */
   private boolean changed(UnsafeRow row, long change, AggregateCode code, InternalRow buffers) {
     InternalRow counted = change == 0 ? null : counts.get(row);
     // The count of a retracted row may have expired.

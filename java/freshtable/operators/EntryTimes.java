@@ -11,19 +11,20 @@ import org.apache.spark.sql.types.TimestampType;
 /**
  * The modification and expiry times of a state's entries for the current key, under a policy.
  *
- * <p>An access happens at the batch time or, in event time, at the time of the current rows: the latest one,
- * or the earliest one for a creation without later accesses. An entry is stored with both times, so that any
- * policy can be applied to it. The lowest bit of the first one is their time domain; an entry in the other
- * domain counts as modified when its key comes.
+ * <p>In processing time, an access happens at the time of the batch. In event time, it happens at the latest
+ * time of the current rows. The creation of an entry that is not accessed later happens at their earliest
+ * time. An entry is stored with both of its times, so that any policy can be applied to it. The lowest bit of
+ * the modification time is its time domain. An entry in the other domain counts as modified when the next row
+ * with its key arrives.
  */
 final class EntryTimes {
   /** The columns stored with an entry. */
   static final List<DataType> TYPES = List.of(DataTypes.LongType, DataTypes.LongType);
 
-  /** Stands for a missing event time. */
+  /** A missing event time. */
   static final long NONE = Long.MIN_VALUE;
 
-  /** The key in a column's metadata that marks a watermark. */
+  /** The key in a column's metadata by which Spark marks a watermark. */
   static final String WATERMARK = "spark.watermarkDelayMs";
 
   private final TtlPolicy policy;
@@ -32,13 +33,13 @@ final class EntryTimes {
   private long first;
   private long last;
 
-  /** {@code column} is the event time column of the rows; negative without one. */
+  /** {@code column} is the event time column of the rows, or negative if they have none. */
   EntryTimes(TtlPolicy policy, int column) {
     this.policy = policy;
     this.column = policy.inEventTime() ? column : -1;
   }
 
-  /** Returns the position of the event time column; -1 if no column has a watermark. */
+  /** Returns the position of the event time column, or -1 if no column has a watermark. */
   static int column(List<Attribute> columns) {
     for (int position = 0; position < columns.size(); position++) {
       Attribute column = columns.get(position);
@@ -49,7 +50,7 @@ final class EntryTimes {
     return -1;
   }
 
-  /** Starts with a key, without current rows. */
+  /** Starts to handle a key, without current rows. */
   void begin(TimerValues values) {
     now = policy.inEventTime() ? values.getCurrentWatermarkInMs() : values.getCurrentProcessingTimeInMs();
     forget();
@@ -68,7 +69,7 @@ final class EntryTimes {
     }
   }
 
-  /** Adds a row with that event time to the current rows. */
+  /** Adds a row with this event time to the current rows. */
   void came(long at) {
     if (policy.inEventTime() && at != NONE) {
       last = Math.max(last, at);
@@ -78,12 +79,12 @@ final class EntryTimes {
     }
   }
 
-  /** Returns the event time of a row; NONE if the column is negative or NULL. */
+  /** Returns the event time of a row, or NONE if there is no event time column or its value is NULL. */
   static long eventTime(InternalRow row, int column) {
     return column < 0 || row.isNullAt(column) ? NONE : Math.floorDiv(row.getLong(column), 1000L);
   }
 
-  /** Returns the times of an entry, stored in a row from {@code position} on; null if it has expired. */
+  /** Returns the times of an entry, stored in a row from {@code position} on, or null if it has expired. */
   EntryTime stored(InternalRow row, int position) {
     long modified = row.getLong(position), expires = row.getLong(position + 1);
     if ((modified & 1) != mark()) {
@@ -98,8 +99,8 @@ final class EntryTimes {
   }
 
   /**
-   * Returns the times of an entry after a write, {@code before} null for a new one; null if it has already
-   * expired.
+   * Returns the times of an entry after a write, or null if it has already expired. {@code before} are its
+   * previous times, or null for a new entry.
    */
   EntryTime written(EntryTime before) {
     if (before != null) {
@@ -113,7 +114,7 @@ final class EntryTimes {
     return created(policy.byReads());
   }
 
-  /** Returns the columns that store the times. */
+  /** Returns the columns that store the times, followed by {@code more}. */
   Object[] columns(EntryTime time, Object... more) {
     Object[] columns = new Object[2 + more.length];
     columns[0] = time.modified() << 1 | mark();
@@ -122,7 +123,7 @@ final class EntryTimes {
     return columns;
   }
 
-  /** Returns the expiry of an entry in the time domain of the timers, or NEVER in the other domain. */
+  /** Returns the expiry of an entry if it is in the time domain of the timers, or NEVER if not. */
   long expires(EntryTime time, KeyTimer timer) {
     return policy.inEventTime() == timer.inEventTime() ? time.expires() : TtlPolicy.NEVER;
   }

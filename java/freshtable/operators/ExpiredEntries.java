@@ -8,9 +8,9 @@ import org.apache.spark.sql.streaming.StatefulProcessorHandle;
 /**
  * Counts the expired entries that a processor has removed, for Spark's progress reports.
  *
- * <p>At the end of a task Spark asks each of its own TTL states how many entries it has removed. Our states
- * are not of that kind, so a state without a store answers for them. It is a proxy, because the rest of that
- * interface is about Spark's index.
+ * <p>At the end of a task, Spark asks each of its own TTL states how many entries it has removed. Our states
+ * are of another kind, so they are represented by a TTL state without a store. It is a proxy, because the
+ * other methods of this interface are for Spark's index.
  */
 final class ExpiredEntries {
   private long count;

@@ -7,14 +7,14 @@ import org.apache.spark.sql.streaming.TimeMode;
 import org.apache.spark.sql.streaming.TimerValues;
 import scala.collection.Iterator;
 
-/** A processor whose states expire by policies; a timer per key removes expired entries. */
+/** A processor whose states expire by policies. One timer per key removes expired entries. */
 abstract class ExpiringProcessor extends StatefulProcessor<InternalRow, InternalRow, InternalRow> {
   private static final long serialVersionUID = 1L;
 
   /** Returns the time domain of the timers. */
   abstract TimeMode timers();
 
-  /** Removes expired entries of the current key, whose timer is due. */
+  /** Removes the expired entries of the current key, whose timer has fired. */
   abstract void expire(TimerValues now);
 
   @Override

@@ -14,8 +14,9 @@ import org.apache.spark.sql.types.DataTypes;
 /**
  * A state of one row per key, which expires by a policy.
  *
- * <p>The expiry is stored in the row itself, so a write is a single write, whereas Spark's own TTL also moves
- * an entry in an index. The row also has the time of the key's timer. A row without expiry has no timer.
+ * <p>The expiry is stored in the row itself, so that a write is a single write. Spark's own TTL would also
+ * move an entry in an index. The row also has the time of the key's timer. A row that does not expire has no
+ * timer.
  */
 final class ExpiringRow {
   private final ValueState<InternalRow> state;
@@ -24,9 +25,9 @@ final class ExpiringRow {
   private final KeyTimer timer;
   private final JoinedRow whole = new JoinedRow();
   private boolean isStored;
-  /** Whether the stored row of the current key has expired. */
+  /** True if the stored row of the current key has expired. */
   private boolean hasExpired;
-  /** The times of the current key's row; null without a row. */
+  /** The times of the current key's row, or null if it has no row. */
   private EntryTime time;
 
   ExpiringRow(
@@ -40,7 +41,7 @@ final class ExpiringRow {
     state = handle.getValueState(name, KeyedRows.stateEncoder(stored), TTLConfig.NONE());
   }
 
-  /** Returns the row of the current key, followed by bookkeeping columns; null without a row. */
+  /** Returns the row of the current key, followed by internal columns, or null if it has no row. */
   InternalRow get() {
     InternalRow row = state.get();
     isStored = row != null;
@@ -50,7 +51,7 @@ final class ExpiringRow {
     return time == null ? null : row;
   }
 
-  /** Returns whether {@code get} hid an expired row. */
+  /** Returns whether {@code get} found an expired row, which it does not return. */
   boolean hasExpired() {
     return hasExpired;
   }
@@ -63,19 +64,22 @@ final class ExpiringRow {
     }
   }
 
-  /** Sets the row of the current key, after {@code get}. */
+  /** Sets the row of the current key. Must be called after {@code get}. */
   void update(InternalRow row) {
     time = times.written(time == null ? null : times.read(time));
     store(row);
   }
 
-  /** Sets the row of a key without one, after {@code get}; no other current row writes it again. */
+  /**
+   * Sets the row of a key that has none, if no other current row writes it again. Must be called after
+   * {@code get}.
+   */
   void create(InternalRow row) {
     time = times.writtenOnce();
     store(row);
   }
 
-  /** Removes the row of the current key, after {@code get}. */
+  /** Removes the row of the current key. Must be called after {@code get}. */
   void clear() {
     timer.delete();
     countExpired();
@@ -83,14 +87,14 @@ final class ExpiringRow {
   }
 
   /**
-   * Handles the key's timer if this is its only state: removes the row if it has expired, else sets the timer
+   * Handles the timer of a key that has no other state: removes the row if it has expired, or sets the timer
    * again.
    */
   void ran(InternalRow row) {
     ran(row, TtlPolicy.NEVER);
   }
 
-  /** Does the same for a key with other states, the earliest of which expires {@code next}. */
+  /** Handles the timer of a key with other states, whose earliest expiry is {@code next}. */
   void ran(InternalRow row, long next) {
     if (row == null) {
       countExpired();
@@ -111,7 +115,7 @@ final class ExpiringRow {
     }
   }
 
-  /** Counts an expired row that {@code get} hid, once, when it is overwritten or removed. */
+  /** Counts an expired row only once, when it is overwritten or removed. */
   private void countExpired() {
     if (hasExpired) {
       timer.expired(1);
@@ -123,7 +127,7 @@ final class ExpiringRow {
     return new GenericInternalRow(times.columns(time, timer.due()));
   }
 
-  /** Returns a stored row without its bookkeeping columns. */
+  /** Returns a stored row without its internal columns. */
   private InternalRow columns(InternalRow row) {
     Object[] columns = new Object[types.length];
     for (int position = 0; position < types.length; position++) {

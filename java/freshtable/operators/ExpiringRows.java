@@ -16,10 +16,9 @@ import scala.Tuple2;
 import scala.collection.Iterator;
 
 /**
- * A map state per key, each entry of which expires by a policy.
+ * A map state per key, whose entries expire individually by a policy.
  *
- * <p>The expiry is stored in the entry, as in an {@link ExpiringRow}, and the key has one timer for all
- * entries.
+ * <p>The expiry is stored in the entry, as in an {@link ExpiringRow}. The key has one timer for all entries.
  */
 final class ExpiringRows<K> {
   private final MapState<K, InternalRow> state;
@@ -29,7 +28,7 @@ final class ExpiringRows<K> {
   private final KeyTimer timer;
   private final JoinedRow whole = new JoinedRow();
 
-  /** {@code copied} copies an entry key, which is overwritten when the next entry is read. */
+  /** {@code copied} copies the key of an entry, which is overwritten when the next entry is read. */
   ExpiringRows(
       StatefulProcessorHandle handle, String name,
       Encoder<K> keys, UnaryOperator<K> copied, List<DataType> types,
@@ -47,13 +46,15 @@ final class ExpiringRows<K> {
     return times;
   }
 
-  /** Returns an entry, followed by bookkeeping columns, and records a read; null without an entry. */
+  /**
+   * Returns an entry, followed by internal columns, and records a read. Returns null if there is no entry.
+   */
   InternalRow get(K key) {
     InternalRow row = peek(key);
     return row == null ? null : keep(key, row, times.read(time(row)));
   }
 
-  /** Does the same without recording a read; removes an expired entry. */
+  /** Returns an entry like {@link #get}, but does not record a read. Removes an expired entry. */
   InternalRow peek(K key) {
     InternalRow row = state.getValue(key);
     if (row != null && time(row) == null) {
@@ -64,7 +65,7 @@ final class ExpiringRows<K> {
   }
 
   /**
-   * Passes each entry, followed by bookkeeping columns, to {@code found} and records a read; removes expired
+   * Passes each entry, followed by internal columns, to {@code found} and records a read. Removes expired
    * entries.
    */
   void forEach(BiConsumer<K, InternalRow> found) {
@@ -84,12 +85,12 @@ final class ExpiringRows<K> {
     removeExpired(gone);
   }
 
-  /** Returns the times of an entry that was returned. */
+  /** Returns the times of an entry that another method has returned. */
   EntryTime time(InternalRow row) {
     return times.stored(row, types.length);
   }
 
-  /** Sets an entry; {@code before} has its previous times, null for a new one. */
+  /** Sets an entry. {@code before} are its previous times, or null for a new entry. */
   void put(K key, InternalRow row, EntryTime before) {
     EntryTime time = times.written(before);
     if (time != null) {
@@ -106,8 +107,8 @@ final class ExpiringRows<K> {
   }
 
   /**
-   * Removes expired entries of the current key; returns the next expiry in the time domain of the timers, or
-   * NEVER.
+   * Removes the expired entries of the current key. Returns the next expiry in the time domain of the timers,
+   * or NEVER.
    */
   long removeExpired() {
     List<K> gone = new ArrayList<>();

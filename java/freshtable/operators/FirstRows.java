@@ -10,7 +10,7 @@ import scala.collection.Iterator;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
- * Deduplication: passes the first row of each key, and no later one until the state of the key has expired.
+ * Deduplication: passes the first row of each key, and drops later rows until the state of the key expires.
  */
 public final class FirstRows extends RowKeeper {
   private static final long serialVersionUID = 1L;

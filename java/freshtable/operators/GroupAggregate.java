@@ -18,17 +18,17 @@ import scala.collection.Iterator;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
- * GROUP BY: updates the result of each group at most once per batch.
+ * GROUP BY: updates the result of each group once per batch, if it has changed.
  *
- * <p>The state of a group is one row with the buffers of all functions, plus one map of row counts per feed
- * that needs it. In a batch the group's buffers are loaded and evaluated, all rows of the batch are applied,
- * and the result is evaluated again: the difference is emitted as +I, -U and +U, or -D. A first COUNT over
- * signed rows decides whether a group still exists when the input has retractions.
+ * <p>The state of a group is one row with the buffers of all functions, and one map of row counts for each
+ * feed that needs it. In a batch, the buffers of the group are loaded and evaluated, all rows of the batch
+ * are applied, and the result is evaluated again. The difference is emitted as +I, as -U and +U, or as -D. If
+ * the input has retractions, an additional COUNT over signed rows decides whether a group still exists.
  *
  * <p>The invariant is that an emitted result can be computed again from the stored state, because the next
- * batch retracts it. Therefore functions whose result depends on the representation of their buffers are
- * evaluated only after the buffers were stored and loaded. An expired group is forgotten without a
- * retraction, and its maps are cleared with it, since their rows may expire later.
+ * batch retracts it. Functions whose result depends on the representation of their buffers are therefore
+ * evaluated only after the buffers have been stored and loaded. An expired group is removed without a
+ * retraction. Its maps are cleared at the same time, because their rows may expire later.
  */
 final class GroupAggregate extends ExpiringProcessor {
   private static final long serialVersionUID = 1L;
@@ -49,10 +49,11 @@ final class GroupAggregate extends ExpiringProcessor {
    * The form of the input and output rows.
    *
    * @param combined whether input rows are stored buffers of the first feed instead of plain inputs
-   * @param adds the input column that says whether a row is added; negative if all are, so that no group ends
-   * @param eventTime the event time column of the inputs; negative without one
+   * @param adds the input column that says whether a row is added, or negative if all rows are, so that
+   * groups never end
+   * @param eventTime the event time column of the inputs, or negative if there is none
    * @param keyed whether output rows begin with the key
-   * @param updates whether output rows end with their kind
+   * @param updates whether output rows end with their row kind
    */
   record Form(boolean combined, int adds, int eventTime, boolean keyed, boolean updates)
       implements java.io.Serializable {}
@@ -116,7 +117,7 @@ final class GroupAggregate extends ExpiringProcessor {
         maps[each].count(codes[each], buffers[each]);
       }
     }
-    // With an updating input the first buffer is the row count.
+    // If the input has updates, the first buffer is the row count.
     if (form.adds() >= 0 && (buffers[0].isNullAt(0) || buffers[0].getLong(0) <= 0)) {
       return ended(key, before);
     }
@@ -147,7 +148,7 @@ final class GroupAggregate extends ExpiringProcessor {
     for (int each = 0; each < feeds.length; each++) {
       codes[each].clear(buffers[each]);
       if (maps[each] != null && state.hasExpired()) {
-        // The rows of a map may outlive the group.
+        // The rows of a map may expire later than the group.
         maps[each].clear();
       }
     }
@@ -199,7 +200,7 @@ final class GroupAggregate extends ExpiringProcessor {
     }
     state.update(stored);
     if (sensitive) {
-      // The emitted row must equal what the next batch loads and retracts.
+      // The emitted row must be equal to the one that the next batch computes and retracts.
       load(stored);
       after = results();
     }

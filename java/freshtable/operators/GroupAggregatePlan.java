@@ -37,16 +37,16 @@ import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
- * The plan of a GROUP BY: a projection below the operator computes its arguments, and one above it the SELECT
- * items.
+ * The plan of a GROUP BY. A projection below the operator computes the arguments of the functions, and one
+ * above it computes the SELECT items.
  *
- * <p>Spark plans both projections, and evaluates expressions such as the batch time in them, so the operator
- * only handles columns. Functions are grouped into feeds by the rows that they see: all rows, or the rows of
- * a map for DISTINCT and for functions without an inverse. For an input with retractions, COUNT, SUM and AVG
- * are rewritten into signed sums, which need no map. If there is a single feed without a map, and no event
- * time, tasks combine their rows before the shuffle (CombinedRows).
+ * <p>Spark plans both projections and evaluates expressions such as the batch time in them, so that the
+ * operator only handles columns. Functions are grouped into feeds by the rows that they receive: all rows, or
+ * the rows of a map for DISTINCT and for functions without an inverse. If the input has retractions, COUNT,
+ * SUM and AVG are rewritten into signed sums, which need no map. If there is a single feed without a map, and
+ * no event time, tasks combine their rows before the shuffle (CombinedRows).
  *
- * <p>Keys are normalized, so that values which are equal in SQL have equal bytes, and are stored in a form
+ * <p>Keys are normalized, so that values that are equal in SQL have equal bytes, and are stored in a form
  * that Spark's state schema supports.
  */
 public final class GroupAggregatePlan {
@@ -69,9 +69,9 @@ public final class GroupAggregatePlan {
   }
 
   /**
-   * Returns the plan of an Aggregate; its last column is the row kind unless the result is append-only.
+   * Returns the plan of an Aggregate. Its last column is the row kind, unless the result is append-only.
    *
-   * @param kind the row kind column of the input; null for an append-only input
+   * @param kind the row kind column of the input, or null if the input is append-only
    */
   public static LogicalPlan of(Aggregate aggregate, Attribute kind, KeptState kept) {
     Tuple4<Seq<NamedExpression>, Seq<AggregateExpression>, Seq<NamedExpression>, LogicalPlan> split =
@@ -235,8 +235,8 @@ public final class GroupAggregatePlan {
   }
 
   /**
-   * Returns the operator's form of an argument: a column, or the argument itself if it is constant at all
-   * times.
+   * Returns the form of an argument in the operator: a column, or the argument itself if it is always
+   * constant.
    */
   private Expression below(Expression argument, boolean distinct) {
     if (argument instanceof SortOrder) {
@@ -249,8 +249,8 @@ public final class GroupAggregatePlan {
   }
 
   /**
-   * Returns whether values of a {@code type} can be keys: whether they have an order, or are maps of such
-   * values.
+   * Returns whether values of a {@code type} can be keys. Their type must have an order, or be a map type of
+   * such values.
    */
   public static boolean isKey(DataType type) {
     if (type instanceof MapType map) {
@@ -286,7 +286,7 @@ public final class GroupAggregatePlan {
     return CollectionConverters.asJava(PhysicalAggregation.unapply(executable(aggregate)).get()._2());
   }
 
-  /** Returns the Aggregate with functions that can be evaluated. */
+  /** Returns the Aggregate with only functions that can be evaluated. */
   private static Aggregate executable(Aggregate aggregate) {
     List<Expression> grouping = new ArrayList<>();
     CollectionConverters.asJava(aggregate.groupingExpressions())

@@ -13,8 +13,8 @@ public final class IntervalJoin {
   private IntervalJoin() {}
 
   /**
-   * Returns whether the watermark bounds Spark's state: rows of both sides are removed once they cannot match
-   * any more.
+   * Returns whether the watermark bounds Spark's state. If so, rows of both sides are removed when they can
+   * no longer match.
    */
   public static boolean isBounded(Join join) {
     return StreamingJoinHelper.isWatermarkInJoinKeys(join)

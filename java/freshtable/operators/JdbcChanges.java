@@ -23,17 +23,17 @@ import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.StructField;
 
 /**
- * Writes changes to a JDBC table in a single transaction; Spark itself only inserts, in one transaction per
- * task.
+ * Writes changes to a JDBC table in a single transaction. Spark itself only inserts rows, in one transaction
+ * per task.
  */
 public final class JdbcChanges {
   private JdbcChanges() {}
 
   /**
-   * Executes each statement for each row of its dataset, whose columns are its parameters in order; all or
-   * nothing.
+   * Executes each statement for each row of its dataset. Either all changes are applied or none.
    *
-   * <p>The options are those of the table. Rows pass through the driver one partition at a time.
+   * <p>The columns of a dataset are the parameters of its statement, in order. The options are those of the
+   * table. Rows pass through the driver one partition at a time.
    */
   public static void run(Map<String, String> options, List<String> statements, List<Dataset<Row>> rows)
       throws SQLException {

@@ -1,6 +1,9 @@
 package freshtable.operators;
 
-/** The result rows of a join type: matching pairs, and rows of which side on their own. */
+/**
+ * The result rows of a join type: matching pairs, single rows of the left side, and single rows of the right
+ * side.
+ */
 enum JoinKind {
   INNER(true, false, false),
   LEFT_OUTER(true, true, false),
@@ -9,14 +12,14 @@ enum JoinKind {
   LEFT_SEMI(false, true, false),
   LEFT_ANTI(false, true, false);
 
-  /** Whether the result has pairs; otherwise it has rows of the left side. */
+  /** True if the result has pairs. If not, it has only rows of the left side. */
   final boolean pairs;
   /**
-   * Whether the result has left rows on their own: while they match nothing or, in a semi join, while they
-   * match something.
+   * True if the result has single left rows. They are in the result while they have no match or, in a semi
+   * join, while they have one.
    */
   final boolean left;
-  /** Whether the result has right rows on their own while they match nothing. */
+  /** True if the result has single right rows, while they have no match. */
   final boolean right;
 
   JoinKind(boolean pairs, boolean left, boolean right) {
@@ -25,14 +28,14 @@ enum JoinKind {
     this.right = right;
   }
 
-  /** Returns the kind of a SQL join type, such as LEFT OUTER. */
+  /** Returns the kind of an SQL join type, such as LEFT OUTER. */
   static JoinKind of(String sql) {
     return sql.equals("CROSS") ? INNER : valueOf(sql.replace(' ', '_'));
   }
 
   /**
-   * Returns whether a row with {@code matches} matches is in the result on its own, if the join has such rows
-   * of its side.
+   * Returns whether a row with {@code matches} matches is in the result as a single row, if the join has
+   * single rows of its side.
    */
   boolean givesAlone(long matches) {
     return (matches > 0) == (this == LEFT_SEMI);

@@ -30,9 +30,9 @@ import scala.Option;
 import scala.jdk.javaapi.CollectionConverters;
 import scala.runtime.AbstractPartialFunction;
 
-/** The plan of a regular join: a union of both inputs, keyed by the equal columns. */
+/** The plan of a regular join: a union of both inputs, with the equal columns as keys. */
 final class JoinPlan {
-  /** Columns of the operator's input rows: the side, the left row, the right row, and the row kind. */
+  /** The columns of the operator's input rows: the side, the left row, the right row, and the row kind. */
   static final int SIDE = 0;
   static final int ROWS = 1;
   static final int KIND = 3;
@@ -53,7 +53,7 @@ final class JoinPlan {
       columns.add(output.subList(0, output.size() - (kinds.get(side) ? 1 : 0)));
     }
     var equal = ExtractEquiJoinKeys.unapply(join);
-    // Without equal columns all rows share one key.
+    // If there are no equal columns, all rows have the same key.
     List<Expression> none = List.of(Literal$.MODULE$.apply((byte) 0));
     keys =
         equal.isEmpty()
@@ -100,8 +100,9 @@ final class JoinPlan {
   }
 
   /**
-   * Returns the rows of a side in the common form, without rows that cannot match unless the join emits them
-   * on their own.
+   * Returns the rows of a side in the form that both sides share.
+   *
+   * <p>Rows that cannot match are omitted, unless the join emits them as single rows.
    */
   private LogicalPlan rows(int side) {
     List<NamedExpression> rows = new ArrayList<>();
@@ -125,7 +126,8 @@ final class JoinPlan {
   }
 
   /**
-   * Returns the row of a side with columns named by position, because column names are in the state schema.
+   * Returns the row of a side with columns named by position, because their names are part of the state
+   * schema.
    */
   private CreateNamedStruct struct(int side) {
     List<Expression> parts = new ArrayList<>();
@@ -136,7 +138,10 @@ final class JoinPlan {
     return new CreateNamedStruct(KeyedRows.seq(parts));
   }
 
-  /** Returns the condition over a pair of rows in evaluable form, since no rule of Spark will rewrite it. */
+  /**
+   * Returns the condition over a pair of rows in a form that can be evaluated, because Spark will not rewrite
+   * it.
+   */
   private Expression bound(Expression found) {
     List<Attribute> pair = new ArrayList<>(columns.get(0));
     pair.addAll(columns.get(1));
@@ -186,7 +191,7 @@ final class JoinPlan {
     }
   }
 
-  /** Returns a column without its watermark: joined rows can be arbitrarily late. */
+  /** Returns a column without its watermark, because joined rows can be arbitrarily late. */
   private static Attribute withoutWatermark(Attribute column) {
     return column.withMetadata(
         new MetadataBuilder().withMetadata(column.metadata()).remove("spark.watermarkDelayMs").build());

@@ -10,8 +10,8 @@ import org.apache.spark.sql.catalyst.expressions.JoinedRow;
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
 
 /**
- * The net changes of a batch in a key's join result: a row that is added and retracted within the batch is
- * omitted.
+ * The net changes of a batch in the join result of a key. A row that is added and retracted within the batch
+ * is omitted.
  */
 final class JoinResult {
   private static final InternalRow[] KINDS = new InternalRow[4];
@@ -39,8 +39,8 @@ final class JoinResult {
   }
 
   /**
-   * The form of result rows: whether they have the columns of both sides (NULL for a missing row), and
-   * whether they have a kind.
+   * The form of result rows: whether they have the columns of both sides, with NULL for a missing row, and
+   * whether they have a row kind.
    */
   record JoinRows(InternalRow noLeft, InternalRow noRight, boolean pairs, boolean kinds) {
     static JoinRows of(int left, int right, boolean pairs, boolean kinds) {
@@ -57,8 +57,8 @@ final class JoinResult {
   }
 
   /**
-   * Adds the row of {@code left} and {@code right}, one of which may be null, {@code count} times; retracts
-   * it if negative.
+   * Adds the row of {@code left} and {@code right}, one of which may be null, {@code count} times. If the
+   * count is negative, the row is retracted instead.
    */
   void change(UnsafeRow left, UnsafeRow right, long count, boolean update) {
     if (changes == null) {
@@ -70,7 +70,7 @@ final class JoinResult {
     change.update = update;
   }
 
-  /** Returns the changes, retractions first. */
+  /** Returns the changes, with retractions first. */
   List<InternalRow> rows() {
     if (changes != null) {
       changes.forEach((row, change) ->

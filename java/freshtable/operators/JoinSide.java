@@ -14,9 +14,10 @@ import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.StructType;
 
 /**
- * One input of a join: the current key's rows with their counts and numbers of matches in the other input.
+ * One input of a join: the rows of the current key, with their counts and their numbers of matches in the
+ * other input.
  *
- * <p>Numbers of matches are stored instead of counted, because matched rows of the other input may have
+ * <p>Numbers of matches are stored and not counted again, because matched rows of the other input may have
  * expired.
  */
 final class JoinSide implements Serializable {
@@ -27,7 +28,7 @@ final class JoinSide implements Serializable {
   private final int eventTime;
   private transient ExpiringRows<InternalRow> state;
   private transient EntryTimes times;
-  /** Whether the key's timer runs in the time domain of this side's policy. */
+  /** True if the key's timer runs in the time domain of this side's policy. */
   private transient boolean hasTimer;
   private transient Map<UnsafeRow, Entry> entries;
   private transient Map<UnsafeRow, Change> changes;
@@ -35,14 +36,14 @@ final class JoinSide implements Serializable {
   /** The latest event time in the batch. */
   private transient long last;
 
-  /** {@code eventTime} is the event time column of the rows; negative without one. */
+  /** {@code eventTime} is the event time column of the rows, or negative if they have none. */
   JoinSide(KeptState kept, StructType type, int eventTime) {
     this.kept = kept;
     this.type = type;
     this.eventTime = eventTime;
   }
 
-  /** A set of equal input rows. */
+  /** A group of equal input rows. */
   static final class Entry {
     final UnsafeRow row;
     long count;
@@ -55,7 +56,7 @@ final class JoinSide implements Serializable {
       this.row = row;
     }
 
-    /** Sets new numbers, which differ from the stored ones. */
+    /** Sets new numbers, which differ from the stored numbers. */
     void change(long newCount, long newMatches) {
       came |= newCount != count;
       count = newCount;
@@ -64,7 +65,10 @@ final class JoinSide implements Serializable {
     }
   }
 
-  /** The net number of equal rows that a batch adds; negative if it retracts more. */
+  /**
+   * The net number of equal rows that a batch adds. It is negative if the batch retracts more rows than it
+   * adds.
+   */
   static final class Change {
     final UnsafeRow row;
     long count;
@@ -92,7 +96,7 @@ final class JoinSide implements Serializable {
     hasTimer = kept.policy().inEventTime() == timer.inEventTime();
   }
 
-  /** Starts with the next key. */
+  /** Starts to handle the next key. */
   void begin(TimerValues now) {
     times.begin(now);
     if (!hasTimer) {
@@ -121,7 +125,7 @@ final class JoinSide implements Serializable {
     return changes.values();
   }
 
-  /** Reads the key's rows that rows of the {@code other} side may match. */
+  /** Reads all rows of the key, because rows of the {@code other} side may match them. */
   void load(JoinSide other) {
     times.came(other.last);
     state.forEach((row, numbers) -> put((UnsafeRow) row, numbers));
@@ -133,7 +137,7 @@ final class JoinSide implements Serializable {
     return entries.values();
   }
 
-  /** Returns the entry of {@code row}; null if the state has none. */
+  /** Returns the entry of {@code row}, or null if the state has none. */
   Entry entry(UnsafeRow row) {
     Entry entry = entries.get(row);
     if (entry != null || loaded) {
@@ -163,7 +167,7 @@ final class JoinSide implements Serializable {
     }
   }
 
-  /** Removes expired rows; returns the next expiry in the time domain of the timers, or NEVER. */
+  /** Removes expired rows. Returns the next expiry in the time domain of the timers, or NEVER. */
   long removeExpired(TimerValues now) {
     times.begin(now);
     return state.removeExpired();

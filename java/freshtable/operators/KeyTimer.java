@@ -5,20 +5,20 @@ import org.apache.spark.sql.streaming.TimeMode;
 import scala.collection.Iterator;
 
 /**
- * The single timer of a key, which removes expired entries. It is set to an expiry and registered again when
+ * The single timer of a key, which removes expired entries. It is set to the next expiry, and set again when
  * it fires.
  *
- * <p>It runs in the processor's time domain. Entries that expire in the other domain are removed when their
- * key comes again.
+ * <p>It runs in the time domain of the processor. Entries that expire in the other domain are removed when
+ * the next row with their key arrives.
  */
 final class KeyTimer {
   private static final long UNKNOWN = -1;
 
   private final StatefulProcessorHandle handle;
   private final boolean inEventTime;
-  /** The instant of the current key's timer; NEVER without one. */
+  /** The instant of the current key's timer, or NEVER if it has none. */
   private long due;
-  /** An expiry of the key that the timer covers: it fires then or before. */
+  /** An expiry of the key that the timer covers, because it fires at that time or earlier. */
   private long covered;
   private final ExpiredEntries expired;
 
@@ -28,13 +28,13 @@ final class KeyTimer {
     this.expired = ExpiredEntries.reportedBy(handle);
   }
 
-  /** Starts with a key whose timer is known only to Spark. */
+  /** Starts to handle a key whose timer is known only to Spark. */
   void begin() {
     due = UNKNOWN;
     covered = TtlPolicy.NEVER;
   }
 
-  /** Starts with a key whose timer fires {@code at} that instant; NEVER without a timer. */
+  /** Starts to handle a key whose timer fires at the instant {@code at}, or NEVER if it has no timer. */
   void begin(long at) {
     due = covered = at;
   }
@@ -47,12 +47,12 @@ final class KeyTimer {
     return inEventTime;
   }
 
-  /** Records that a stored entry expires at that instant in the timers' domain, so a timer exists for it. */
+  /** Records that a stored entry expires at this instant in the timers' domain, so that it has a timer. */
   void covers(long expires) {
     covered = Math.min(covered, expires);
   }
 
-  /** Makes the timer fire when an entry expires at that instant in the timers' domain, or before. */
+  /** Sets the timer so that it fires no later than {@code expires}, an instant in the timers' domain. */
   void before(long expires) {
     if (expires >= covered) {
       return;
@@ -68,12 +68,12 @@ final class KeyTimer {
     covered = due;
   }
 
-  /** Records the removal of that many expired entries. */
+  /** Records that this number of expired entries has been removed. */
   void expired(int entries) {
     expired.add(entries);
   }
 
-  /** Records that the timer fired; the key needs it again at {@code next}, or never. */
+  /** Records that the timer has fired. The key needs it again at the instant {@code next}, or NEVER. */
   void ran(long next) {
     due = covered = next;
     if (next != TtlPolicy.NEVER) {

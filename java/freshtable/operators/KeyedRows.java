@@ -37,16 +37,16 @@ import scala.jdk.javaapi.CollectionConverters;
 /**
  * Keyed rows of a plan: the input and output of a stateful operator.
  *
- * <p>Keys and rows are Spark's internal ones. Rows of the public API would be converted column by column,
- * which costs more than the operator itself, and its date and time classes cannot represent every value.
+ * <p>Keys and rows are Spark's internal rows. Rows of the public API would be converted column by column,
+ * which costs more than the operator itself, and their date and time classes cannot represent every value.
  */
 final class KeyedRows {
   private KeyedRows() {}
 
   /**
-   * Returns a plan with the columns {@code output}, by name and id, of rows that the processor emits.
+   * Returns a plan of the rows that the processor emits, with the columns {@code output}, by name and id.
    *
-   * <p>The processor receives all rows of a key in a batch at once, in no particular order, with the columns
+   * <p>The processor receives all rows of a key in a batch together, in no particular order, with the columns
    * of {@code child}.
    */
   static LogicalPlan transformed(
@@ -58,8 +58,8 @@ final class KeyedRows {
   }
 
   /**
-   * Does the same for a processor that receives only {@code columns} of the child, in an UnconvertedRow, by
-   * normalized keys.
+   * Returns such a plan for a processor that receives only the {@code columns} of the child, as an
+   * UnconvertedRow, by keys that are already normalized.
    */
   static LogicalPlan transformedUnconverted(
       LogicalPlan child, List<Expression> keys, List<Attribute> columns, List<Attribute> output,
@@ -79,7 +79,8 @@ final class KeyedRows {
       dataColumns.add(data.toAttribute());
     }
     for (int position = 0; position < keys.size(); position++) {
-      // Named by position: column names are in the state schema, and may change between two starts.
+      // Named by position, because column names are part of the state schema and may change between two
+      // starts.
       Expression value = keys.get(position);
       Alias key = alias(StateType.ofKey(value.dataType()).writtenKey(value), "key" + position);
       shuffled.add(key);
@@ -106,8 +107,8 @@ final class KeyedRows {
   }
 
   /**
-   * Returns a column without its watermark. With event-time timers Spark would drop rows that are late by it,
-   * including retractions.
+   * Returns a column without its watermark. With event-time timers, Spark would drop rows that are later than
+   * the watermark, including retractions.
    */
   private static NamedExpression withoutWatermark(NamedExpression column) {
     if (!column.metadata().contains(EntryTimes.WATERMARK)) {
@@ -120,7 +121,7 @@ final class KeyedRows {
         seq(List.of()), new Some<>(plain), seq(List.of()));
   }
 
-  /** Returns {@code child} with an ArrivalNumber as a further last column. */
+  /** Returns {@code child} with an ArrivalNumber as an additional last column. */
   static LogicalPlan numbered(LogicalPlan child) {
     List<NamedExpression> columns = new ArrayList<>(CollectionConverters.asJava(child.output()));
     columns.add(alias(ArrivalNumber.expression(), "arrival"));
@@ -128,8 +129,9 @@ final class KeyedRows {
   }
 
   /**
-   * Returns the state encoder of rows with columns of those {@code types}. Spark writes and reads the rows
-   * without a class, under generated names; they are PackedRows if the state schema does not support a type.
+   * Returns the state encoder of rows whose columns have these {@code types}. Spark writes and reads the rows
+   * with generated code, under generated column names. They are PackedRows if the state schema does not
+   * support a type.
    */
   static Encoder<InternalRow> stateEncoder(List<DataType> types) {
     StructType type = new StructType();
@@ -140,7 +142,10 @@ final class KeyedRows {
     return kept.isPacked() ? structEncoder(kept) : internally(internalEncoder(type));
   }
 
-  /** Returns the state encoder of rows of a {@code type}, each as one column, read as an UnconvertedRow. */
+  /**
+   * Returns the state encoder of rows of a {@code type}. Each row is stored as one column and read as an
+   * UnconvertedRow.
+   */
   static Encoder<InternalRow> structEncoder(StructType type) {
     return structEncoder(StateType.of(type));
   }
@@ -165,8 +170,8 @@ final class KeyedRows {
   }
 
   /**
-   * Returns one value for all values that are equal in SQL: 0.0 and -0.0, all NaNs, and maps that differ only
-   * in the order of entries.
+   * Returns the same value for all values that are equal in SQL: 0.0 and -0.0, all NaNs, and maps that differ
+   * only in the order of their entries.
    */
   static Expression normalized(Expression key) {
     Expression sorted =
@@ -176,7 +181,7 @@ final class KeyedRows {
     return NormalizeFloatingNumbers$.MODULE$.normalize(sorted);
   }
 
-  /** Returns a row of one column. */
+  /** Returns a row with a single column. */
   static CreateNamedStruct row(String name, Expression value) {
     return new CreateNamedStruct(seq(List.of(Literal$.MODULE$.apply(name), value)));
   }
@@ -194,7 +199,7 @@ final class KeyedRows {
     return ExpressionEncoder.apply(type);
   }
 
-  /** Returns the encoder of rows of that type that accepts and returns internal rows. */
+  /** Returns the encoder of rows of this type that accepts and returns internal rows. */
   @SuppressWarnings("unchecked")
   private static ExpressionEncoder<Object> internalEncoder(StructType type) {
     List<Expression> written = new ArrayList<>(), read = new ArrayList<>();

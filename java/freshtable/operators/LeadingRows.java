@@ -14,11 +14,10 @@ import scala.jdk.javaapi.CollectionConverters;
 import scala.runtime.AbstractFunction1;
 
 /**
- * The first rows of each task, plus the latest one in event time; the task reads all other rows but drops
- * them.
+ * The first rows of each task and, in event time, the latest of the other rows. The task reads all rows.
  *
- * <p>Spark's own limit stops reading: an operator below it would not store its state, and the watermark would
- * not see the rows.
+ * <p>Spark's own limit stops reading. An operator below it would then not store its state, and the watermark
+ * would not include the rows.
  */
 final class LeadingRows
     extends AbstractFunction1<scala.collection.Iterator<Object>,
@@ -34,8 +33,8 @@ final class LeadingRows
   }
 
   /**
-   * Returns a plan of at most {@code most} rows per task; {@code eventTime} is the column whose latest row
-   * also passes, or negative.
+   * Returns a plan of up to {@code most} rows per task. {@code eventTime} is the column by which the latest
+   * other row is selected, or negative.
    */
   static LogicalPlan of(LogicalPlan child, int most, int eventTime) {
     List<Attribute> columns = CollectionConverters.asJava(child.output());

@@ -13,7 +13,8 @@ import scala.collection.Iterator;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
- * The first rows of append-only rows: a number of rows is skipped, a number of rows passes, and no later one.
+ * LIMIT and OFFSET of append-only rows: skips the first rows, passes the following ones up to the limit, and
+ * drops all later rows.
  */
 public final class LimitedRows extends RowKeeper {
   private static final long serialVersionUID = 1L;
@@ -28,8 +29,8 @@ public final class LimitedRows extends RowKeeper {
   }
 
   /**
-   * Returns a plan of the rows of each of the {@code keys} numbered {@code first} to {@code last}, counted
-   * from 1.
+   * Returns a plan of the rows of each of the {@code keys} that are numbered {@code first} to {@code last},
+   * counted from 1.
    */
   public static LogicalPlan of(
       LogicalPlan child, List<Expression> keys, int first, int last, KeptState kept) {

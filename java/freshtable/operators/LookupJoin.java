@@ -18,17 +18,17 @@ import scala.collection.Iterator;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
- * Lookup join of rows that change: stores the result of each row, so that a retraction retracts exactly that,
- * whatever the table contains then.
+ * Lookup join of rows that change: stores the results of each row, so that a retraction retracts exactly
+ * these results, even if the table has changed.
  *
- * <p>The key is a whole stream row. For equal rows any one of the stored results is retracted.
+ * <p>The key is a whole stream row. For equal rows, any of the stored results is retracted.
  */
 public final class LookupJoin extends RowKeeper {
   private static final long serialVersionUID = 1L;
   private static final DataType RESULTS = new ArrayType(DataTypes.BinaryType, false);
 
   private final PackedRow result;
-  /** Whether a row is emitted once, however many table rows it matches. */
+  /** True if a row is emitted once, regardless of the number of table rows that it matches. */
   private final boolean once;
 
   LookupJoin(PackedRow result, boolean once, KeptState kept, int eventTime) {
@@ -37,14 +37,15 @@ public final class LookupJoin extends RowKeeper {
     this.once = once;
   }
 
-  /** An added stream row: its kind, and its join results. */
+  /** A stream row that was added: its row kind and its join results. */
   private record Added(byte kind, List<byte[]> results) {}
 
   /**
-   * Returns the plan of the join of a stream with a table: its columns, then the row kind.
+   * Returns the plan of the join of a stream with a table. Its columns are those of the join, then the row
+   * kind.
    *
-   * @param stream the input that is the stream, 0 for the left and 1 for the right one; its last column is
-   * the row kind
+   * @param stream the input that is the stream, 0 for the left and 1 for the right input, whose last column
+   * is the row kind
    */
   public static LogicalPlan of(Join join, int stream, KeptState kept) {
     return new LookupPlan(join, stream).of(kept);
@@ -84,8 +85,8 @@ public final class LookupJoin extends RowKeeper {
   }
 
   /**
-   * Returns the changes by a batch's equal rows: those that {@code come}, and the number that are {@code
-   * gone}.
+   * Returns the changes made by equal rows of a batch: {@code come} are added, and {@code gone} is the number
+   * of retracted rows.
    */
   private Iterator<InternalRow> stored(List<Added> come, int gone, byte taken) {
     InternalRow before = state.get();

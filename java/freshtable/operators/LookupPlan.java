@@ -24,13 +24,13 @@ import scala.Some;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
- * The plan of a lookup join: Spark joins the added rows, and passes retracted and unmatched rows on their
- * own.
+ * The plan of a lookup join: Spark joins the added rows, and passes retracted and unmatched rows without a
+ * join result.
  *
- * <p>So the operator sees each stream row, whatever the join type.
+ * <p>The operator therefore receives every stream row, for all join types.
  */
 final class LookupPlan {
-  /** Columns of the operator's input rows: number and kind of the stream row, and its join result. */
+  /** The columns of the operator's input rows: number and kind of the stream row, and its join result. */
   static final int ARRIVAL = 0;
   static final int KIND = 1;
   static final int RESULT = 2;
@@ -91,7 +91,7 @@ final class LookupPlan {
     return join.condition().isEmpty() ? adds : new And(adds, join.condition().get());
   }
 
-  /** Returns the join result of a stream row and its matching table row; NULL without a result. */
+  /** Returns the join result of a stream row and its matching table row, or NULL if there is no result. */
   private Expression given(Alias matched, Expression result) {
     Expression none = new Literal(null, DataTypes.BinaryType);
     return switch (type) {

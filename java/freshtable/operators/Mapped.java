@@ -5,7 +5,7 @@ import org.apache.spark.sql.catalyst.expressions.Expression;
 import scala.Function1;
 import scala.runtime.AbstractFunction1;
 
-/** A transformation of expressions, as a Scala function for Spark's trees. */
+/** A transformation of expressions, as a Scala function for Spark's expression trees. */
 final class Mapped extends AbstractFunction1<Expression, Expression> {
   private final UnaryOperator<Expression> change;
 

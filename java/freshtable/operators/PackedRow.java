@@ -13,7 +13,7 @@ import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.StructType;
 
-/** Rows of a type packed into one BINARY. Equal normalized rows have equal bytes. */
+/** Packs rows of a type into one BINARY value. Equal normalized rows have equal bytes. */
 public final class PackedRow implements Serializable {
   private static final long serialVersionUID = 1L;
   private final StructType type;
@@ -39,7 +39,7 @@ public final class PackedRow implements Serializable {
     return projection().apply(row).getBytes();
   }
 
-  /** Returns the row of those bytes. Called by generated code. */
+  /** Returns the row with these bytes. Called by generated code. */
   public InternalRow unpack(byte[] bytes) {
     UnsafeRow row = new UnsafeRow(type.size());
     row.pointTo(bytes, bytes.length);

@@ -32,7 +32,7 @@ final class RankOrder implements Comparator<RankedRow> {
         ? Long.compare(rightArrival, leftArrival) : Long.compare(leftArrival, rightArrival);
   }
 
-  /** Returns the rows numbered from 1 to the last number of the ranking, in order. */
+  /** Returns the rows with the numbers from 1 to the last number of the ranking, in order. */
   List<RankedRow> leading(Collection<RankedRow> rows) {
     List<RankedRow> found = new ArrayList<>(first(rows));
     found.sort(this);
@@ -63,7 +63,9 @@ final class RankOrder implements Comparator<RankedRow> {
     return found;
   }
 
-  /** Returns the first rows, one for each number, in no particular order; each may count several times. */
+  /**
+   * Returns at least the rows with the leading numbers, in no particular order. Each may count several times.
+   */
   private Collection<RankedRow> first(Collection<RankedRow> rows) {
     if (rows.size() <= ranking.last()) {
       return rows;

@@ -2,12 +2,15 @@ package freshtable.operators;
 
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
 
-/** A row with its arrival number and its {@code count}, negative if a batch retracts more than it adds. */
+/**
+ * A row with its arrival number and its {@code count}, which is negative if a batch retracts more copies of
+ * it than it adds.
+ */
 final class RankedRow {
   final UnsafeRow row;
   long count;
   long arrival;
-  /** The times of the stored entry; null without an entry. */
+  /** The times of the stored entry, or null if there is none. */
   EntryTime time;
 
   RankedRow(UnsafeRow row, long count, long arrival) {

@@ -16,16 +16,16 @@ import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
- * The rows of a key that an operator emits: those numbered {@code first} to {@code last}, counted from 1, in
- * the order of the columns {@code order}.
+ * The rows of a key that an operator emits: those with the numbers {@code first} to {@code last}, counted
+ * from 1, in the order of the columns {@code order}.
  *
- * <p>Ties, and all rows if {@code order} is empty, are ordered by arrival: the earliest row first or, with
- * {@code latestFirst}, the latest.
+ * <p>Ties, and all rows if {@code order} is empty, are ordered by arrival. The earliest row comes first or,
+ * with {@code latestFirst}, the latest.
  */
 public record Ranking(
     List<SortOrder> order, boolean latestFirst, int first, int last) implements Serializable {
 
-  /** Returns the ranking bound to the columns of {@code child}; its order must consist of columns. */
+  /** Returns the ranking bound to the columns of {@code child}. Its order must consist of columns. */
   Ranking bound(LogicalPlan child) {
     List<Attribute> columns = CollectionConverters.asJava(child.output());
     List<SortOrder> found = new ArrayList<>();

@@ -9,7 +9,9 @@ import org.apache.spark.sql.streaming.TimeMode;
 import org.apache.spark.sql.streaming.TimerValues;
 import scala.collection.Iterator;
 
-/** Top-N: the rows of each key with the leading numbers of a ranking. Its state depends on the input. */
+/**
+ * Top-N: the rows of each key with the leading numbers of a ranking. The state depends on the kind of input.
+ */
 abstract class Ranks extends ExpiringProcessor {
   private static final long serialVersionUID = 1L;
 
@@ -23,7 +25,7 @@ abstract class Ranks extends ExpiringProcessor {
   transient RankOrder order;
   private transient KeyTimer timer;
 
-  /** {@code ranking} is bound to the rows; {@code numbered} means that emitted rows have their number. */
+  /** {@code ranking} is bound to the rows. {@code numbered} means that emitted rows contain their number. */
   Ranks(RowShape shape, Ranking ranking, boolean numbered, KeptState kept) {
     this.shape = shape;
     this.ranking = ranking;
@@ -64,10 +66,10 @@ abstract class Ranks extends ExpiringProcessor {
   /** Opens the state. */
   abstract void open(KeyTimer keyTimer);
 
-  /** Returns the changes that a batch's rows make for their key. */
+  /** Returns the changes that the rows of a batch make for their key. */
   abstract Iterator<InternalRow> changed(Iterator<InternalRow> rows);
 
-  /** Removes expired entries; returns the next expiry in the time domain of the timers, or NEVER. */
+  /** Removes expired entries. Returns the next expiry in the time domain of the timers, or NEVER. */
   abstract long removeExpired();
 
   /** Returns the changes from the ranked rows {@code before} to {@code after}. */

@@ -17,16 +17,16 @@ import scala.collection.Iterator;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
- * Regular join: each row of one input with all matching rows of the other, whenever they arrive.
+ * Regular join: each row of one input is joined with all matching rows of the other, whenever they arrive.
  *
- * <p>Each side's state has its rows by join key, with a count of equal rows and, if the join type emits
- * unmatched rows, the number of matches of each row. A row of an outer, semi or anti join is emitted on its
- * own while that number is zero (or positive, for a semi join), so each change of it may retract or emit the
- * row.
+ * <p>The state of each side has its rows by join key, with a count of equal rows. If the join type emits
+ * unmatched rows, it also has the number of matches of each row. A row of an outer, semi or anti join is
+ * emitted as a single row while this number is zero (or positive, for a semi join), so each change of the
+ * number may retract or emit the row.
  *
  * <p>A batch is applied in an order that makes the result independent of the order of its rows: first the
- * retractions of both sides, then the additions. Changes that cancel each other within the batch are not
- * emitted. An expired row does not retract the results it was part of; the stored numbers of matches still
+ * retractions of both sides, then the additions. Changes that cancel out within the batch are not emitted.
+ * When a row expires, the results that contain it are not retracted, and the stored numbers of matches still
  * include it.
  */
 public final class RegularJoin extends ExpiringProcessor {
@@ -36,9 +36,12 @@ public final class RegularJoin extends ExpiringProcessor {
   private final JoinSide[] sides;
   private final boolean[] alone;
   private final boolean kinds;
-  /** Whether an input has retractions. */
+  /** True if an input has retractions. */
   private final boolean takesOut;
-  /** The condition over the left row's columns, then the right one's; null if all rows of a key match. */
+  /**
+   * The condition over the columns of the left row, followed by those of the right row. Null if all rows of a
+   * key match.
+   */
   private final Expression condition;
   private transient KeyTimer timer;
   private transient BasePredicate matches;
@@ -55,7 +58,8 @@ public final class RegularJoin extends ExpiringProcessor {
   }
 
   /**
-   * Returns the plan of a join of two streams: its columns, then the row kind if the result has retractions.
+   * Returns the plan of a join of two streams. Its columns are those of the join, then the row kind if the
+   * result has retractions.
    *
    * @param kinds whether the left and the right input have the row kind as their last column
    * @param policies the policies by which rows of the inputs expire
@@ -85,7 +89,8 @@ public final class RegularJoin extends ExpiringProcessor {
 
   @Override
   TimeMode timers() {
-    // If the two policies differ in time domain, timers run in processing time, which needs no watermark.
+    // If the time domains of the two policies differ, timers run in processing time, which needs no
+    // watermark.
     return sides[0].policy().inEventTime() ? sides[1].policy().timeMode() : TimeMode.ProcessingTime();
   }
 
@@ -95,7 +100,7 @@ public final class RegularJoin extends ExpiringProcessor {
     timer.ran(Math.min(sides[0].removeExpired(now), sides[1].removeExpired(now)));
   }
 
-  /** Returns the result of rows whose key is NULL, which equals no other key. */
+  /** Returns the result of rows whose key is NULL, which is not equal to any key. */
   private Iterator<InternalRow> unmatched(Iterator<InternalRow> rows) {
     if (takesOut) {
       JoinResult result = new JoinResult(shape, true);
@@ -173,7 +178,7 @@ public final class RegularJoin extends ExpiringProcessor {
     long found = 0, count = -change.count;
     for (JoinSide.Entry other : sides[1 - side].entries()) {
       if (other.count > 0 && match(side, change.row, other.row)) {
-        // Rows that arrived after this one had expired were never paired with it.
+        // Rows that arrived after this row had expired were never paired with it.
         long paired = alone[1 - side] ? Math.min(count, other.matches) : count;
         found += other.count;
         changePairs(side, change.row, other, -paired, change.update, result);
@@ -197,7 +202,8 @@ public final class RegularJoin extends ExpiringProcessor {
   }
 
   /**
-   * Changes the number of matches of an {@code entry}, and emits or retracts it on its own if that follows.
+   * Changes the number of matches of an {@code entry}. Emits or retracts the entry as a single row if the
+   * change requires it.
    */
   private void changeMatches(int side, JoinSide.Entry entry, long count, JoinResult result) {
     if (!alone[side] || count == 0) {
@@ -211,7 +217,7 @@ public final class RegularJoin extends ExpiringProcessor {
     }
   }
 
-  /** Emits a row on its own {@code count} times, if the join does so for rows with that many matches. */
+  /** Emits a single row {@code count} times, if the join emits single rows with {@code found} matches. */
   private void changeAlone(
       int side, UnsafeRow row, long found, long count, boolean update, JoinResult result) {
     if (alone[side] && kind.givesAlone(found)) {

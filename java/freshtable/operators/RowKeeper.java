@@ -17,7 +17,7 @@ abstract class RowKeeper extends ExpiringProcessor {
   transient ExpiringRow state;
   transient EntryTimes times;
 
-  /** {@code eventTime} is the event time column of the input rows; negative without one. */
+  /** {@code eventTime} is the event time column of the input rows, or negative if they have none. */
   RowKeeper(KeptState kept, int eventTime) {
     this.kept = kept;
     this.eventTime = eventTime;
@@ -51,9 +51,9 @@ abstract class RowKeeper extends ExpiringProcessor {
   /** Returns the column types of the stored row. */
   abstract List<DataType> types();
 
-  /** Creates what is shared by all keys. */
+  /** Creates objects that all keys share. */
   void open() {}
 
-  /** Returns the changes that a batch's rows make for their key. */
+  /** Returns the changes that the rows of a batch make for their key. */
   abstract Iterator<InternalRow> changed(Iterator<InternalRow> rows);
 }

@@ -14,13 +14,13 @@ import scala.jdk.javaapi.CollectionConverters;
 /**
  * The layout of numbered rows: the content columns, the row kind if they are changes, and the arrival number.
  *
- * @param eventTime the event time column; negative without one
+ * @param eventTime the event time column, or negative if there is none
  */
 record RowShape(DataType[] columns, boolean changes, int eventTime) implements Serializable {
 
   /**
-   * Returns the shape of the rows of {@code child} once they are numbered; with {@code changes} the last
-   * column is the row kind.
+   * Returns the shape that rows of {@code child} have after they are numbered. With {@code changes}, the last
+   * column of {@code child} is the row kind.
    */
   static RowShape of(LogicalPlan child, boolean changes) {
     List<Attribute> output = CollectionConverters.asJava(child.output());
@@ -33,8 +33,8 @@ record RowShape(DataType[] columns, boolean changes, int eventTime) implements S
   }
 
   /**
-   * Returns the columns of a changelog of these rows of {@code child}, with the further column {@code number}
-   * unless it is null.
+   * Returns the columns of a changelog of these rows of {@code child}, with the additional column
+   * {@code number} if it is not null.
    */
   List<Attribute> output(LogicalPlan child, Attribute number) {
     List<Attribute> output = new ArrayList<>(
@@ -46,7 +46,10 @@ record RowShape(DataType[] columns, boolean changes, int eventTime) implements S
     return output;
   }
 
-  /** Returns the projection to the content of a row, without kind and number; equal rows have equal bytes. */
+  /**
+   * Returns the projection to the content of a row, without row kind and arrival number. Equal rows have
+   * equal bytes.
+   */
   UnsafeProjection content() {
     return UnsafeProjection.create(columns);
   }
@@ -56,7 +59,7 @@ record RowShape(DataType[] columns, boolean changes, int eventTime) implements S
     return KeyedRows.stateEncoder(List.of(columns));
   }
 
-  /** Returns whether the row is added; otherwise it is retracted. */
+  /** Returns whether the row is added. If not, it is retracted. */
   boolean adds(InternalRow row) {
     return !changes || RowKind.adds(row.getByte(columns.length));
   }

@@ -32,18 +32,18 @@ import scala.Option;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
- * COUNT, SUM and AVG over a changelog, as sums in which retracted rows have the opposite sign.
+ * COUNT, SUM and AVG over a changelog, computed by sums in which retracted rows have the opposite sign.
  *
  * @param functions the sums
  * @param result the result of the function, computed from the sums
  */
 record SignedAggregate(List<AggregateExpression> functions, Expression result) {
-  /** Returns the row count: a sum of 1 for each added and -1 for each retracted row. */
+  /** Returns the row count, as a sum of 1 for each added and -1 for each retracted row. */
   static AggregateExpression rows(Attribute adds) {
     return summed(signed(Literal$.MODULE$.apply(1L), adds), Option.empty());
   }
 
-  /** Returns the signed form of a function; null if it is not COUNT, SUM or AVG. */
+  /** Returns the signed form of a function, or null if it is not COUNT, SUM or AVG. */
   static SignedAggregate of(AggregateExpression function, Attribute adds) {
     Option<Expression> filter = function.filter();
     if (function.aggregateFunction() instanceof Count count) {
@@ -93,8 +93,8 @@ record SignedAggregate(List<AggregateExpression> functions, Expression result) {
   }
 
   /**
-   * Returns a floating-point sum. NaN and infinities are counted, because subtraction cannot remove them from
-   * a sum.
+   * Returns a floating-point sum. NaN and infinities are counted separately, because subtraction cannot
+   * remove them from a sum.
    */
   private static SignedAggregate floatingSum(Expression number, Attribute adds, Option<Expression> filter) {
     Expression value = cast(number, DataTypes.DoubleType);

@@ -12,8 +12,8 @@ import scala.collection.Iterator;
 /**
  * The first row of each key in a ranking of append-only rows: deduplication, and a rank of 1.
  *
- * <p>For upserts, the last row of a key replaces or deletes the stored row. So upserts become a changelog of
- * whole rows; a deletion needs values only in its key columns.
+ * <p>For upserts, the last row of a key replaces or deletes the stored row. This converts upserts into a
+ * changelog of complete rows. A deletion needs values only in its key columns.
  */
 public final class SingleRows extends RowKeeper {
   private static final long serialVersionUID = 1L;
@@ -36,8 +36,8 @@ public final class SingleRows extends RowKeeper {
   }
 
   /**
-   * Returns a changelog of upserts, each of which sets or deletes the row of its key, by the kind in its last
-   * column.
+   * Returns a changelog of upserts. Each upsert sets or deletes the row of its key, depending on the row kind
+   * in its last column.
    */
   public static LogicalPlan normalized(LogicalPlan child, List<Expression> keys, KeptState kept) {
     return of(child, keys, new Ranking(List.of(), true, 1, 1), kept, RowShape.of(child, true));
@@ -85,12 +85,12 @@ public final class SingleRows extends RowKeeper {
   }
 
   private Iterator<InternalRow> replaced(UnsafeRow before, UnsafeRow after) {
-    // A row of this batch arrived after the stored one.
+    // A row of this batch has arrived after the stored row.
     if (before != null && order.compare(after, 1, before, 0) > 0) {
       state.read(before);
       return Changes.none();
     }
-    // Write equal rows too: the write sets the expiry of the state.
+    // Write the row even if it is equal, because the write sets the expiry of the state.
     state.update(after);
     Changes changes = new Changes();
     changes.replace(before, after);

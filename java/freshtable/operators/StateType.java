@@ -15,10 +15,10 @@ import scala.Some;
 import scala.util.Try;
 
 /**
- * A row type and its representation in a state: unchanged, or as PackedRows if Spark's state schema does not
- * support the type.
+ * A row type and its representation in a state. Rows are stored unchanged, or as PackedRows if Spark's state
+ * schema does not support their type.
  *
- * <p>It does not support VARIANT, intervals, and MAPs whose keys are not strings.
+ * <p>The state schema does not support VARIANT, intervals, and MAPs whose keys are not strings.
  */
 final class StateType {
   private final StructType type;
@@ -35,7 +35,7 @@ final class StateType {
     return new StateType(type);
   }
 
-  /** Returns the type of rows with one column, a key of that {@code type}. */
+  /** Returns the type of rows with a single column, a key of this {@code type}. */
   static StateType ofKey(DataType type) {
     return new StateType(new StructType().add("key", type));
   }
@@ -68,12 +68,15 @@ final class StateType {
     return packed == null ? key : packed.packed(KeyedRows.row("key", key));
   }
 
-  /** Returns the attribute of the stored form of {@code key}: the key itself if it is stored unchanged. */
+  /**
+   * Returns the attribute of the stored form of {@code key}, which is the key itself if it is stored
+   * unchanged.
+   */
   Attribute storedKey(Attribute key) {
     return packed == null ? key : KeyedRows.alias(writtenKey(key), key.name()).toAttribute();
   }
 
-  /** Returns the {@code key} as a column computed from {@code stored}, its {@code storedKey}. */
+  /** Returns {@code key} as a column computed from {@code stored}, which is its {@code storedKey}. */
   NamedExpression readKey(Attribute stored, Attribute key) {
     if (packed == null) {
       return key;

@@ -9,9 +9,9 @@ import org.apache.spark.sql.types.ObjectType;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
- * A row in Spark's binary buffer, including nested structs; it is valid until the next row.
+ * A row in Spark's binary buffer, including nested structs. It is valid until the next row is read.
  *
- * <p>Spark copies each column of any other struct into an object of its own first.
+ * <p>For any other struct, Spark first copies each column into an object.
  */
 public final class UnconvertedRow {
   private UnconvertedRow() {}
@@ -21,7 +21,7 @@ public final class UnconvertedRow {
     return row;
   }
 
-  /** Returns the expression of {@code struct} as a row object. */
+  /** Returns the expression that evaluates {@code struct} as a row object. */
   static Expression expression(Expression struct) {
     return new StaticInvoke(
         UnconvertedRow.class, new ObjectType(InternalRow.class),

@@ -23,22 +23,22 @@ import org.apache.spark.sql.types.LongType;
 import scala.math.BigDecimal$;
 
 /**
- * Sums of wide numbers in two halves, so that an overflow between two rows cancels out.
+ * Sums of wide numbers in two halves, so that a temporary overflow cancels out.
  *
- * <p>A sum in its own type would fail, or stay NULL for ever, if it were too large between two rows of a
- * batch.
+ * <p>A sum in a single number would fail, or remain NULL forever, if it became too large between two rows of
+ * a batch.
  */
 public final class WideSum {
   private static final int LOW_BITS = 32;
   private static final long LOW = (1L << LOW_BITS) - 1;
   private static final int LOW_DIGITS = 9;
   private static final BigInteger DECIMAL_LOW = BigInteger.TEN.pow(LOW_DIGITS);
-  /** Up to this precision the sum type has room for 10^10 rows. */
+  /** Up to this precision, the type of the sum has room for 10^10 rows. */
   private static final int ROOMY_PRECISION = DecimalType.MAX_PRECISION() - 10;
 
   private WideSum() {}
 
-  /** Returns whether sums of that {@code type} need two halves. */
+  /** Returns whether sums of this {@code type} need two halves. */
   static boolean isNeeded(DataType type) {
     return type instanceof LongType || type instanceof DecimalType decimal
         && decimal.precision() > ROOMY_PRECISION;
@@ -61,7 +61,8 @@ public final class WideSum {
   }
 
   /**
-   * Returns the sum of that {@code type} from the sums of its halves; an overflow is handled by {@code mode}.
+   * Returns the sum, of this {@code type}, from the sums of its halves. An overflow is handled as
+   * {@code mode} says.
    */
   static Expression whole(Expression high, Expression low, DataType type, scala.Enumeration.Value mode) {
     Expression fails = Literal$.MODULE$.apply(mode.equals(EvalMode.ANSI()));
@@ -86,7 +87,7 @@ public final class WideSum {
     return halves(value)[1].longValue();
   }
 
-  /** Returns a sum of LONGs; an overflow fails or wraps around, as in Spark. */
+  /** Returns a sum of LONGs. An overflow fails or wraps around, as in Spark. */
   public static long wholeOf(long high, long low, boolean fails) {
     long carried = high + (low >> LOW_BITS);
     if (fails && carried != (int) carried) {
@@ -95,7 +96,7 @@ public final class WideSum {
     return carried << LOW_BITS | low & LOW;
   }
 
-  /** Returns a sum of DECIMALs; an overflow fails or returns NULL. */
+  /** Returns a sum of DECIMALs. An overflow fails or returns NULL. */
   public static Decimal wholeOf(Decimal high, long low, int precision, int scale, boolean fails) {
     BigInteger unscaled = high.toJavaBigDecimal()
         .unscaledValue().multiply(DECIMAL_LOW).add(BigInteger.valueOf(low));

@@ -12,7 +12,7 @@ import scala.runtime.AbstractPartialFunction;
 /**
  * Splits {@code a IN (…)} with a long list into an equivalent OR of short lists.
  *
- * <p>Spark's {@code toJSON()} searches each child of an expression among all its children: for a list of
+ * <p>Spark's {@code toJSON()} searches for each child of an expression among all its children. For a list of
  * 8,000 literals it takes seconds, and four times as long for twice as many.
  */
 public final class ShortLists extends AbstractPartialFunction<Expression, Expression> {
@@ -21,7 +21,7 @@ public final class ShortLists extends AbstractPartialFunction<Expression, Expres
 
   private ShortLists() {}
 
-  /** Returns the plan without long lists, including its subqueries. */
+  /** Returns the plan without long lists, in its subqueries as well. */
   public static LogicalPlan of(LogicalPlan plan) {
     return plan.containsPattern(TreePattern.IN())
         ? plan.transformAllExpressionsWithSubqueries(RULE)
@@ -52,7 +52,7 @@ public final class ShortLists extends AbstractPartialFunction<Expression, Expres
     if (size <= MOST) {
       return new In(value, list);
     }
-    // Balanced, because readers of the plan may recurse.
+    // A balanced tree, because readers of the plan may recurse.
     return new Or(
         split(value, (Seq<Expression>) list.slice(0, size / 2)),
         split(value, (Seq<Expression>) list.slice(size / 2, size)));

@@ -29,7 +29,7 @@ import scala.Option;
 import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
 
-/** The base relations of an analysed plan, below views, CTEs and subqueries. */
+/** The base relations of an analysed plan, including those in views, CTEs and subqueries. */
 public final class BaseRelations {
   private static final ObjectMapper JSON = new ObjectMapper();
 
@@ -47,20 +47,21 @@ public final class BaseRelations {
   }
 
   /**
-   * Returns a JSON array with the {@code name} of each relation, null without a name; for an Iceberg table
-   * also the names of its {@code columns} by attribute id.
+   * Returns a JSON array with one object for each relation. It has the {@code name} of the relation, if there
+   * is one, and for an Iceberg table the names of its {@code columns} by attribute id.
    */
   public String facts() {
     return facts.toString();
   }
 
-  /** Returns the tables of the relations, null for one that is not an Iceberg table. */
+  /** Returns the tables of the relations, with null for a relation that is not an Iceberg table. */
   public List<Table> tables() {
     return tables;
   }
 
   /**
-   * Returns the identifier field names of the Iceberg table that a query returns unchanged, as a JSON array.
+   * Returns the names of the identifier fields of the Iceberg table that a query returns unchanged, as a JSON
+   * array.
    */
   public static String identifierFields(Dataset<?> query) throws JsonProcessingException {
     LogicalPlan plan = query.queryExecution().analyzed();

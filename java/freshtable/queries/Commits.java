@@ -7,7 +7,7 @@ import org.apache.iceberg.events.CreateSnapshotEvent;
 import org.apache.iceberg.events.Listener;
 import org.apache.iceberg.events.Listeners;
 
-/** The names of tables to which this process commits rows, from Iceberg's listeners. */
+/** The names of tables to which this process commits rows, received from Iceberg's listeners. */
 public final class Commits implements Listener<CreateSnapshotEvent> {
   private final BlockingQueue<String> tables;
 
@@ -16,7 +16,7 @@ public final class Commits implements Listener<CreateSnapshotEvent> {
   }
 
   /**
-   * Returns a listener that queues names from now on; beyond {@code most} waiting names, further ones are
+   * Returns a listener that queues names from now on. If {@code most} names are waiting, further names are
    * dropped.
    */
   public static Commits listening(int most) {
@@ -25,13 +25,13 @@ public final class Commits implements Listener<CreateSnapshotEvent> {
     return commits;
   }
 
-  /** Must not block: it runs in the committing thread. */
+  /** Must not block, because it runs in the committing thread. */
   @Override
   public void notify(CreateSnapshotEvent event) {
     tables.offer(event.tableName());
   }
 
-  /** Waits for the next name, which includes the catalog; returns null on timeout. */
+  /** Waits for the next name, which includes the catalog. Returns null on timeout. */
   public String next(long millis) throws InterruptedException {
     return tables.poll(millis, TimeUnit.MILLISECONDS);
   }

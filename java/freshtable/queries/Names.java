@@ -24,14 +24,14 @@ import org.apache.spark.sql.types.StructType;
 import scala.Option;
 import scala.jdk.javaapi.CollectionConverters;
 
-/** Name resolution in a session: a name is a JSON array of its parts, the first of which is a catalog. */
+/** Name resolution in a session. A name is a JSON array of its parts, of which the first is a catalog. */
 public final class Names {
   private static final ObjectMapper JSON = new ObjectMapper();
   private static final String SESSION_CATALOG = "spark_catalog";
 
   private Names() {}
 
-  /** Returns the view of that name as JSON, or null. */
+  /** Returns the view with this name as JSON, or null if there is none. */
   public static String view(SparkSession session, String name) throws Exception {
     String[] parts = JSON.readValue(name, String[].class);
     CatalogPlugin catalog = session.sessionState().catalogManager().catalog(parts[0]);
@@ -48,7 +48,7 @@ public final class Names {
     return table != null && table.tableType().equals(CatalogTableType.VIEW()) ? facts(table) : null;
   }
 
-  /** Returns the temporary view of that name as JSON; null if there is none or it has no query. */
+  /** Returns the temporary view with this name as JSON, or null if there is none or it has no query text. */
   public static String temporaryView(SparkSession session, String name) throws JsonProcessingException {
     Option<TemporaryViewRelation> view = session.sessionState().catalog().getRawTempView(name);
     return view.isDefined() && view.get().tableMeta().viewText().isDefined()
@@ -56,8 +56,8 @@ public final class Names {
   }
 
   /**
-   * Returns the names of a namespace's tables and views, and of temporary views if its catalog supports
-   * views, as JSON.
+   * Returns, as JSON, the names of the tables and views in a namespace. If its catalog supports views,
+   * temporary views are included.
    */
   public static String relations(SparkSession session, String namespace) throws Exception {
     String[] parts = JSON.readValue(namespace, String[].class);
@@ -76,7 +76,7 @@ public final class Names {
     return JSON.writeValueAsString(names);
   }
 
-  /** Returns whether a table of that name exists. */
+  /** Returns whether a table with this name exists. */
   public static boolean tableExists(SparkSession session, String name) throws Exception {
     String[] parts = JSON.readValue(name, String[].class);
     CatalogPlugin catalog = session.sessionState().catalogManager().catalog(parts[0]);
@@ -90,7 +90,7 @@ public final class Names {
         || functions.lookupBuiltinOrTempTableFunction(name).isDefined();
   }
 
-  /** Returns the description of a function in Spark's own catalog, or null. */
+  /** Returns the description of a function in Spark's own catalog, or null if there is none. */
   public static String function(SparkSession session, String database, String name) {
     ExternalCatalog functions = session.sessionState().catalog().externalCatalog();
     return functions.functionExists(database, name) ? functions.getFunction(database, name).toString() : null;

@@ -28,7 +28,7 @@ import scala.jdk.javaapi.CollectionConverters;
 /**
  * The names of relations and functions in a parsed query, as JSON.
  *
- * <p>A scope contains the lower-case names of the CTEs visible in a part of the query.
+ * <p>A scope contains the lower-case names of the CTEs that are visible in a part of the query.
  */
 public final class QueryNames {
   private static final ObjectMapper JSON = new ObjectMapper();
@@ -39,7 +39,7 @@ public final class QueryNames {
   private int clauses;
   private boolean identifiers;
 
-  /** Thrown for statements other than batch queries: a command, or a query with a stream. */
+  /** Thrown for a statement that is not a batch query: a command, or a query that reads a stream. */
   private static final class Refused extends RuntimeException {
     private static final long serialVersionUID = 1;
     private final transient ObjectNode reason;
@@ -51,15 +51,17 @@ public final class QueryNames {
 
   private QueryNames() {}
 
-  /** Does the same as {@code of} for the text of a query. */
+  /** Returns the result of {@link #of} for the text of a query. */
   public static String ofText(SparkSession session, String text) throws Exception {
     return of(session.sessionState().sqlParser().parsePlan(text));
   }
 
   /**
-   * Returns {@code relations} with their positions, {@code functions}, the number of WITH clauses as {@code
-   * with}, and whether IDENTIFIER() hides names; or {@code command} as true, or the name of a relation that
-   * is read as a {@code stream}.
+   * Returns {@code relations} with their positions, {@code functions}, the number of WITH clauses as
+   * {@code with}, and whether IDENTIFIER() hides names as {@code identifiers}.
+   *
+   * <p>For a statement that is not a batch query, returns {@code command} as true, or the name of a relation
+   * that is read as a {@code stream}.
    */
   public static String of(LogicalPlan plan) {
     QueryNames query = new QueryNames();

@@ -13,8 +13,8 @@ import org.apache.iceberg.Table;
 import org.apache.iceberg.TableUtil;
 
 /**
- * Reads the current state of tables independently of each other; results are the JSON of {@code
- * LimitedReads}.
+ * Reads the current state of tables independently of each other. Results are those of {@code LimitedReads},
+ * as JSON.
  */
 public final class TableReads {
   private static final LimitedReads READS = new LimitedReads();
@@ -42,7 +42,7 @@ public final class TableReads {
         false);
   }
 
-  /** Refreshes tables and reads their UUID, schema id and snapshot as fresh texts. */
+  /** Refreshes tables, and returns their UUID, schema id and snapshot as fresh texts. */
   public static String versions(List<Table> tables, long waitMs, long limitMs) throws Exception {
     return of(tables, table -> version((Table) table), waitMs, limitMs, true);
   }
@@ -54,22 +54,22 @@ public final class TableReads {
     return JSON.writeValueAsString(READS.of(objects, function, waitMs, limitMs, fresh));
   }
 
-  /** Returns the current snapshot of a table as of its last refresh; empty without one. */
+  /** Returns the current snapshot of a table at its last refresh, or an empty string if there is none. */
   public static String snapshot(Table table) {
     Snapshot snapshot = table.currentSnapshot();
     return snapshot == null ? "" : Long.toString(snapshot.snapshotId());
   }
 
   /**
-   * Returns the snapshot of a branch or tag as of the table's last refresh; without a reference, the metadata
-   * location.
+   * Returns the snapshot of a branch or tag at the table's last refresh, or the location of the table's
+   * metadata if there is no such reference.
    */
   public static String moving(Table table, String reference) {
     SnapshotRef found = reference == null ? null : table.refs().get(reference);
     return found == null ? TableUtil.metadataFileLocation(table) : Long.toString(found.snapshotId());
   }
 
-  /** Returns a snapshot in Iceberg's stored form; null if the table does not have it. */
+  /** Returns a snapshot in Iceberg's stored form, or null if the table does not have it. */
   public static String stored(Table table, long id) {
     Snapshot snapshot = table.snapshot(id);
     return snapshot == null ? null : SnapshotParser.toJson(snapshot);

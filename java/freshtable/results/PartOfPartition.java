@@ -6,8 +6,8 @@ import org.apache.spark.api.java.JavaRDD;
 import org.apache.spark.api.java.function.Function2;
 
 /**
- * The next messages of each partition of a result, up to a number of bytes but at least one. A final mark of
- * one byte, shorter than any Arrow message, says whether the partition has more.
+ * The next messages of each partition of a result, up to a number of bytes but at least one message. A final
+ * mark of one byte, which is shorter than any Arrow message, says whether the partition has more.
  */
 public final class PartOfPartition implements Function2<Integer, Iterator<byte[]>, Iterator<byte[]>> {
   private static final long serialVersionUID = 1L;
@@ -27,8 +27,8 @@ public final class PartOfPartition implements Function2<Integer, Iterator<byte[]
   }
 
   /**
-   * Returns the first parts of all partitions, except for {@code begun} ones, which continue after the number
-   * of messages received before.
+   * Returns the first parts of all partitions. The partition {@code begun} continues after the messages that
+   * were received before.
    */
   public static JavaRDD<byte[]> of(
       JavaRDD<byte[]> partitions, int begun, long messages, long bytes, long most) {

@@ -27,11 +27,11 @@ import scala.jdk.javaapi.CollectionConverters;
 
 /**
  * Decides which results may be fetched in parts: those whose partitions return the same rows in the same
- * order when recomputed.
+ * order when they are recomputed.
  */
 public final class Repeatable {
   private static final long MEBIBYTE = 1 << 20;
-  /** In local mode the JVM has up to five copies of a task's result, and needs memory for other purposes. */
+  /** In local mode, the JVM has up to five copies of a task's result, and needs memory for other purposes. */
   private static final int COPIES = 8;
   /** Plan nodes whose output order depends only on their inputs. */
   private static final Set<Class<?>> STEPS =
@@ -53,7 +53,7 @@ public final class Repeatable {
   private Repeatable() {}
 
   /**
-   * Returns the number of bytes that all parts of one job may have; 0 if a partition cannot be recomputed.
+   * Returns the maximum number of bytes in all parts of one job, or 0 if a partition cannot be recomputed.
    */
   public static long room(SparkContext spark, SparkPlan plan) {
     return repeats(plan) ? room(spark) : 0;
@@ -67,8 +67,8 @@ public final class Repeatable {
   }
 
   /**
-   * Returns whether the expression calls user code, which Spark assumes to be deterministic unless declared
-   * otherwise.
+   * Returns whether the expression calls user code. Spark assumes that user code is deterministic unless it
+   * is declared otherwise.
    */
   private static boolean callsUsers(Expression expression) {
     return expression instanceof UserDefinedExpression

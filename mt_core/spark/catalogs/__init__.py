@@ -1,1 +1,1 @@
-"""Spark's catalogs: configured and created ones, their tables, and their column types."""
+"""Spark's catalogs, both configured and created: their tables and their column types."""

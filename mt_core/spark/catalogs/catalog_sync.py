@@ -15,9 +15,9 @@ from mt_core.spark.driver.session_functions import SessionFunctions
 
 Settings = Mapping[str, Mapping[str, str]]
 CatalogSource = Callable[[], Settings]
-"""Returns the Spark settings of each created catalog by name; the same object until a catalog changes.
+"""Returns the Spark settings of each created catalog, by catalog name. Thread-safe.
 
-Thread-safe.
+The same object is returned until a catalog changes.
 """
 
 _NONE: Settings = {}
@@ -29,12 +29,12 @@ def no_catalogs() -> Settings:
 
 
 class CatalogSync:
-    """Applies the catalogs of *source* to sessions. Raises Spark's errors untranslated. Thread-safe."""
+    """Registers the catalogs of *source* in sessions. Raises Spark's errors untranslated. Thread-safe."""
 
     def __init__(self, source: CatalogSource, functions: SessionFunctions) -> None:
         self._source, self._functions = source, functions
         self._lock = threading.Lock()
-        # By session, because the sessions of a new JVM start without these catalogs.
+        # By session, because the sessions of a new JVM do not have these catalogs.
         self._applied: WeakKeyDictionary[SparkSession, Settings] = WeakKeyDictionary()
 
     def settings(self) -> dict[str, str]:
@@ -44,7 +44,7 @@ class CatalogSync:
     def apply(self, session: SparkSession, *, except_for: Collection[str] = ()) -> SparkSession:
         """Update the created functions and catalogs of *session*, and return it.
 
-        Catalogs in *except_for*, which the session has configured itself, are left alone.
+        Catalogs in *except_for*, which the session has configured itself, are not changed.
         """
         self._functions.apply(session)
         target = self._source()
@@ -76,5 +76,5 @@ def _remove(session: SparkSession, name: str, settings: Mapping[str, str]) -> No
 
 
 def _checked(session: SparkSession, settings: Mapping[str, str]) -> Mapping[str, str]:
-    """Return *settings* with our FileIO in place of Iceberg's HadoopFileIO."""
+    """Return *settings* with Freshtable's FileIO in place of Iceberg's HadoopFileIO."""
     return {**settings, **checked_catalogs(settings)}

@@ -19,8 +19,9 @@ SCHEMAS = "freshtable.iceberg.Schemas"
 
 
 def sql_type(data_type: DataType) -> str:
-    """Return a type as text that Spark's parser accepts: its simple string, with field names quoted if
-    needed.
+    """Return a type as text that Spark's parser accepts.
+
+    It is Spark's simple string, with field names quoted if necessary.
     """
     match data_type:
         case StructType():
@@ -59,7 +60,7 @@ def iceberg_fields(session: SparkSession, schema: Any) -> list[dict[str, Any]]:
 
 
 def _type_json(session: SparkSession, column: Column) -> str:
-    """Return a column's type in Spark's JSON; raises DefinitionInvalid if its text is not a type."""
+    """Return a column's type in Spark's JSON. Raises DefinitionInvalid if its text is not a type."""
     try:
         return str(own_class(session, SCHEMAS).typeJson(column.type))
     except SPARK_ERRORS as cause:
@@ -69,7 +70,7 @@ def _type_json(session: SparkSession, column: Column) -> str:
 
 
 def iceberg_type(session: SparkSession, column: Column) -> Any:
-    """Return a column's Iceberg type; raises DefinitionInvalid for a type that Iceberg cannot store."""
+    """Return a column's Iceberg type. Raises DefinitionInvalid if Iceberg cannot store it."""
     spark_type = _type_json(session, column)
     refusal = DefinitionInvalid(
         f"Column {column.name} has type {column.type}, which Iceberg cannot store; "
@@ -79,16 +80,16 @@ def iceberg_type(session: SparkSession, column: Column) -> Any:
         converted = own_class(session, SCHEMAS).type(spark_type)
     except SPARK_ERRORS as cause:
         raise refusal from cause
-    # Iceberg accepts such types in a schema, but no row with them.
+    # Iceberg accepts such types in a schema, but cannot write rows with them.
     if not _takes_rows(json.loads(spark_type)):
         raise refusal
     return converted
 
 
 def _takes_rows(part: Any) -> bool:
-    """Return whether Iceberg can write values of a type in Spark's JSON.
+    """Return whether Iceberg can write values of a type, which is given in Spark's JSON.
 
-    It cannot write VOID, nor structs without fields or with empty field names.
+    Iceberg cannot write VOID, structs without fields, or structs with empty field names.
     """
     if isinstance(part, str):
         return part != "void"
@@ -100,7 +101,7 @@ def _takes_rows(part: Any) -> bool:
 
 
 def iceberg_schema(session: SparkSession, columns: Sequence[Column]) -> Any:
-    """Return *columns* as an Iceberg schema, with comments and NOT NULL."""
+    """Return *columns* as an Iceberg schema, with their comments and NOT NULL."""
     struct = {
         "type": "struct",
         "fields": [
@@ -117,14 +118,20 @@ def iceberg_schema(session: SparkSession, columns: Sequence[Column]) -> Any:
 
 
 def stored_type(session: SparkSession, column: Column) -> str:
-    """Return the type of a column once stored: int for TINYINT and SMALLINT, string for CHAR and VARCHAR."""
+    """Return the type with which a column is stored.
+
+    TINYINT and SMALLINT are stored as int, CHAR and VARCHAR as string.
+    """
     stored = json.loads(own_class(session, SCHEMAS).stored(iceberg_type(session, column)))
     field = {"name": column.name, "type": stored, "nullable": True, "metadata": {}}
     return sql_type(StructType.fromJson({"type": "struct", "fields": [field]}).fields[0].dataType)
 
 
 def check_assignable(session: SparkSession, produced: Column, declared: Column) -> None:
-    """Raise DefinitionInvalid unless ANSI store assignment permits *produced* as *declared*, without CAST."""
+    """Raise DefinitionInvalid if *produced* cannot be assigned to *declared* without CAST.
+
+    The rules are those of ANSI store assignment.
+    """
     types = _type_json(session, produced), _type_json(session, declared)
     if not own_class(session, SCHEMAS).isAssignable(*types):
         raise DefinitionInvalid(

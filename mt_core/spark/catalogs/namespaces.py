@@ -1,4 +1,4 @@
-"""Check that a namespace exists before a table is created in it.
+"""Checks that a namespace exists before a table is created in it.
 
 Iceberg's jdbc catalog accepts tables in namespaces that do not exist.
 """
@@ -16,9 +16,10 @@ _JDBC = "org.apache.iceberg.jdbc.JdbcCatalog"
 
 
 def check_namespace(session: SparkSession, name: tuple[str, ...]) -> None:
-    """Raise DefinitionInvalid if the namespace of a table or view with the full name *name* does not exist.
+    """Raise DefinitionInvalid if the namespace in the full name *name* of a table or view does not exist.
 
-    Only for Iceberg's jdbc catalogs: others check it themselves, or have folders as namespaces.
+    Only Iceberg's jdbc catalogs are checked. Other catalogs check it themselves, or have folders as
+    namespaces.
     """
     catalog, *levels, _ = name
     settings = settings_of(session, catalog)

@@ -1,4 +1,4 @@
-"""Catalog plug-ins of Spark sessions: sharing them between sessions, and closing their connections."""
+"""Catalog plug-ins of Spark sessions: shares them between sessions, and closes their connections."""
 
 from __future__ import annotations
 
@@ -20,15 +20,13 @@ _CACHING = "org.apache.iceberg.CachingCatalog"
 def plugins_of(session: SparkSession) -> Any:
     """Return Spark's mutable map of the catalog plug-ins that *session* has loaded, by name.
 
-    Spark loads a plug-in at the first use of its catalog, and has no API to replace or remove one.
+    Spark loads a plug-in at the first use of its catalog, and has no API to replace or remove it.
     """
     return _field(state_of(session).catalogManager(), "catalogs")
 
 
 def share_plugins(owner: SparkSession, session: SparkSession, names: Iterable[str]) -> None:
-    """Share the plug-ins *names* of *owner* with *session*, except for those that *session* has loaded
-    itself.
-    """
+    """Share the plug-ins in *names* of *owner* with *session*, except for those already loaded there."""
     shared, loaded = plugins_of(owner), plugins_of(session)
     for name in names:
         if shared.contains(name) and not loaded.contains(name):
@@ -38,7 +36,7 @@ def share_plugins(owner: SparkSession, session: SparkSession, names: Iterable[st
 def close_plugins(session: SparkSession, owner: SparkSession) -> None:
     """Close the Iceberg catalogs of *session*, in another thread, except for those that *owner* shares.
 
-    Closing waits for connections in use. If the session uses a catalog again, Spark loads it again.
+    Closing waits for connections in use. If the session uses a catalog afterwards, Spark loads it again.
     """
     start_thread(
         "catalog-close",

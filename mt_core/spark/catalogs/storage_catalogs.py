@@ -33,7 +33,7 @@ _CATALOG_KEY = re.compile(r"spark\.sql\.catalog\.([^.]+)")
 
 @contextmanager
 def translating(errors: Mapping[str, MtError]) -> Iterator[None]:
-    """Translate Spark's errors in the block: by *errors*, keyed by Java class, or else by `translate`."""
+    """Translate Spark's errors in the block, by *errors* if it has their Java class, or by `translate`."""
     try:
         yield
     except SPARK_ERRORS as cause:
@@ -52,7 +52,10 @@ class Catalogs:
         return self._sync.apply(self._driver.session)
 
     def plugin(self, name: str) -> Any:
-        """Return Spark's catalog plug-in; raises DefinitionInvalid with a list of the known catalogs."""
+        """Return Spark's catalog plug-in with that name.
+
+        Raises DefinitionInvalid with a list of the known catalogs if there is none.
+        """
         manager = state_of(self.session).catalogManager()
         if not manager.isCatalogRegistered(name):
             keys = map(_CATALOG_KEY.fullmatch, self.session.conf.getAll)
@@ -63,9 +66,9 @@ class Catalogs:
         return manager.catalog(name)
 
     def iceberg_catalog(self, name: str) -> Any:
-        """Return the Iceberg catalog behind *name*.
+        """Return the Iceberg catalog behind the plug-in *name*.
 
-        Raises CatalogUnsupported unless it replaces metadata by compare-and-set.
+        Raises CatalogUnsupported if it does not replace metadata by compare-and-set.
         """
         session = self.session
         catalog = own_class(session, _CATALOGS).of(state_of(session).catalogManager(), name)
@@ -93,13 +96,13 @@ class Catalogs:
         return own_class(self.session, _CATALOGS).identifier(json.dumps(identifier.parts[1:]))
 
     def load_table(self, identifier: TableIdentifier) -> Any:
-        """Load the Iceberg table with its current metadata; raises StorageMissing."""
+        """Load the Iceberg table with its current metadata. Raises StorageMissing."""
         catalog = self.iceberg_catalog(identifier.catalog)
         with translating({NO_SUCH_TABLE: storage_missing(identifier)}):
             return catalog.loadTable(self.iceberg_identifier(identifier))
 
     def refresh_table(self, identifier: TableIdentifier, table: Any) -> None:
-        """Refresh *table* to its current metadata, which is read only if it changed.
+        """Refresh *table* to its current metadata, which is read only if it has changed.
 
         Raises StorageMissing.
         """
@@ -107,7 +110,7 @@ class Catalogs:
             table.refresh()
 
     def setting(self, name: str, key: str) -> str:
-        """Return a setting of a catalog; empty if it is not set."""
+        """Return a setting of a catalog, or an empty string if it is not set."""
         return settings_of(self.session, name).get(key, "")
 
 

@@ -15,7 +15,7 @@ Unique = frozenset[frozenset[int]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Changelog:
-    """The analysed plan of a stream with Freshtable's operators; its rows have the kinds in `changes`.
+    """The analysed plan of a stream with Freshtable's operators. Its rows have the kinds in `changes`.
 
     `unique` are the unique keys of the result, as sets of expression ids.
     """
@@ -30,12 +30,12 @@ class Changelog:
 
     @property
     def updates(self) -> bool:
-        """Whether the stream is not insert-only. Its last column is then the row kind."""
+        """True if the stream is not insert-only. If so, its last column is the row kind."""
         return self.changes != ADDS
 
     @property
     def kind(self) -> Any:
-        """The row kind attribute; None for an insert-only stream."""
+        """The row kind attribute, or None for an insert-only stream."""
         return self.plan.output().last() if self.updates else None
 
 

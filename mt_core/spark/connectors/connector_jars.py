@@ -1,4 +1,4 @@
-"""Loading of the Kafka connector's jars into a running Spark."""
+"""Loads the jars of the Kafka connector into a running Spark."""
 
 from __future__ import annotations
 

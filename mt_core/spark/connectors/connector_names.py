@@ -1,4 +1,4 @@
-"""Name resolution of connector tables in a session's statements, and rewriting of plans that use them."""
+"""Resolves the names of connector tables in a session's statements, and rewrites plans that use them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mt_core.spark.driver.jvm_objects import scala_items, scala_sequence, state_
 from mt_core.spark.queries.views import Names
 
 _WRITES = frozenset({"UpdateTable", "DeleteFromTable", "MergeIntoTable"})
-# Commands on the files, partitions or statistics of the table that their first child names.
+# Commands on the files, partitions or statistics of the table that is their first child.
 _ON_STORED = frozenset(
     {
         *("TruncateTable", "AnalyzeTable", "AnalyzeColumn", "ShowPartitions", "RefreshTable"),
@@ -25,20 +25,20 @@ _ON_STORED = frozenset(
 
 
 class ConnectorNames:
-    """Resolves names of connector tables in a session, which must be active."""
+    """Resolves the names of connector tables in a session, which must be active."""
 
     def __init__(self, session: SparkSession, source: ConnectorSource) -> None:
         self._session, self._source = session, source
         self._names = Names(session)
 
     def find(self, parts: tuple[str, ...]) -> ConnectorTable | None:
-        """Return the connector table with that name as written, or None."""
+        """Return the connector table with this name, as written, or None if there is none."""
         return self.named(self._names.qualify(parts, *self._names.current())) if self._source() else None
 
     def named(self, full: tuple[str, ...]) -> ConnectorTable | None:
-        """Return the connector table with that full name, or None.
+        """Return the connector table with this full name, or None if there is none.
 
-        None also if the table is gone and its name is used by something else.
+        Also return None if the table was dropped outside of Freshtable, or if another object uses its name.
         """
         table = table_named(self._source(), full)
         if table is None or full[0] == SPARK_CATALOG:
@@ -46,22 +46,25 @@ class ConnectorNames:
         return table if self._names.view(full) is not None else None
 
     def topic(self, parts: tuple[str, ...]) -> TopicTable | None:
-        """Return the Kafka table with that name as written, or None."""
+        """Return the Kafka table with this name, as written, or None if there is none."""
         if self._is_temporary(parts):
             return topic_table(self._session, parts[0])
         return topic_of(self.find(parts))
 
     def public_name(self, full: tuple[str, ...]) -> tuple[str, ...]:
-        """Return the user-visible name of the table *full* in Spark's own catalog."""
+        """Return the user-visible name of the table with the full name *full*.
+
+        A connector table in Spark's own catalog has a different name there.
+        """
         if full[:2] != (SPARK_CATALOG, STORED_IN):
             return full
         stored = sql_name(full)
         return next((table.parts for table in self._source().values() if table.spark_name == stored), full)
 
     def adapted(self, plan: Any) -> Any:
-        """Return the parsed *plan* with target tables renamed to their names in Spark's own catalog.
+        """Return the parsed *plan* with its target tables renamed to their names in Spark's own catalog.
 
-        Raises Unsupported for a change of rows that connectors do not support.
+        Raises Unsupported for changes of rows that connectors do not support.
         """
         if not self._source():
             return plan
@@ -105,7 +108,7 @@ class ConnectorNames:
         return plan.withNewChildren(scala_sequence(self._session, [table, *others]))
 
     def _stored(self, node: Any) -> Any:
-        """Return the name, a Scala Seq, under which Spark's own catalog has the table of *node*, or None."""
+        """Return the name that the table of *node* has in Spark's own catalog, as a Scala Seq, or None."""
         if str(node.productPrefix()) not in {
             "UnresolvedRelation",
             "UnresolvedTable",

@@ -1,4 +1,4 @@
-"""Creation of connector tables in a new JVM, whose in-memory catalog is empty."""
+"""Creates connector tables in a new JVM, whose in-memory catalog is empty."""
 
 from __future__ import annotations
 
@@ -61,14 +61,15 @@ def _create(session: SparkSession, table: ConnectorTable) -> None:
         state = state_of(session)
         skip = static_member(session, "org.apache.spark.sql.execution.CommandExecutionMode.SKIP")
         command = state.executePlan(state.sqlParser().parsePlan(table.statement), skip()).analyzed()
-        # Do not run the command: it refuses a folder with files, and would not detect its partitions.
+        # Do not run the command, because it refuses a folder with files and would not detect its partitions.
         state.catalog().createTable(command.table(), True, False)
         if table.has_view and table.parts[0] == SPARK_CATALOG:
             session.sql(table.create_view(replacing=True))
 
 
 def stored_table(session: SparkSession, stored_name: str) -> Any:
-    """Return the metadata of a table in Spark's own catalog by its quoted name, or None.
+    """Return the metadata of a table in Spark's own catalog by its quoted name, or None if it does not
+    exist.
 
     *session* must be active.
     """

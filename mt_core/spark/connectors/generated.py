@@ -1,4 +1,4 @@
-"""Generated rows of `datagen` and `rate`: unbounded and bounded streams, and bounded temporary tables."""
+"""The generated rows of `datagen` and `rate`: unbounded and bounded streams, and temporary tables."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ class GeneratedTable:
         return f"rows_of_{self.name.encode().hex()}"
 
 
-# Spark only stores the batch plan of a temporary view.
+# Spark stores only the batch plan of a temporary view.
 _tables: WeakKeyDictionary[SparkSession, dict[str, GeneratedTable]] = WeakKeyDictionary()
 
 
 def generated_stream(session: SparkSession, rows: GeneratedRows, watermark: Watermark | None) -> DataFrame:
-    """Return generated rows as a stream at their rate."""
+    """Return generated rows as a stream, at their rate."""
     reader: Any = session.readStream.format(_RATE).option("rowsPerSecond", rows.rows_per_second)
     if rows.number_of_rows is not None:
-        # The offset of the rate source counts seconds.
+        # The offset of the rate source is a number of seconds.
         reader = reader.option(LAST_OFFSET, -(-rows.number_of_rows // rows.rows_per_second))
     counted: DataFrame = reader.load()
     if rows.number_of_rows is not None:
@@ -68,7 +68,7 @@ def generated_table(session: SparkSession, name: str) -> GeneratedTable | None:
         return None
     view = state_of(session).catalog().getRawTempView(name)
     plan = view.get().plan() if view.isDefined() else None
-    # A Spark statement may have dropped the view and created another with its name.
+    # A Spark statement may have dropped the view and created another with the same name.
     counts = (
         plan is not None
         and plan.isDefined()
@@ -79,7 +79,7 @@ def generated_table(session: SparkSession, name: str) -> GeneratedTable | None:
 
 @contextmanager
 def streamed_rows(session: SparkSession, tables: Iterable[GeneratedTable]) -> Iterator[None]:
-    """Create temporary views over the streams of *tables* for the duration of the block."""
+    """Create temporary views over the streams of *tables* within the block."""
     names = []
     try:
         for table in tables:

@@ -1,4 +1,4 @@
-"""Key changes: the net change of a batch to a table with a key, one row for each changed key."""
+"""Key changes: the net change of a batch to a table with a key, as one row for each changed key."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _ARRIVAL, _COPIES, _LAST, _ROW = "__arrival", "__copies", "__last", "__row"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyChanges:
-    """The current rows of changed keys after a batch, and the deleted keys; ROW_KIND is +I or -D."""
+    """The rows of changed keys after a batch, and the deleted keys; their ROW_KIND is +I or -D."""
 
     keys: tuple[str, ...]
     changes: ComputedRows
@@ -54,7 +54,7 @@ class KeyChanges:
 
 @contextmanager
 def computed_changes(rows: DataFrame, keys: Sequence[str], table: str) -> Iterator[KeyChanges | None]:
-    """Yield the computed `key_changes` of a batch, or None if it is empty."""
+    """Yield the computed `key_changes` of a batch, or None if the batch is empty."""
     rows = rows.persist()
     try:
         count = rows.count()
@@ -71,10 +71,10 @@ def computed_changes(rows: DataFrame, keys: Sequence[str], table: str) -> Iterat
 
 
 def key_changes(rows: DataFrame, keys: Sequence[str], table: str) -> DataFrame:
-    """Return one row for each key that *rows* change: its last row with kind +I, or -D if it is deleted.
+    """Return one row for each key that *rows* change: its last row with kind +I, or -D if it was deleted.
 
-    Rows that are inserted and deleted equally often cancel out. If a key has several rows, the one that was
-    read last wins. A NULL in a key raises an error that names *table*.
+    Rows that are inserted and deleted equally often cancel out. If several rows of a key remain, the one
+    that was read last is used. A NULL in a key raises an error that names *table*.
     """
     columns = [name for name in rows.columns if name != ROW_KIND]
     checked = [_not_null(name, table) if name in keys else col(quote(name)) for name in columns]

@@ -16,7 +16,7 @@ _GLOBAL = "global_temp"
 def stream_of(session: SparkSession, table: ConnectorTable) -> str | None:
     """Return a parenthesized relation that reads *table* as a stream with its watermark.
 
-    None if the table is read as a batch.
+    Return None if the table is read as a batch.
     """
     rows = table.unbounded or table.bounded
     if rows is not None:
@@ -33,7 +33,10 @@ def stream_of(session: SparkSession, table: ConnectorTable) -> str | None:
 
 
 def _generated(session: SparkSession, table: ConnectorTable, rows: GeneratedRows) -> str:
-    """Create a global temporary view of generated rows; each stream over it generates its own."""
+    """Return a relation over a global temporary view of generated rows, and create the view.
+
+    Each stream over the view generates rows of its own.
+    """
     view = f"rows_of_{'_'.join(part.encode().hex() for part in table.parts)}"
     generated_stream(session, rows, table.watermark).createOrReplaceGlobalTempView(view)
     return f"(SELECT * FROM {_GLOBAL}.{view})"

@@ -1,4 +1,4 @@
-"""Base of sinks that do not record batches: a repeated batch is written again (at least once)."""
+"""The base of sinks that do not record batches: a repeated batch is written again (at least once)."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ class RepeatingSink(Sink):
         """Write *rows*, and return the row count."""
 
     def open(self) -> None:
-        """Do nothing: there is no state to take over."""
+        """Do nothing, because there is no state to take over."""
 
     def close(self) -> None:
-        """Do nothing: the table cannot fence writers."""
+        """Do nothing, because the table cannot fence writers."""
 
     def forget(self) -> None:
-        """Do nothing: the table has no state of the job."""
+        """Do nothing, because the table has no state of the job."""
 
     def last_batch(self) -> int | None:
-        """Return None: the table does not record batches."""
+        """Return None, because the table does not record batches."""
         return None
 
     def publish(self, rows: DataFrame, batch: int, check: Check) -> int:

@@ -19,7 +19,7 @@ from mt_core.spark.connectors.connector_tables import ConnectorSource
 
 PUBLISHED = "published"
 Check = Callable[[str], object]
-"""Called before the steps `write` and `publish` of a batch, which it may prevent by raising, and after it."""
+"""Called before `write`, before `publish`, and after the batch. An error prevents the next step."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,35 +37,36 @@ class Sink(ABC):
     """The target table of one attempt of a job."""
 
     guarantee: ClassVar[str]
-    """The delivery guarantee, as shown by EXPLAIN."""
+    """The delivery guarantee, as displayed by EXPLAIN."""
     records_batch: ClassVar[bool] = True
-    """Whether the table records the last batch of a job."""
+    """True if the table records the last batch of a job."""
     accepts_changelog: ClassVar[bool] = False
-    """Whether the sink accepts changelog rows. Iceberg tables do if they have a key."""
+    """True if the sink accepts changelog rows. Iceberg tables accept them if they have a key."""
     in_spark: ClassVar[bool] = True
-    """Whether Spark itself can INSERT INTO the table and checks the columns."""
+    """True if Spark itself can INSERT INTO the table and checks the columns."""
 
     batch: int | None = None
-    """The last published batch, as known to this attempt; None before the first."""
+    """The last batch that this attempt knows to be published, or None before the first."""
 
     @abstractmethod
     def open(self) -> None:
-        """Take the table over from earlier attempts.
+        """Take over the table from earlier attempts.
 
-        Raises CommitConflict if a later attempt has taken it over, and StreamBroken if it was dropped.
+        Raises CommitConflict if a later attempt has taken over the table, and StreamBroken if it was
+        dropped.
         """
 
     @abstractmethod
     def close(self) -> None:
-        """Prevent further publishes by any attempt, if the table can. Does nothing if it was dropped."""
+        """Prevent all attempts from publishing, if the table can. Does nothing if it was dropped."""
 
     @abstractmethod
     def forget(self) -> None:
-        """Delete the job's state from the table, if there is any. Does nothing if it was dropped."""
+        """Delete the job's state from the table, if there is any. Does nothing if the table was dropped."""
 
     @abstractmethod
     def last_batch(self) -> int | None:
-        """Return the last batch that the table has recorded for the job, or None."""
+        """Return the last batch that the table has recorded for the job, or None if there is none."""
 
     @abstractmethod
     def publish(self, rows: DataFrame, batch: int, check: Check) -> int:
@@ -73,7 +74,7 @@ class Sink(ABC):
 
 
 def shaped(rows: DataFrame, table: str) -> DataFrame:
-    """Return *rows* with NULL for the columns of *table* that they lack, and with their row kind.
+    """Return *rows* with NULL in the columns of *table* that they lack, and with their row kind.
 
     Raises EngineError for a column that the table lacks.
     """
@@ -91,7 +92,7 @@ def shaped(rows: DataFrame, table: str) -> DataFrame:
 
 
 def stored(rows: DataFrame, table: str) -> DataFrame:
-    """Return *rows* with the columns of *table*, in its order and types, followed by any row kind."""
+    """Return *rows* with the columns of *table*, in its order and types, then their row kind, if any."""
     rows = shaped(rows, table)
     columns = [
         col(quote(field.name)).cast(field.dataType).alias(field.name)

@@ -1,4 +1,4 @@
-"""Errors of streams that a restart cannot fix, with the way out."""
+"""Errors of streams that a restart cannot fix. Their messages say what to do."""
 
 from __future__ import annotations
 
@@ -9,19 +9,22 @@ NEW_JOB = "Run the INSERT again: its new job begins with the rows that the table
 
 
 class StreamBroken(EngineError):
-    """A restart cannot continue the stream."""
+    """Raised if a restart cannot continue the stream."""
 
     internal = True
 
 
 class StreamFilesMissing(EngineError):
-    """A file that the stream needs is missing. The stream continues, without loss, once it is restored."""
+    """Raised if a file that the stream needs is missing.
+
+    After the file is restored, the stream continues without loss.
+    """
 
     internal = True
 
     @classmethod
     def of(cls, definition: StreamDefinition, missing: str) -> StreamFilesMissing:
-        """Return the error with the sentence *missing* and the way out."""
+        """Return the error with the sentence *missing*, followed by what to do."""
         if definition.keeps is not None:
             return cls(f"{missing} Put it back, and RESUME the table.")
         return cls(

@@ -9,6 +9,6 @@ from mt_core.sql.parser import ReadStatement
 
 
 def temporary_tables(temporary: Iterable[str]) -> dict[str, CreateConnectorTable]:
-    """Return the connector tables that the statements *temporary* create, by lower-case name."""
+    """Return the connector tables that the statements in *temporary* create, by lower-case name."""
     facts = (ReadStatement(text).fact for text in temporary)
     return {fact.name[-1].lower(): fact for fact in facts if isinstance(fact, CreateConnectorTable)}

@@ -1,4 +1,4 @@
-"""Creation of temporary tables, views and functions in a Spark session, including unbounded tables."""
+"""Creates temporary tables, views and functions in a Spark session, including unbounded tables."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from mt_core.sql.parser import ReadStatement
 def create_temporary(driver: SparkDriver, session: SparkSession, text: str) -> None:
     """Run the CREATE statement *text*, as written by a user, in *session*.
 
-    Raises MtError and Spark's own errors.
+    Raises MtError and Spark's errors.
     """
     read = ReadStatement(text)
     match read.fact:
@@ -43,7 +43,7 @@ def create_temporary(driver: SparkDriver, session: SparkSession, text: str) -> N
 
 
 def create_unbounded(driver: SparkDriver, session: SparkSession, table: CreateConnectorTable) -> None:
-    """Create a temporary table over a Kafka topic or generated rows. Raises Spark's own errors."""
+    """Create a temporary table over a Kafka topic or generated rows. Raises Spark's errors."""
     if table.kafka is not None:
         load_kafka(driver, session)
         create_topic(session, table, table.kafka)

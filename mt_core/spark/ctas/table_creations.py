@@ -1,13 +1,15 @@
-"""CREATE and REPLACE TABLE … AS, which publish a complete table or leave nothing behind.
+"""CREATE and REPLACE TABLE … AS, which publish either a complete table or nothing.
 
-A killed statement leaves files that no table references. To remove exactly these, the statement is reserved
-before it runs: the reservation, which the caller stores, has the folder that the table will use. Where the
-catalog allows it (`_FREE_FOLDERS`), the folder has the job's id in its name, so no other statement can share
-it. After a failure any process can settle the reservation: if a table has the folder, now or in its history
-or under a new name, the job has published and its files stay; otherwise they are deleted. Folders that
-contain other files are never reserved. How much of this a catalog permits differs, and is described by the
-levels of FLIP-218 (`Atomicity`): Iceberg tables are atomic, file tables are only cleaned up, and other tables
-have no guarantee.
+A killed statement leaves files that no table references. To delete exactly these files, the statement is
+reserved before it runs. The reservation, which the caller stores, contains the folder that the table will
+use. If the catalog permits it (`_FREE_FOLDERS`), the folder's name contains the job's id, so that no other
+statement can share it.
+
+After a failure, any process can settle the reservation. If a table has the folder, now, in its history or
+under a new name, the job has published the table and its files remain. If not, they are deleted. Folders
+that contain other files are never reserved. The guarantee depends on the catalog, with the levels of
+FLIP-218 (`Atomicity`): Iceberg tables are atomic, file tables are only cleaned up, and other tables have no
+guarantee.
 """
 
 from __future__ import annotations
@@ -39,13 +41,15 @@ from mt_core.spark.queries.views import Names
 
 _CREATES, _REPLACES = "CreateTableAsSelect", "ReplaceTableAsSelect"
 _ICEBERG_PLUGIN = "org.apache.iceberg.spark.SparkCatalog"
-# Iceberg catalogs that allow any folder for a table. In a hadoop catalog the folder determines the table.
+# Types of Iceberg catalogs that permit any folder for a table. In a hadoop catalog, the folder determines the
+# table.
 _FREE_FOLDERS = frozenset({"jdbc", "hive", "glue", "nessie"})
-# The server of a REST catalog chooses the folders and FileIO of tables; `warehouse` may be a logical name.
+# The server of a REST catalog chooses the folders and the FileIO of tables; `warehouse` may be a logical
+# name.
 _REST, _REST_CATALOG = "rest", "org.apache.iceberg.rest.RESTCatalog"
 _FILES = frozenset({"parquet", "orc", "csv", "json", "text", "avro"})
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.-]")
-# Levels as in FLIP-218.
+# The levels are those of FLIP-218.
 _SEEN = {
     Atomicity.ATOMIC: (
         "level 3, atomic: readers see the whole table, and until the last step what was there before; "
@@ -65,7 +69,7 @@ _SEEN_IN_DATABASE = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """Properties of a new table and the summary of its first snapshot, set by its first commit."""
+    """The properties of a new table and the summary of its first snapshot, both set by its first commit."""
 
     properties: Mapping[str, str]
     summary: Mapping[str, str]
@@ -74,8 +78,9 @@ class Facts:
 def reserve(session: SparkSession, shared: SparkSession, text: str, job_id: str) -> Reservation | None:
     """Return the reservation for *text*, or None if it creates no table or the table already exists.
 
-    *shared* is a session with the catalogs of all sessions; only tables in them can be settled by any
-    process. Raises TableNotFound for the REPLACE of a table that does not exist.
+    *shared* is a session with the catalogs that all sessions have. A table in another catalog is not
+    reserved, because other processes could not settle it. Raises TableNotFound for the REPLACE of a table
+    that does not exist.
     """
     creation = creation_of(session, text)
     if creation is None or not Names(shared).is_catalog(creation.parts[0]):
@@ -98,20 +103,20 @@ def reserve(session: SparkSession, shared: SparkSession, text: str, job_id: str)
         # In a store without folders, files under a shared path may belong to others.
         return replace(reservation, folder=folder if folder.endswith(job_id) else None)
     if files.names(folder):
-        # Never clean up other files: Spark refuses such a folder or writes next to them.
+        # Never delete other files. Spark refuses such a folder or writes next to the files.
         return reservation
     return replace(reservation, folder=folder, made=files.missing_above(folder), emptied=files.exists(folder))
 
 
 def settle(session: SparkSession, reservation: Reservation) -> bool:
-    """Return whether the job has published its table; if not, delete its files. Idempotent."""
+    """Return whether the job has published its table. If not, delete the job's files. Idempotent."""
     folder, catalog = reservation.folder, reservation.table[0]
     if folder is None:
         return False
     catalog_files, files = CatalogFiles(session, catalog), Files(session)
     if any(catalog_files.is_same(each, folder) for each in _folders(session, reservation.table)):
         return True
-    # Iceberg writes the metadata file last, so without it the table was not published.
+    # Iceberg writes the metadata file last. If there is none, the table was not published.
     if catalog_files.has_files(f"{folder}/metadata") and _is_renamed(session, catalog, catalog_files, folder):
         return True
     if reservation.emptied:
@@ -126,7 +131,7 @@ def settle(session: SparkSession, reservation: Reservation) -> bool:
 
 
 def placed(session: SparkSession, plan: Any, reservation: Reservation) -> Any:
-    """Return *plan* with the job's own folder as the table's location, if one is reserved."""
+    """Return *plan* with the job's own folder as the location of the table, if one is reserved."""
     folder = reservation.folder
     if folder is None or not folder.endswith(reservation.job_id):
         return plan
@@ -134,9 +139,9 @@ def placed(session: SparkSession, plan: Any, reservation: Reservation) -> Any:
 
 
 def filled(session: SparkSession, text: str, reservation: Reservation, rows: DataFrame, facts: Facts) -> None:
-    """Create the table of *text*, with *rows* instead of those of its query, in one commit with *facts*.
+    """Create the table of *text* with *rows* instead of the rows of its query, in one commit with *facts*.
 
-    *session* is that of *rows*. Its current namespace does not matter.
+    *session* is the session of *rows*. Its current namespace does not matter.
     """
     state = state_of(session)
     plan = state.sqlParser().parsePlan(text)
@@ -178,13 +183,13 @@ def _changed(plan: Any, *, name: Any = None, query: Any = None, spec: Any = None
 
 
 def explained(session: SparkSession, text: str) -> str:
-    """Return the EXPLAIN section about the atomicity of *text*, or "" if it does not create a table."""
+    """Return the EXPLAIN section about the atomicity of *text*; empty if it does not create a table."""
     creation = creation_of(session, text)
     return "" if creation is None else f"\n== Table of a Query ==\n{creation.seen}\n"
 
 
 def creation_of(session: SparkSession, text: str) -> Creation | None:
-    """Return the table creation in *text*, or None for another statement. Does not run it."""
+    """Return the table creation in *text*, or None for other statements. Does not run it."""
     plan = state_of(session).sqlParser().parsePlan(text)
     if str(plan.productPrefix()) not in (_CREATES, _REPLACES):
         return None
@@ -199,7 +204,7 @@ def creation_of(session: SparkSession, text: str) -> Creation | None:
 
 @dataclass(frozen=True)
 class Creation:
-    """A parsed CREATE or REPLACE TABLE … AS, with the table's full name."""
+    """A parsed CREATE or REPLACE TABLE … AS, with the full name of its table."""
 
     session: SparkSession
     plan: Any
@@ -215,7 +220,7 @@ class Creation:
 
     @cached_property
     def has_file_io(self) -> bool:
-        """Whether the catalog writes to a store without folders."""
+        """True if the catalog writes files through a configured FileIO, to a store without folders."""
         return IO_IMPL in self._settings
 
     @cached_property
@@ -226,12 +231,12 @@ class Creation:
 
     @property
     def seen(self) -> str:
-        """A description of what readers see, with the FLIP-218 level."""
+        """A description of what readers see while the statement runs and after a failure."""
         in_database = not (self._is_iceberg or self._is_files) and self.atomicity is Atomicity.CLEANED_UP
         return _SEEN_IN_DATABASE if in_database else _SEEN[self.atomicity]
 
     def folder(self, job_id: str) -> str | None:
-        """Return the folder of the table, or None if the catalog chooses it."""
+        """Return the folder of the table, or None if it cannot be known before the table is created."""
         written = self._written_location
         if self._is_iceberg and self._is_served:
             return None
@@ -266,7 +271,7 @@ class Creation:
 
     @property
     def _is_served(self) -> bool:
-        """Whether the server of the catalog chooses the folders of tables."""
+        """True if the server of the catalog chooses the folders of tables."""
         return self._settings.get("type") == _REST or self._settings.get("catalog-impl") == _REST_CATALOG
 
     @cached_property
@@ -285,7 +290,7 @@ class Creation:
 
     @property
     def _written_location(self) -> str | None:
-        """The LOCATION in the statement."""
+        """The LOCATION in the statement, or None."""
         location = self.plan.tableSpec().location()
         return str(location.get()) if location.isDefined() else None
 
@@ -301,13 +306,13 @@ def _folders(session: SparkSession, table: tuple[str, ...]) -> Iterator[str]:
     if location is not None:
         yield str(location)
     if str(plugin.getClass().getName()) == _ICEBERG_PLUGIN:
-        # Another job may have replaced the table since; its earlier snapshots still reference the files.
+        # Another job may have replaced the table since. Its earlier snapshots still reference the files.
         for file in java_items(loaded.table().operations().current().previousFiles()):
             yield str(file.file()).rpartition("/metadata/")[0]
 
 
 def _is_renamed(session: SparkSession, catalog: str, files: CatalogFiles, folder: str) -> bool:
-    """Return whether any table of the catalog has *folder*, because the published table was renamed."""
+    """Return whether a table of the catalog has *folder*, after it was published and renamed."""
     plugin = _plugin(session, catalog)
     namespaces = [*plugin.listNamespaces()]
     for namespace in namespaces:

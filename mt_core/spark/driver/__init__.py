@@ -1,1 +1,1 @@
-"""The Spark driver: its JVM with jars, settings, jobs and failures, supervised and restarted."""
+"""The Spark driver: its JVM with jars, settings, jobs and failures, which is supervised and restarted."""

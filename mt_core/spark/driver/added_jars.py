@@ -1,4 +1,4 @@
-"""Jars added at run time, visible to every thread that calls Spark, also after a restart of the JVM."""
+"""Jars added at run time: visible to every thread that calls Spark, even after a restart of the JVM."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ log = logging.getLogger(__name__)
 class AddedJars:
     """The added jars of a driver. Thread-safe.
 
-    Spark sets the class loader of an added jar only for the thread that added it.
+    Spark sets the class loader of an added jar only for the thread that added it. It must therefore be set
+    for other threads too.
     """
 
     def __init__(self) -> None:
@@ -29,7 +30,7 @@ class AddedJars:
         self._thread = threading.local()
 
     def add(self, session: SparkSession, path: str) -> None:
-        """Add a jar to the session's JVM; raises Spark's errors untranslated."""
+        """Add a jar to the session's JVM. Raises Spark's errors untranslated."""
         with self._lock:
             self._renew(session)
             state_of(session).resourceLoader().addJar(path)
@@ -38,7 +39,7 @@ class AddedJars:
             self._loader = session._jsparkSession.sharedState().jarClassLoader()
 
     def ensure(self, session: SparkSession, paths: Iterable[str]) -> None:
-        """Add those of *paths* that are new, then make all jars visible to this thread.
+        """Add the jars of *paths* that are new, then make all added jars visible to this thread.
 
         Raises Spark's errors untranslated.
         """
@@ -48,7 +49,7 @@ class AddedJars:
         self.lend(session)
 
     def lend(self, session: SparkSession) -> None:
-        """Make all jars visible to this thread; calls the JVM only if that has not been done yet."""
+        """Make all added jars visible to this thread. Does not call the JVM if they already are."""
         if not self._paths:
             return
         with self._lock:
@@ -58,7 +59,7 @@ class AddedJars:
             self._thread.loader = self._loader
 
     def _renew(self, session: SparkSession) -> None:
-        """Add the jars to a new JVM again; jars whose files no longer exist are logged and skipped."""
+        """Add the jars to a new JVM again. Jars whose files no longer exist are logged and skipped."""
         jvm: Any = session._jvm
         if self._jvm is jvm:
             return

@@ -1,9 +1,10 @@
 """The authenticated callback server, through which the JVM calls Python in foreachBatch.
 
-PySpark starts this server without a token at the first foreachBatch, and py4j's client in the JVM drops its
-own token when its port is set. Any process that reaches the port could then call the Python objects that the
-JVM refers to. We therefore start the server together with the JVM, before any object is exported, and replace
-the client by one with the token of the JVM's own server. PySpark uses a server that already runs.
+PySpark starts this server without a token at the first foreachBatch, and py4j's client in the JVM loses its
+token when its port is set. Any process that reaches the port could then call the Python objects that the
+JVM refers to. The server is therefore started together with the JVM, before any object is exported, and
+py4j's client is replaced by one with the token of the JVM's own server. PySpark uses a server that is
+already running.
 """
 
 from __future__ import annotations
@@ -12,12 +13,12 @@ from typing import Any
 
 from py4j.java_gateway import JavaObject
 
-# The value that py4j's ClientServer passes to its client.
+# The default that py4j's ClientServer passes to its client.
 _CLEAN_AFTER_S = 30
 
 
 def serve_callbacks(gateway: Any) -> None:
-    """Start the callback server of *gateway*; the JVM must present the token that Python presents to it."""
+    """Start the callback server of *gateway*. The JVM must present the token that Python uses."""
     parameters = gateway.python_parameters
     parameters.auth_token = gateway.gateway_parameters.auth_token
     parameters.port = 0
@@ -30,9 +31,9 @@ def serve_callbacks(gateway: Any) -> None:
 
 
 def _replace_client(jvm: Any, java: Any, port: int, token: str) -> None:
-    """Replace the client of *java*, py4j's entry point in the JVM, by one with *token*.
+    """Replace the client of *java*, py4j's entry point in the JVM, with one that has *token*.
 
-    By reflection: py4j has no setter for a client with a token.
+    This uses reflection, because py4j has no setter for a client with a token.
     """
     client = java.getCallbackClient()
     replaced = jvm.py4j.PythonClient(

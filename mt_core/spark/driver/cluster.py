@@ -1,4 +1,4 @@
-"""Watch over the driver's Spark cluster: whether it has executors, and for how long it has had none."""
+"""Watches the driver's Spark cluster: whether it has executors, and for how long it has had none."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _DYNAMIC = "spark.dynamicAllocation.enabled"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterState:
-    """The number of executors of a cluster, and whether it should have any now."""
+    """The number of executors of a cluster, and whether it should have any at this time."""
 
     executors: int
     expects_executors: bool
@@ -26,9 +26,10 @@ class ClusterState:
 
 @dataclass(slots=True)
 class ClusterWatch:
-    """Measures in `idle_s` for how long a cluster has accepted no work.
+    """Measures in `idle_s` for how many seconds a cluster has not accepted work.
 
-    It counts polls instead of reading a clock, so the time for which a machine was suspended does not count.
+    It counts polls instead of reading a clock, so the time during which a machine was suspended is not
+    counted.
     """
 
     state: Callable[[], ClusterState | None]
@@ -36,27 +37,27 @@ class ClusterWatch:
     idle_s: float = 0.0
 
     def poll(self) -> bool:
-        """Poll the cluster, `POLL_EVERY_S` after the last poll; return whether it accepts work."""
+        """Poll the cluster, `POLL_EVERY_S` seconds after the last poll. Return whether it accepts work."""
         state = self.state()
         if state is None:
-            # Spark does not answer or is about to exit; the thread that waits for its process handles that.
+            # Spark does not answer or is about to exit. The thread that waits for its process handles that.
             return False
         self.idle_s = 0.0 if state.accepts_work else self.idle_s + POLL_EVERY_S
         return state.accepts_work
 
     @property
     def lost(self) -> bool:
-        """Whether the cluster has accepted no work for `lost_after_s`."""
+        """True if the cluster has not accepted work for `lost_after_s` seconds."""
         return 0 < self.lost_after_s <= self.idle_s
 
 
 def is_cluster(master: str) -> bool:
-    """Return whether *master* is a cluster, which can be lost while the driver runs."""
+    """Return whether *master* is a cluster, which may be lost while the driver is running."""
     return not master.startswith("local")
 
 
 def state_of(context: Any) -> ClusterState | None:
-    """Return the cluster state of the SparkContext *context*; None if Spark does not answer."""
+    """Return the state of the cluster of the SparkContext *context*, or None if Spark does not answer."""
     try:
         scala = context._jsc.sc()
         if scala.isStopped():

@@ -1,13 +1,13 @@
 """The Spark configuration of the driver, and the files that it refers to.
 
-Spark reads settings at two times. The JVM's own settings must be on its command line, which every user of the
-machine can read; the rest reach it over py4j. `spark_conf` therefore builds one complete configuration, and
-`launch_conf` selects the part for the command line, which never contains a secret. User settings override
-ours. The exceptions are settings that the gateway itself depends on (`LARGE_VALUES`) and the JVM options,
-which are appended.
+Spark reads settings at two times. Settings of the JVM itself must be on its command line, which every user
+of the machine can read. The others are passed over py4j. `spark_conf` therefore builds one complete
+configuration, and `launch_conf` selects the part for the command line, which never contains a secret. User
+settings override ours. The exceptions are settings that the gateway itself depends on (`LARGE_VALUES`) and
+the JVM options, which are appended.
 
-Spark's ports accept code from any client that authenticates. A driver whose ports would not ask for a secret,
-or whose secret Spark cannot generate, is refused by `check_authentication` before it starts.
+Any client that authenticates to Spark's ports can run code. `check_authentication` therefore refuses to
+start a driver whose ports would not ask for a secret, or for which Spark cannot generate one.
 """
 
 from __future__ import annotations
@@ -32,8 +32,9 @@ SESSION_CATALOG = "spark_catalog"
 NAMESPACE = "default"
 INTERACTIVE_POOL = "interactive"
 REFRESH_POOL = "refresh"
-# WAL: a commit costs one fsync instead of the four of a rollback journal.
-# FULL: no commit is lost in a power failure. The ledger may lag behind the storage, never the reverse.
+# WAL: a commit needs one fsync instead of the four of a rollback journal.
+#
+# FULL: no commit is lost in a power failure. The ledger may lag behind the storage, but not the reverse.
 SQLITE_OPTIONS = "busy_timeout=30000&journal_mode=WAL&synchronous=FULL"
 DEFAULT_DRIVER_MEMORY = "2g"
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
@@ -42,16 +43,16 @@ AUTHENTICATE = "spark.authenticate"
 AUTHENTICATION_SECRET = "spark.authenticate.secret"
 ENCRYPTION = "spark.network.crypto.enabled"
 ALLOW_UNAUTHENTICATED = "sql-gateway.engine.allow-unauthenticated"
-# On other masters, the secret must be configured on all machines.
+# For other masters, the secret must be configured on all machines.
 _SECRET_IS_GENERATED = re.compile(r"local(\[[^\]]*\])?|yarn|k8s://.*")
-# Overrides the user's setting: the gateway's Arrow reader expects 32-bit offsets.
+# This overrides the user's setting, because the gateway's Arrow reader expects 32-bit offsets.
 LARGE_VALUES = "spark.sql.execution.arrow.useLargeVarTypes"
 IO_IMPL = "io-impl"
 CHECKED_FILES = "freshtable.catalogs.CheckedFileIO"
-"""Our replacement for Iceberg's HadoopFileIO; it reports a damaged metadata file after one read."""
+"""Our replacement for Iceberg's HadoopFileIO, which reports a damaged metadata file after a single read."""
 
-# Parameters of PostgreSQL's JDBC driver. Catalog statements read or write single rows,
-# so a socket that is silent for a minute is dead.
+# Parameters of PostgreSQL's JDBC driver. Catalog statements read or write single rows, so a socket that is
+# silent for a minute is dead.
 CATALOG_TIMEOUTS = {"connectTimeout": "10", "socketTimeout": "60", "tcpKeepAlive": "true"}
 _ICEBERG_PLUGIN = "org.apache.iceberg.spark.SparkCatalog"
 _HADOOP_TYPES = frozenset({"jdbc", "hive"})
@@ -86,11 +87,11 @@ class DriverSettings:
     """The start-up settings of the driver.
 
     `catalog_url` is `jdbc:sqlite:file:/abs/path` or a PostgreSQL URL (JDBC, or
-    postgresql://user:password@host/db). `spark_conf` has the user's `spark.*` settings, which override ours.
-    `environ` is the process environment, from which Java is located. The driver gives up a cluster that
-    accepts no work for `lost_after_s` (0: never). `temporary` is this driver's own folder for temporary files
-    of its JVM, such as shuffle files; the default is that of the machine. `allow_unauthenticated` permits
-    Spark to start although its ports do not ask for a secret.
+    postgresql://user:password@host/db). `spark_conf` has the user's `spark.*` settings, which override
+    ours. `environ` is the process environment, by which Java is located. If a cluster has not accepted work
+    for `lost_after_s` seconds, the driver restarts Spark (0: never). `temporary` is this driver's own
+    folder for temporary files of its JVM, such as shuffle files. By default, the JVM uses the machine's
+    folder. `allow_unauthenticated` permits Spark to start although its ports do not ask for a secret.
     """
 
     catalog_url: str = field(repr=False)
@@ -122,18 +123,19 @@ def spark_conf(settings: DriverSettings) -> dict[str, str]:
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.redaction.regex": f"(?i){SECRET_KEYS}",
-        # Any client that connects to an unauthenticated driver can run code in it.
+        # Without authentication, any client that connects to the driver can run code in it.
         AUTHENTICATE: str(_has_secret(settings)).lower(),
         "spark.scheduler.mode": "FAIR",
         "spark.scheduler.allocation.file": (settings.log_dir / "pools.xml").absolute().as_uri(),
         "spark.sql.session.timeZone": settings.zone,
         "spark.sql.catalogImplementation": "in-memory",
-        # The default is the working directory of the gateway.
+        # The default is the gateway's working directory.
         "spark.sql.warehouse.dir": f"{settings.warehouse.rstrip('/')}/spark_catalog",
         # All queries and streams share this cache. With Spark's default of 100 entries, the code of a large
         # stream is compiled again for each batch.
         "spark.sql.codegen.cache.maxEntries": "1000",
-        # A session that has read a file table would not see files that other sessions add later.
+        # With this cache, a session that has read a file table would not see files that other sessions add
+        # later.
         "spark.sql.filesourceTableRelationCacheSize": "0",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
@@ -143,7 +145,7 @@ def spark_conf(settings: DriverSettings) -> dict[str, str]:
     if not is_cluster(settings.master):
         conf["spark.driver.host"] = conf["spark.driver.bindAddress"] = "127.0.0.1"
         conf["spark.sql.shuffle.partitions"] = str(max(2, os.cpu_count() or 2))
-        # A Unix socket path has at most about 100 characters, which `settings.temporary` may exceed.
+        # The path of a Unix socket is limited to about 100 characters, which `settings.temporary` may exceed.
         conf[SOCKETS] = tempfile.gettempdir()
     conf |= settings.spark_conf
     conf[LARGE_VALUES] = "false"
@@ -159,11 +161,11 @@ def authenticates(settings: DriverSettings) -> bool:
 def check_authentication(settings: DriverSettings) -> None:
     """Raise ConfigError if Spark's ports would not ask for a secret, or if the secret is not set.
 
-    Ports without a secret need `allow_unauthenticated`.
+    Ports that do not ask for a secret require `allow_unauthenticated`.
     """
     asks_secret, master = authenticates(settings), settings.master
     if "://" not in master and not master.startswith(("local", "yarn")):
-        # Not a valid master URL: Spark reports it and lists the valid forms.
+        # This is not a valid master URL. Spark reports that and lists the valid forms.
         return
     if _has_secret(settings):
         way_out = f"leave {AUTHENTICATE} at true"
@@ -188,23 +190,24 @@ def check_authentication(settings: DriverSettings) -> None:
 
 
 def _has_secret(settings: DriverSettings) -> bool:
-    """Return whether Spark has a secret: generated at each start, or configured."""
+    """Return whether Spark has a secret, which is either generated at each start or configured."""
     return _SECRET_IS_GENERATED.fullmatch(settings.master) is not None or bool(
         settings.spark_conf.get(AUTHENTICATION_SECRET)
     )
 
 
 def _java_options(settings: DriverSettings) -> Iterator[str]:
-    """Yield our JVM options; the user's options follow and override them."""
+    """Yield our JVM options. The user's options are appended and override them."""
     yield f"-Dlog4j2.configurationFile={(settings.log_dir / 'log4j2.properties').absolute().as_uri()}"
     if settings.temporary is not None:
-        # Spark's shuffle and spill files follow it, unless spark.local.dir or SPARK_LOCAL_DIRS is set.
+        # Spark's shuffle and spill files are in the same folder, unless spark.local.dir or SPARK_LOCAL_DIRS
+        # is set.
         path = str(settings.temporary.absolute()).replace("\\", "\\\\").replace('"', '\\"')
         yield f'"-Djava.io.tmpdir={path}"'
 
 
 def checked_catalogs(conf: Mapping[str, str]) -> dict[str, str]:
-    """Return settings that replace Iceberg's HadoopFileIO by `CHECKED_FILES` in the catalogs of *conf*."""
+    """Return settings that replace Iceberg's HadoopFileIO with `CHECKED_FILES` in the catalogs of *conf*."""
     return {
         f"{PREFIX}{name}.{IO_IMPL}": CHECKED_FILES
         for name, options in configured_catalogs(conf).items()
@@ -213,7 +216,7 @@ def checked_catalogs(conf: Mapping[str, str]) -> dict[str, str]:
 
 
 def _uses_hadoop_files(options: Mapping[str, str]) -> bool:
-    """Return whether an Iceberg catalog with *options* reads its files with HadoopFileIO by default."""
+    """Return whether an Iceberg catalog with *options* uses HadoopFileIO by default."""
     kind, implementation = options.get("catalog-type"), options.get("catalog-impl")
     return IO_IMPL not in options and (kind in _HADOOP_TYPES or implementation in _HADOOP_CATALOGS)
 
@@ -224,7 +227,7 @@ def catalog_names(settings: DriverSettings) -> frozenset[str]:
 
 
 def launch_conf(conf: Mapping[str, str]) -> dict[str, str]:
-    """Return the settings of *conf* for the JVM's command line, without secrets."""
+    """Return the settings of *conf* that are passed on the JVM's command line, which excludes secrets."""
     masked_conf = masked(conf)
     return {
         key: value
@@ -236,7 +239,7 @@ def launch_conf(conf: Mapping[str, str]) -> dict[str, str]:
 def prepare_files(settings: DriverSettings) -> None:
     """Write the files that the configuration refers to, create its folders, and empty `temporary`.
 
-    No JVM of the driver may be running; a killed one leaves its temporary files behind.
+    No JVM of the driver may be running. A JVM that was killed leaves its temporary files behind.
     """
     settings.log_dir.mkdir(parents=True, exist_ok=True)
     (settings.log_dir / "pools.xml").write_text(_POOLS, encoding="utf-8")
@@ -249,7 +252,7 @@ def prepare_files(settings: DriverSettings) -> None:
 
 
 def _empty(folder: Path) -> None:
-    """Create *folder*, or remove its contents as far as possible; it may be a link to another disk."""
+    """Create *folder*, or remove its contents as far as possible. It may be a link to another disk."""
     folder.mkdir(parents=True, exist_ok=True)
     for path in folder.iterdir():
         if path.is_dir() and not path.is_symlink():
@@ -291,7 +294,7 @@ def _database(url: str) -> dict[str, str]:
 
 
 def _with_timeouts(query: str) -> str:
-    """Return the parameters of a PostgreSQL URL, with our timeouts where *query* does not set them."""
+    """Return the parameters of a PostgreSQL URL, with our timeouts unless *query* sets them."""
     set_keys = {part.partition("=")[0] for part in query.split("&")}
     ours = [f"{key}={value}" for key, value in CATALOG_TIMEOUTS.items() if key not in set_keys]
     return "&".join([query, *ours] if query else ours)

@@ -1,13 +1,15 @@
-"""Translation of Spark's and py4j's errors to those of Freshtable.
+"""Translation of the errors of Spark and py4j to those of Freshtable.
 
 A failed call into Spark surfaces in one of four ways: a Java exception that py4j wraps, a PySpark exception
-that captured one, an exception of PySpark's own, or a broken connection. The caller needs to know one thing:
-is the statement wrong (QueryFailed), is Spark unavailable (EngineUnavailable, repeat later), or did something
-break (EngineError). `translate` decides this from the chain of Java causes. The innermost exception with a
-Spark error condition has the reason; those around it only name the component that failed. The line and the
-position come from the statement's own context, never from that of a view.
+that captured one, an exception of PySpark's own, or a broken connection. The caller needs to know which of
+three cases it is. The statement is wrong (QueryFailed), Spark is temporarily unavailable
+(EngineUnavailable), or something failed (EngineError). `translate` decides this from the chain of Java
+causes. The innermost exception with a Spark error condition has the reason. The exceptions around it only
+name the component that failed. The line and the position come from the statement's own context, never from
+that of a view.
 
-Messages are cleaned for a reader of SQL: without stack traces, plans, Java class names and passwords in URLs.
+Messages are cleaned up for a reader of SQL: they have no stack traces, plans or Java class names, and no
+passwords in URLs.
 """
 
 from __future__ import annotations
@@ -26,11 +28,12 @@ from mt_core.base.secrets import without_passwords
 from mt_core.errors import Canceled, EngineError, EngineUnavailable, MtError, QueryFailed
 
 SPARK_ERRORS = (Py4JError, PySparkException, OSError, EOFError)
-"""The exceptions that calls into Spark raise."""
+"""The exceptions that calls into Spark may raise."""
 
 UNKNOWN_TO_JAVA = "does not exist in the JVM"
-"""Part of py4j's message for a class or method that the JVM does not have, and for any class or method
-while the JVM does not answer.
+"""A part of py4j's message for a class or method that the JVM does not have.
+
+py4j also raises it for any class or method while the JVM does not answer.
 """
 LOST = "Spark went away and is being restarted; repeat the statement in a few seconds."
 SILENT = "Spark stopped answering and is being restarted; repeat the statement in a few seconds."
@@ -51,14 +54,14 @@ _STOPPED = re.compile(
     r"stopped SparkContext|SparkContext was shut down|SparkContext has been shutdown", re.IGNORECASE
 )
 _ZERO_BASED = re.compile(r"\bline (\d+),? pos (\d+)")
-# Only the statement's own context: "== SQL of VIEW v (line 1, position 8) ==" points into other text.
+# Match only the statement's own context: "== SQL of VIEW v (line 1, position 8) ==" refers to another text.
 _ONE_BASED = re.compile(r"== SQL \(line (\d+), position (\d+)\) ==")
 _TAIL = re.compile(
     r"\s*;? ?\(?\bline \d+,? pos \d+\)?;?.*|\s*== SQL.*|;\n['~]*[A-Z]\w+[ \n].*|\n"
     r"\s+at [\w.$]+.*|\n+\w+ stacktrace:.*",
     re.S,
 )
-# The traceback of an exception in a Python function that Spark called back, up to the line with the error.
+# The traceback of an exception in a Python function that Spark called, up to the line with the error.
 _PROXIED = re.compile(
     r"An exception was raised by the Python Proxy\. Return Message: Traceback .*\n(?=(?:\w+\.)*[A-Z]\w*: )",
     re.S,
@@ -70,7 +73,7 @@ _OF_ALL_SESSIONS = (
     "and materialized tables."
 )
 _WAYS_OUT = {
-    # Without Hive, Spark can create functions from classes only for its own kind of aggregates.
+    # Without Hive, Spark can create functions only from subclasses of its own class of aggregates.
     "NO_HANDLER_FOR_UDAF": _OF_ALL_SESSIONS,
     "MISSING_CATALOG_ABILITY.CREATE_FUNCTION": _OF_ALL_SESSIONS,
 }
@@ -97,7 +100,7 @@ _QUERY_CLASSES = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Thrown:
-    """One Java exception: its class, message and, if Spark set them, error condition and SQLSTATE."""
+    """A Java exception: its class and message, and its error condition and SQLSTATE if Spark set them."""
 
     java_class: str
     message: str
@@ -106,7 +109,7 @@ class Thrown:
 
 
 def translate(error: BaseException) -> MtError:
-    """Return *error*, raised by a call into Spark, as one of our errors; an MtError is returned unchanged."""
+    """Return *error*, raised by a call into Spark, as one of our errors. An MtError is returned unchanged."""
     match error:
         case MtError():
             return error
@@ -126,14 +129,14 @@ def translate(error: BaseException) -> MtError:
                 plain_message(str(error)), error_class=error.getCondition(), sqlstate=error.getSqlState()
             )
         case Py4JError() if "Trace:" not in str(error):
-            # No Java stack trace: the JVM did not answer, and py4j raised its most general error.
+            # Without a Java stack trace, the JVM did not answer, and py4j raised its most general error.
             return EngineUnavailable(LOST)
         case _:
             return EngineError(f"Spark failed: {plain_message(str(error))}")
 
 
 def ends_process(error: MtError) -> bool:
-    """Return whether the JVM exits after *error*, a result of `translate`: it is out of memory."""
+    """Return whether the JVM exits after *error*, a result of `translate`, because it is out of memory."""
     return _JVM_WITHOUT_MEMORY in error.message
 
 
@@ -176,7 +179,7 @@ def _with_way_out(message: str, condition: str) -> str:
 
 
 def _later_types(text: str) -> str:
-    """Return the message for column types that need a later version of Iceberg's table format."""
+    """Return the message for column types that require a later version of Iceberg's table format."""
     columns = _LATER_TYPE.findall(text)
     untyped = [name for name, kind, _ in columns if kind == "unknown"]
     others = [f"{name} ({kind})" for name, kind, _ in columns if kind != "unknown"]
@@ -199,7 +202,7 @@ def _later_types(text: str) -> str:
 def thrown_by(error: BaseException) -> list[Thrown]:
     """Return the Java exception behind *error* and its causes, outermost first.
 
-    The list is empty if *error* did not come from the JVM.
+    The list is empty if *error* was not raised by the JVM.
     """
     java = error.java_exception if isinstance(error, Py4JJavaError) else getattr(error, "_origin", None)
     chain: list[Thrown] = []
@@ -223,7 +226,7 @@ def java_classes(error: BaseException) -> tuple[str, ...]:
 
 
 def position_in(text: str) -> tuple[int, int] | None:
-    """Return the line and position in Spark's message *text*, both counted from 1; None without them."""
+    """Return the line and position in Spark's message *text*, both counted from 1, or None without them."""
     if match := _ONE_BASED.search(text):
         return int(match[1]), int(match[2])
     if match := _ZERO_BASED.search(text):
@@ -234,7 +237,7 @@ def position_in(text: str) -> tuple[int, int] | None:
 def plain_message(text: str) -> str:
     """Return Spark's message *text* without stack trace, plan, quoted statement, class name and passwords.
 
-    Of an exception in a Python function that Spark called back, only the error remains.
+    If Spark called a Python function that raised an exception, only that error remains.
     """
     if match := _PROXIED.search(text):
         text = _PYTHON_PREFIX.sub("", text[match.end() :])

@@ -19,7 +19,7 @@ _S3_WAY_OUT = (
     "org.apache.iceberg.aws.s3.S3FileIO, and add Iceberg's iceberg-aws-bundle to spark.jars"
 )
 _S3_JARS = "hadoop-aws with its bundle of the AWS SDK"
-# File systems that are not among Spark's own jars.
+# File systems that Spark's own jars do not contain.
 _JARS = {
     "s3a": _S3_JARS,
     **dict.fromkeys(("abfs", "abfss", "wasb", "wasbs"), "hadoop-azure"),
@@ -30,13 +30,13 @@ _JARS = {
 }
 _WAYS_OUT = {
     **{scheme: f"add {jar} to spark.jars" for scheme, jar in _JARS.items()},
-    # Hadoop implements S3 only as s3a.
+    # Hadoop implements S3 only under the scheme s3a.
     **dict.fromkeys(("s3", "s3n"), f"write s3a:// in its place, and add {_S3_JARS} to spark.jars"),
 }
 
 
 def check_warehouse(session: SparkSession) -> None:
-    """Raise ConfigError unless Spark has the classes for the warehouse. Accesses no file."""
+    """Raise ConfigError if Spark lacks the classes for the warehouse. Accesses no file."""
     settings = settings_of(session, CATALOG)
     warehouse, implementation = settings.get("warehouse", ""), settings.get(IO_IMPL, "")
     scheme = urlsplit(warehouse).scheme
@@ -57,9 +57,9 @@ def check_warehouse(session: SparkSession) -> None:
 
 
 def check_file_system(session: SparkSession, uri: str, what: str) -> None:
-    """Raise ConfigError, with the jar to add, unless Spark has the file system of *uri*. Accesses no file.
+    """Raise ConfigError, with the jar to add, if Spark lacks the file system of *uri*. Accesses no file.
 
-    *what* is the object at *uri*, for the message.
+    *what* describes the object at *uri* in the error message.
     """
     scheme = urlsplit(uri).scheme.lower()
     if not scheme:
@@ -76,7 +76,7 @@ def check_file_system(session: SparkSession, uri: str, what: str) -> None:
 
 
 def settings_of(session: SparkSession, catalog: str) -> Mapping[str, str]:
-    """Return the settings of a catalog without their prefix, and without our own `io-impl`."""
+    """Return the settings of a catalog without their prefix, and without `io-impl` if it is ours."""
     prefix = f"{_PREFIX}.{catalog}."
     return {
         key.removeprefix(prefix): value
@@ -86,7 +86,7 @@ def settings_of(session: SparkSession, catalog: str) -> Mapping[str, str]:
 
 
 def file_io(session: SparkSession, settings: Mapping[str, str]) -> Any:
-    """Return the FileIO of a catalog whose *settings* have an `io-impl`."""
+    """Return the FileIO of a catalog whose *settings* include `io-impl`."""
     load = static_member(session, "org.apache.iceberg.CatalogUtil.loadFileIO")
     return load(settings[IO_IMPL], java_map(session, settings), _hadoop(session))
 

@@ -1,4 +1,4 @@
-"""The jars that Spark needs in addition to its own: Iceberg, and the JDBC drivers of the catalog."""
+"""The jars that Spark needs in addition to its own: Iceberg, and the JDBC drivers for the catalog."""
 
 from __future__ import annotations
 
@@ -30,20 +30,23 @@ CONNECTOR_PACKAGES: Mapping[str, Sequence[str]] = {
         "org.apache.commons:commons-pool2:2.12.1",
     )
 }
-"""Extra packages by connector; fetched only on request."""
+"""Additional packages by connector, which are fetched only on request."""
 JARS_VARIABLE = "FRESHTABLE_SPARK_JARS"
 UNRESOLVED = re.compile("unresolved dependenc|download failed", re.IGNORECASE)
 """Matches the error of a JVM that could not download its packages."""
 
 
 def default_jars_dir(environ: Mapping[str, str]) -> Path:
-    """Return the jar folder: `FRESHTABLE_SPARK_JARS`, or one in the cache folder."""
+    """Return the folder for jars: `FRESHTABLE_SPARK_JARS`, or `jars` in the cache folder."""
     chosen = environ.get(JARS_VARIABLE)
     return Path(chosen).expanduser() if chosen else cache_dir(environ) / "jars"
 
 
 def local_jars(jars_dir: Path, packages: Sequence[str] = PACKAGES) -> list[Path] | None:
-    """Return the jars of *packages* in *jars_dir*, from Ivy or copied there; None if any is missing."""
+    """Return the jars of *packages* in *jars_dir*, or None if any is missing.
+
+    Jars that Ivy downloaded are found as well as jars that were copied there.
+    """
     jars = []
     for package in packages:
         group, artifact, version = package.split(":")
@@ -60,7 +63,7 @@ def local_jars(jars_dir: Path, packages: Sequence[str] = PACKAGES) -> list[Path]
 def jar_conf(jars_dir: Path, conf: Mapping[str, str]) -> dict[str, str]:
     """Return the `spark.jars*` settings, including the user's in *conf*.
 
-    They list local files, or packages for Ivy to download.
+    They list either local files, or packages that Ivy must download.
     """
     jars = local_jars(jars_dir)
     if jars is not None:
@@ -74,9 +77,9 @@ def jar_conf(jars_dir: Path, conf: Mapping[str, str]) -> dict[str, str]:
 def fetch_packages(
     packages: Sequence[str], jars_dir: Path, log_file: Path, conf: Mapping[str, str]
 ) -> list[Path]:
-    """Return the jars of *packages*; download them unless *jars_dir* has them all.
+    """Return the jars of *packages*, after downloading them if *jars_dir* does not have all of them.
 
-    A JVM with the settings *conf* downloads them with Spark's own resolver. Raises ConfigError.
+    A JVM with the settings in *conf* downloads them with Spark's own resolver. Raises ConfigError.
     """
     jars = local_jars(jars_dir, packages)
     if jars is None:
@@ -93,7 +96,10 @@ def fetch_packages(
 
 
 def add_connector(name: str, environ: Mapping[str, str]) -> list[Path]:
-    """Return the jars of a connector; download them into the jar folder if necessary. Raises MtError."""
+    """Return the jars of a connector, after downloading them to the jar folder if necessary.
+
+    Raises MtError.
+    """
     packages = CONNECTOR_PACKAGES.get(name)
     if packages is None:
         raise ConfigError(
@@ -115,7 +121,7 @@ def missing(jars_dir: Path, detail: str, packages: Sequence[str] = PACKAGES) -> 
 
 
 def main(arguments: Sequence[str], environ: Mapping[str, str]) -> int:
-    """Download the jars into the folder of the first argument, or into the default folder.
+    """Download the jars into the folder given by the first argument, or into the default folder.
 
     Return an exit code.
     """

@@ -1,4 +1,4 @@
-"""Finds the Java installation that Spark will use, and checks it before anything starts."""
+"""Finds the Java installation that Spark will use, and checks it before Spark is started."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Java:
 def check_java(environ: Mapping[str, str]) -> Path:
     """Return the `java` program that Spark will run.
 
-    Raises JavaMissing, with installation advice, if it is absent or too old.
+    Raises JavaMissing, with installation advice, if there is none or it is too old.
     """
     return installed_java(environ).program
 
@@ -60,7 +60,7 @@ def with_version(program: Path, option: str, advice: str) -> Java:
 
 
 def java_version(text: str) -> int | None:
-    """Return the major version in the output *text* of `java -version`; None if it is not there."""
+    """Return the major version in the output *text* of `java -version`, or None if it has none."""
     match = _VERSION.search(text)
     return int(match[1]) if match else None
 

@@ -1,15 +1,16 @@
 """Spark work under a job id, by which any thread can cancel it and read its progress.
 
-One statement or refresh starts any number of Spark jobs, and tasks of inline plans, which Spark's scheduler
-does not know. They share a job id: as a *tag*, from which the status tracker lists the Spark jobs, and as a
-*job group*, because only a group can be cancelled including its future Spark jobs. `tagged` sets both as
-local properties of the thread. A cancel may arrive before the first Spark job; `JobCancels` remembers it.
+One statement or refresh may start any number of Spark jobs, and tasks of inline plans, which Spark's
+scheduler does not know. They share a job id, which is used both as a *tag*, by which the status tracker
+lists the Spark jobs, and as a *job group*, because only a group can be cancelled together with its future
+Spark jobs. `tagged` sets both as local properties of the thread. A job may be cancelled before its first
+Spark job has started, so `JobCancels` remembers cancelled jobs.
 
 Row counts come from Spark's status store, which evicts old jobs and stages at any time, even between two
-calls. A count is therefore reported only if every stage is still there, or if Spark skipped it.
+calls. A count is therefore reported only if every stage is still stored or was skipped by Spark.
 
-`RunningJobs` answers a different question: if a JVM is lost, was this job the only one running, and hence
-probably the cause? That decides how often a run may be attempted.
+`RunningJobs` determines whether a job was the only one that ran when a JVM was lost, and is therefore
+probably the cause. This decides how often a run may be attempted.
 """
 
 from __future__ import annotations
@@ -33,15 +34,15 @@ from mt_core.spark.driver.failures import java_classes
 REMEMBERED = 10_000
 _NOT_FOUND = "java.util.NoSuchElementException"
 COUNTED_MS = 500
-# A JVM that is out of memory has exited by then.
+# The time in seconds after which a JVM that is out of memory has exited.
 ENDS_AFTER_S = 60.0
 _NO_THREAD = 0
-# By SparkContext.
+# The handle of each SparkContext.
 _handles: WeakKeyDictionary[SparkContext, Handle] = WeakKeyDictionary()
 
 
 class JobCancels:
-    """The ids of cancelled jobs, under which later work is refused too. Thread-safe."""
+    """The ids of cancelled jobs. Later work under these ids is refused. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -65,7 +66,7 @@ class JobCancels:
 
     @contextmanager
     def at_work(self, job_id: str) -> Iterator[None]:
-        """Register the block as work of the job; `ended` waits for it."""
+        """Register the block as work of the job, for which `ended` waits."""
         end = threading.Event()
         with self._lock:
             self._at_work.setdefault(job_id, []).append(end)
@@ -79,20 +80,20 @@ class JobCancels:
                     del self._at_work[job_id]
 
     def ended(self, job_id: str, timeout_s: float) -> bool:
-        """Wait for the registered work of the job to end; return False after *timeout_s*."""
+        """Wait for the registered work of the job to end. Return False after *timeout_s* seconds."""
         with self._lock:
             ends = list(self._at_work.get(job_id, ()))
         return all(end.wait(timeout_s) for end in ends)
 
 
 class RunningJobs:
-    """The running jobs of one JVM, frozen when the JVM is lost. Thread-safe."""
+    """The running jobs of one JVM. They are frozen when the JVM is lost. Thread-safe."""
 
     def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._lock = threading.Lock()
         self._monotonic = monotonic
         self._jobs: list[tuple[int, str]] = []
-        # The jobs that ran out of memory, and until when they count as running.
+        # The jobs that ran out of memory, and the time until which they count as running.
         self._out_of_memory: dict[str, float] = {}
         self._at_loss: tuple[tuple[int, str], ...] | None = None
 
@@ -109,10 +110,10 @@ class RunningJobs:
                 self._jobs.remove(entry)
 
     def note_out_of_memory(self) -> None:
-        """Count the jobs of this thread as running for another `ENDS_AFTER_S`.
+        """Count the jobs of this thread as running for another `ENDS_AFTER_S` seconds.
 
-        They ran out of memory, so the JVM may exit only after they have ended. If it is still there then, the
-        error came from an executor of a cluster.
+        They ran out of memory, so the JVM may exit only after they have ended. If the JVM is still running
+        after that time, the error came from an executor of a cluster.
         """
         with self._lock:
             now = self._monotonic()
@@ -124,9 +125,9 @@ class RunningJobs:
             } | ours
 
     def note_loss(self) -> None:
-        """Freeze the set of running jobs; later calls have no effect.
+        """Freeze the set of running jobs. Later calls have no effect.
 
-        The first thread that detects the loss must call this before it leaves its block.
+        The first thread that detects the loss must call this before it leaves its `at_work` block.
         """
         with self._lock:
             if self._at_loss is None:
@@ -164,7 +165,7 @@ def tagged(context: SparkContext, job_id: str, pool: str, description: str) -> I
         "spark.job.tags": job_id,
         "spark.jobGroup.id": job_id,
         "spark.job.description": description,
-        # Otherwise a cancelled task that waits for a database or an object store occupies its core.
+        # Without this, a cancelled task that waits for a database or an object store occupies its core.
         "spark.job.interruptOnCancel": "true",
     }
     # One call to the JVM instead of one for each property.
@@ -184,9 +185,9 @@ def cancel(context: SparkContext, job_id: str) -> None:
 
 
 def progress(context: SparkContext, job_id: str) -> Progress | None:
-    """Return the progress of the job's inline tasks and of those stages that Spark still stores.
+    """Return the progress of the job's inline tasks and of the stages that Spark still stores.
 
-    None if the job has neither.
+    Return None if the job has neither.
     """
     store, inline = handle_of(context).spark.statusStore(), _inline(context, job_id)
     attempts = [_if_stored(store.lastStageAttempt, stage_id) for stage_id in _stages(context, job_id)]
@@ -201,12 +202,13 @@ def progress(context: SparkContext, job_id: str) -> Progress | None:
 
 
 def rows_read(context: SparkContext, job_id: str) -> int | None:
-    """Return the number of rows that the scans of an ended job returned.
+    """Return the number of rows that the scans of a completed job returned.
 
-    None if Spark did not count them, or counted some twice. Raises Spark's errors untranslated.
+    Return None if Spark did not count them, or counted some of them twice. Raises Spark's errors
+    untranslated.
     """
     spark = handle_of(context).spark
-    # Task metrics arrive some milliseconds after the end of the task.
+    # Task metrics are reported some milliseconds after the end of the task.
     spark.listenerBus().waitUntilEmpty(COUNTED_MS)
     tracker, store = spark.statusTracker(), spark.statusStore()
     stages: dict[int, Any] = {}
@@ -225,14 +227,14 @@ def rows_read(context: SparkContext, job_id: str) -> int | None:
     if any(stage.attemptId() or stage.numFailedTasks() for stage in stages.values()):
         return None
     inline = _inline(context, job_id).rows_read or 0
-    # Rows that were looked up by page indexes are not counted.
+    # Rows that were found by page indexes are not counted.
     return inline + sum(int(stage.inputRecords()) for stage in stages.values()) if stages or inline else None
 
 
 def _skipped(store: Any, spark_job_id: int, stored: Iterable[Any]) -> int:
     """Return the number of skipped stages of a Spark job that are not among *stored*.
 
-    Spark skips a stage if the rows of its shuffle exist already.
+    Spark skips a stage if the output of its shuffle already exists.
     """
     job = _if_stored(store.job, spark_job_id)
     skipped = 0 if job is None else int(job.numSkippedStages())
@@ -240,7 +242,7 @@ def _skipped(store: Any, spark_job_id: int, stored: Iterable[Any]) -> int:
 
 
 def active_tasks(context: SparkContext, job_id: str) -> int:
-    """Return the number of running tasks of the job; they may outlive a cancelled job."""
+    """Return the number of running tasks of the job. Tasks may outlive a cancelled job."""
     inline = _inline(context, job_id)
     running = sum(int(stage.numActiveTasks()) for stage in _stages(context, job_id).values())
     return running + inline.total - inline.done
@@ -253,9 +255,10 @@ def _inline(context: SparkContext, job_id: str) -> Progress:
 
 
 def _if_stored(read: Callable[[int], Any], number: int) -> Any | None:
-    """Return the result of *read* for a Spark job or stage; None if the store has evicted it.
+    """Return the result of *read* for a Spark job or stage, or None if the store has evicted it.
 
-    That may happen between any two calls; `spark.ui.retainedJobs` and `spark.ui.retainedStages` limit it.
+    The store may evict it between any two calls, within the limits `spark.ui.retainedJobs` and
+    `spark.ui.retainedStages`.
     """
     try:
         return read(number)
@@ -280,7 +283,7 @@ def _stages(context: SparkContext, job_id: str) -> dict[int, Any]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Handle:
-    """Java objects of a SparkContext: itself, our InlineTasks class, and a reader of JSON properties."""
+    """The Java objects of a SparkContext: itself, our InlineTasks class, and a reader of properties."""
 
     spark: Any
     inline: Any

@@ -1,4 +1,4 @@
-"""One incarnation of the Spark driver: its JVM process and the first session in it."""
+"""One incarnation of the Spark driver: its JVM process, and the first session in this JVM."""
 
 from __future__ import annotations
 
@@ -21,15 +21,18 @@ from mt_core.spark.driver.jvm_objects import own_class
 from mt_core.spark.driver.operator_jar import operator_jar
 from mt_core.spark.driver.process import end_process, launch_process
 
-# Exit codes of a JVM that is out of memory: Spark's, and the JVM's own.
+# Exit codes of a JVM that is out of memory: first Spark's, then the JVM's own.
 _NO_MEMORY = (52, 3)
-# How long such a JVM takes to exit.
+# The time, in seconds, that such a JVM needs to exit.
 _ENDS_WITHIN_S = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Incarnation:
-    """A JVM that runs Spark; `generation` counts the JVMs of the driver, `jobs` has its running jobs."""
+    """A JVM that runs Spark.
+
+    `generation` is the number of this JVM among those of the driver, and `jobs` are its running jobs.
+    """
 
     generation: int
     session: SparkSession
@@ -46,13 +49,13 @@ class Incarnation:
 
     @property
     def ran_out_of_memory(self) -> bool:
-        """Whether the JVM has exited because it was out of memory."""
+        """True if the JVM has exited because it was out of memory."""
         return self.process.returncode in _NO_MEMORY
 
     def end(self) -> bool:
-        """Kill an unusable JVM; return whether it was out of memory.
+        """Kill an unusable JVM, and return whether it was out of memory.
 
-        Waits first, as a JVM that is out of memory exits with a code that says so.
+        Waits before killing it, because a JVM that is out of memory exits with an exit code that says so.
         """
         with suppress(subprocess.TimeoutExpired):
             self.process.wait(_ENDS_WITHIN_S)
@@ -68,7 +71,7 @@ class Incarnation:
 
 
 def launch(settings: conf.DriverSettings, generation: int) -> Incarnation:
-    """Start a JVM with Spark in it.
+    """Start a JVM and Spark in it.
 
     Raises ConfigError with Spark's reason, or EngineError if another attempt may succeed.
     """
@@ -112,9 +115,9 @@ def _start_spark(settings: conf.DriverSettings, full_conf: Mapping[str, str], ga
 
 
 def _answer_promptly(session: SparkSession, gateway: Any) -> None:
-    """Disable Nagle's algorithm on the JVM's end of each new connection.
+    """Disable Nagle's algorithm at the JVM's end of each new connection.
 
-    Otherwise every answer above 8 KiB arrives 40 ms late.
+    Without this, every answer of more than 8 KiB is delayed by 40 ms.
     """
     gateway.java_gateway_server.addListener(own_class(session, "freshtable.driver.PromptAnswers")())
 
@@ -122,7 +125,7 @@ def _answer_promptly(session: SparkSession, gateway: Any) -> None:
 def _register_dialects(session: SparkSession) -> None:
     """Register our JDBC dialects, for databases whose errors Spark does not recognize.
 
-    At start-up, because Spark selects a dialect only by URL: any statement with a URL, such as
+    This is done at start-up, because Spark selects a dialect only by URL. Any statement with a URL, such as
     CREATE TABLE … USING jdbc, may be the first to need one.
     """
     own_class(session, "freshtable.jdbc.SqliteDialect").register()

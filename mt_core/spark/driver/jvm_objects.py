@@ -2,7 +2,7 @@
 
 py4j makes one round trip for each step: each part of a path such as `org.apache.spark`, each item of a
 collection, each entry of a map. Paths and stateless objects are therefore cached per JVM, and collections
-cross as one JSON text.
+are transferred as one JSON text.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from mt_core.spark.driver.failures import SPARK_ERRORS
 
 _SPARK_SESSION = "org.apache.spark.sql.classic.SparkSession"
 
-# The SessionState of each session; Spark creates it at the first call.
+# The SessionState of each session, which Spark creates at the first call.
 _states: WeakKeyDictionary[SparkSession, Any] = WeakKeyDictionary()
-# Static members by path, and stateless objects, for each JVM.
+# For each JVM: its static members by path, and stateless objects.
 _by_jvm: WeakKeyDictionary[Any, dict[str, Any]] = WeakKeyDictionary()
 
 
 @contextmanager
 def active_session(session: SparkSession) -> Iterator[None]:
-    """Make *session* the JVM's active session of this thread.
+    """Make *session* the JVM's active session in this thread within the block.
 
-    Direct calls of the parser and of catalogs read its settings.
+    The parser and the catalogs read its settings if they are called directly.
     """
     set_active = static_member(session, f"{_SPARK_SESSION}.setActiveSession")
     previous = static_member(session, f"{_SPARK_SESSION}.getActiveSession")()
@@ -46,7 +46,7 @@ def active_session(session: SparkSession) -> Iterator[None]:
 
 
 def state_of(session: SparkSession) -> Any:
-    """Return the SessionState of *session*: parser, catalog manager, session catalog."""
+    """Return the SessionState of *session*, with its parser, catalog manager and session catalog."""
     state = _states.get(session)
     if state is None:
         state = _states[session] = session._jsparkSession.sessionState()
@@ -54,15 +54,15 @@ def state_of(session: SparkSession) -> Any:
 
 
 def static_member(session: SparkSession, path: str) -> Any:
-    """Return the static member of a Java class at *path*; cached."""
+    """Return the static member of a Java class at *path*, from a cache."""
     return _cached(session, path, lambda: reduce(getattr, path.split("."), session._jvm))
 
 
 def static_value(session: SparkSession, path: str) -> Any:
-    """Return the result of the static method at *path*, which has no parameters; cached.
+    """Return the result of the static method at *path*, which has no parameters, from a cache.
 
-    By reflection: py4j fails to find a static method if Java happens to list an instance method of the same
-    name first.
+    This uses reflection, because py4j does not find a static method if Java happens to list an instance
+    method with the same name first.
     """
 
     def make() -> Any:
@@ -72,10 +72,10 @@ def static_value(session: SparkSession, path: str) -> Any:
 
 
 def java_class(session: SparkSession, name: str) -> Any:
-    """Return the java.lang.Class called *name*; cached."""
+    """Return the java.lang.Class with the name *name*, from a cache."""
 
     def make() -> Any:
-        # py4j's own class loader, the default, does not see the jars in spark.jars.
+        # py4j uses its own class loader by default, which does not see the jars in spark.jars.
         loader = static_member(session, "java.lang.Thread.currentThread")().getContextClassLoader()
         return static_member(session, "java.lang.Class.forName")(name, True, loader)
 
@@ -83,10 +83,10 @@ def java_class(session: SparkSession, name: str) -> Any:
 
 
 def own_class(session: SparkSession, path: str) -> Any:
-    """Return our Java class at *path*; cached."""
+    """Return our Java class at *path*, from a cache."""
 
     def make() -> Any:
-        # Loaded first: py4j treats a path whose class is not loaded as a package.
+        # Load the class first, because py4j takes the path of a class that is not loaded for a package.
         java_class(session, path)
         return static_member(session, path)
 
@@ -94,19 +94,19 @@ def own_class(session: SparkSession, path: str) -> Any:
 
 
 def java_dataset(session: SparkSession, plan: Any) -> Any:
-    """Return the Dataset of a logical plan. A query has been analysed, a command has been executed."""
+    """Return the Dataset of a logical plan. A query is analysed, and a command is executed."""
     return static_member(session, "org.apache.spark.sql.classic.Dataset.ofRows")(session._jsparkSession, plan)
 
 
 def class_name(node: Any) -> str:
-    """Return the simple class name of a Java object, such as a plan node; empty for None."""
+    """Return the simple class name of a Java object such as a plan node, or an empty string for None."""
     return "" if node is None else str(node.getClass().getSimpleName())
 
 
 def java_items(collection: Any) -> list[Any]:
     """Return the items of a Java collection.
 
-    py4j's iterator ends with a Java exception, which takes 70 round trips to read.
+    py4j's own iterator is slower: it ends with a Java exception, which takes 70 round trips to read.
     """
     items = collection.toArray()
     return [items[index] for index in range(len(items))]
@@ -118,7 +118,7 @@ def scala_items(sequence: Any) -> Iterator[Any]:
 
 
 def scala_sequence(session: SparkSession, items: Sequence[Any]) -> Any:
-    """Return *items*, strings or Java objects, as a Scala Seq."""
+    """Return *items*, which are strings or Java objects, as a Scala Seq."""
     array = static_member(session, "java.util.ArrayList")()
     for item in items:
         array.add(item)
@@ -136,30 +136,30 @@ def java_map(session: SparkSession, values: Mapping[str, str]) -> Any:
 
 
 def texts(session: SparkSession, collection: Any) -> list[str]:
-    """Return a Java collection of strings, in one round trip."""
+    """Return a Java collection of strings as a list, in one round trip."""
     items: list[str] = json.loads(json_of(session, collection))
     return items
 
 
 def json_of(session: SparkSession, value: Any) -> str:
-    """Return a Java object of strings and numbers as JSON, in one round trip."""
+    """Return a Java object that consists of strings and numbers as JSON, in one round trip."""
     return str(_mapper(session).writeValueAsString(value))
 
 
 def text_map(session: SparkSession, java: Any) -> dict[str, str]:
-    """Return a Java map of strings, in one round trip."""
+    """Return a Java map of strings as a dictionary, in one round trip."""
     entries: dict[str, str] = json.loads(json_of(session, java))
     return entries
 
 
 def spark_identifier(session: SparkSession, parts: Sequence[str]) -> Any:
-    """Return Spark's Identifier of a name, whose *parts* do not include the catalog."""
+    """Return Spark's Identifier for a name; *parts* do not include the catalog."""
     of = static_member(session, "org.apache.spark.sql.connector.catalog.Identifier.of")
     return of(java_strings(session, parts[:-1]), parts[-1])
 
 
 def _method(session: SparkSession, path: str) -> Any:
-    """Return the java.lang.reflect.Method without parameters at *path*."""
+    """Return the java.lang.reflect.Method at *path*, which has no parameters."""
     declaring, _, name = path.rpartition(".")
     return java_class(session, declaring).getMethod(name, _array(session, "java.lang.Class", ()))
 

@@ -1,9 +1,9 @@
-"""The watchdog of the driver's JVM: whether it answers, and does more than collect garbage.
+"""The watchdog of the driver's JVM: detects a JVM that does not answer or only collects garbage.
 
-A JVM with a full heap does not necessarily exit. Its collectors free a little memory, a thread allocates it
-at once, and no statement completes, although the process is alive and its SparkContext is running. Such a JVM
-can be recognized only by its missing answers and by its garbage collection time. Both are added up poll by
-poll, so the time for which the machine or the gateway was suspended does not count.
+A JVM with a full heap does not necessarily exit. Its collectors free a little memory, a thread immediately
+allocates it, and no statement completes, although the process is alive and its SparkContext is running.
+Such a JVM can be recognized only by missing answers and by its garbage collection time. Both are added up
+from poll to poll, so the time during which the machine or the gateway was suspended is not counted.
 """
 
 from __future__ import annotations
@@ -22,30 +22,30 @@ from mt_core.spark.driver.failures import SPARK_ERRORS
 T = TypeVar("T")
 POLL_EVERY_S = 5.0
 STALLED_AFTER_S = 60.0
-"""Must exceed a full garbage collection, which stops a JVM with a large heap for some ten seconds."""
+"""In seconds. Must exceed a full garbage collection, which stops a large JVM for some ten seconds."""
 COLLECTING = 0.9
-"""The share of time in garbage collection above which a JVM is out of memory; a healthy one is far below."""
+"""The share of time in garbage collection above which a JVM is out of memory. A healthy JVM is far below."""
 REPORTED_AFTER_S = 15.0
 """Shorter pauses are normal and are not reported."""
-# Concurrent collectors: the JVM works while they run.
+# The suffixes of the names of concurrent collectors, during which the JVM continues to work.
 _CONCURRENT = ("Cycles", "Concurrent GC")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pulse:
-    """The uptime of a JVM, and how much of it was stop-the-world garbage collection."""
+    """The uptime of a JVM, and the part of it that was stop-the-world garbage collection, in seconds."""
 
     ran_s: float
     collected_s: float
 
     def collecting_since(self, earlier: Pulse) -> float:
-        """Return the seconds since an *earlier* pulse if the JVM has only collected garbage since, else 0."""
+        """Return the seconds since an *earlier* pulse if the JVM has only collected garbage, or 0."""
         ran_s = self.ran_s - earlier.ran_s
         return ran_s if self.collected_s - earlier.collected_s > COLLECTING * ran_s else 0.0
 
 
 class JvmWatch:
-    """The watchdog of one JVM. *newest* returns its answer since the last poll, or None."""
+    """The watchdog of one JVM. *newest* returns the JVM's answer since the last poll, or None."""
 
     def __init__(self, newest: Callable[[], Pulse | None]) -> None:
         self._newest = newest
@@ -60,29 +60,29 @@ class JvmWatch:
             return
         self._silent_s = 0.0
         self._pulses.append(pulse)
-        # Drop the pulses before the observed interval; the oldest one left marks its beginning.
+        # Remove the pulses from before the observed interval. The oldest remaining one marks its beginning.
         while len(self._pulses) > 1 and pulse.ran_s - self._pulses[1].ran_s >= STALLED_AFTER_S:
             self._pulses.popleft()
         self._collecting_s = max(pulse.collecting_since(each) for each in self._pulses)
 
     @property
     def out_of_memory(self) -> bool:
-        """Whether the JVM only collects garbage."""
+        """True if the JVM does nothing but collect garbage."""
         return self._collecting_s >= REPORTED_AFTER_S
 
     @property
     def idle_s(self) -> float:
-        """For how many seconds the JVM has not answered or has only collected garbage."""
+        """The number of seconds for which the JVM has not answered or has only collected garbage."""
         return self._silent_s + (self._collecting_s if self.out_of_memory else 0.0)
 
     @property
     def stalled(self) -> bool:
-        """Whether the JVM must be replaced."""
+        """True if the JVM must be replaced."""
         return self.idle_s >= STALLED_AFTER_S
 
     @property
     def trouble(self) -> str:
-        """Why the JVM does no work, as a message; empty if it works."""
+        """A message that says why the JVM does no work, or an empty string if it works."""
         if self.idle_s < REPORTED_AFTER_S:
             return ""
         what = "is out of memory and has only collected garbage" if self.out_of_memory else "has not answered"
@@ -93,7 +93,7 @@ class JvmWatch:
 
 
 class Answers(Generic[T]):
-    """Calls *ask*, a question to the JVM, in its own thread, because it may block forever."""
+    """Calls *ask*, which queries the JVM, in a thread of its own, because the call may block forever."""
 
     def __init__(self, ask: Callable[[], T | None]) -> None:
         self._ask = ask
@@ -102,7 +102,7 @@ class Answers(Generic[T]):
         threading.Thread(target=self._answer, name="spark-pulse", daemon=True).start()
 
     def newest(self) -> T | None:
-        """Return the answer to the last question and ask the next one; None if there is no answer yet."""
+        """Return the result of the last call and start the next call, or return None if there is none yet."""
         try:
             answer = self._answers.get_nowait()
         except Empty:
@@ -111,7 +111,7 @@ class Answers(Generic[T]):
         return answer
 
     def end(self) -> None:
-        """End the thread after the current question."""
+        """End the thread after the current call."""
         self._questions.put(False)
 
     def _answer(self) -> None:
@@ -120,7 +120,7 @@ class Answers(Generic[T]):
 
 
 class JvmPulse:
-    """Reads the pulse of the JVM of *session*; returns None if the call fails."""
+    """Reads the pulse of the JVM of *session*. Returns None if the call fails."""
 
     def __init__(self, session: SparkSession) -> None:
         self._session = session

@@ -1,8 +1,8 @@
 """The driver's file system for local files, which sets file modes without a child process.
 
-Without its native library, Hadoop's local file system runs `chmod` for each new file and once more for the
-file's checksum. A commit writes several files, so these processes would take longer than the rest of a small
-commit.
+Without its native library, Hadoop's local file system runs `chmod` for each new file, and again for the
+file's checksum. A commit writes several files, so these processes would take longer than the rest of a
+small commit.
 """
 
 from __future__ import annotations
@@ -52,9 +52,10 @@ public class LocalFiles extends LocalFileSystem {
 
 
 def use_local_files(session: SparkSession) -> None:
-    """Make our class the JVM's file system for local files, unless the user has configured one.
+    """Make our class the JVM's file system for local files, unless the user has configured another one.
 
-    May be called repeatedly and while Spark works. Executors in other processes still use Hadoop's.
+    May be called repeatedly, even while Spark is working. Executors in other processes still use Hadoop's
+    class.
     """
     configured: Any = session.sparkContext._jsc.hadoopConfiguration()
     if configured.get(IMPLEMENTATION) is not None:
@@ -64,9 +65,9 @@ def use_local_files(session: SparkSession) -> None:
     conf = static_member(session, "org.apache.hadoop.conf.Configuration")(configured)
     conf.setClassLoader(compiler.getClassLoader())
     conf.set(IMPLEMENTATION, CLASS)
-    # Hadoop caches the first file system that was created for file://, and ignores later configurations.
+    # Hadoop caches the first file system created for file:// and ignores later configurations.
     local = static_member(session, "java.net.URI.create")("file:///")
     file_system = static_member(session, "org.apache.hadoop.fs.FileSystem.get")
     while str((cached := file_system(local, conf)).getClass().getName()) != CLASS:
-        # Closing removes it from Hadoop's cache; code with a reference can still use it.
+        # Closing removes it from Hadoop's cache. Code that has a reference to it can still use it.
         cached.close()

@@ -26,14 +26,14 @@ END_TIMEOUT_S = 20
 OURS = "FRESHTABLE_"
 _LOG_TAIL = 40_000
 _PR_SET_PDEATHSIG = 1
-# This line follows the one with the reason.
+# This line follows the line with the reason.
 _NO_JVM = "Error: Could not create the Java Virtual Machine."
 
 
 def launch_process(conf: SparkConf, log_file: Path) -> Any:
     """Start a JVM that logs to *log_file*, and return its py4j gateway.
 
-    Raises EngineError with the reason in the JVM's log.
+    Raises EngineError with the reason from the JVM's log.
     """
     # py4j and PySpark raise every error that they log, so their logs would only repeat it on the terminal.
     logging.getLogger("py4j").setLevel(logging.CRITICAL)
@@ -50,7 +50,7 @@ def launch_process(conf: SparkConf, log_file: Path) -> Any:
 
 
 class _ProcessArguments(dict[str, Any]):
-    """The arguments with which PySpark starts the JVM, changed as it sets them.
+    """The arguments with which PySpark starts the JVM. They are changed when PySpark sets them.
 
     PySpark passes on the gateway's whole environment. SQL can read the environment of the JVM, so the
     gateway's own settings, which may contain tokens and passwords, are removed. On Linux, the JVM is killed
@@ -66,16 +66,16 @@ class _ProcessArguments(dict[str, Any]):
 
 
 def _with_parent_death(prepare: Callable[[], object], prctl: Callable[[int, int], int]) -> None:
-    """Have the kernel kill this process when its parent thread dies.
+    """Have the kernel kill this process when its parent thread ends.
 
-    The JVM also exits at the end of its standard input, but only if it still runs well enough to read it.
+    The JVM also exits at the end of its standard input, but only if it still works well enough to read it.
     """
     prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     prepare()
 
 
 def end_process(gateway: Any) -> None:
-    """End the JVM of *gateway* in any state."""
+    """End the JVM of *gateway*, regardless of its state."""
     with suppress(Py4JError, OSError):
         gateway.shutdown()
     process: subprocess.Popen[bytes] = gateway.proc
@@ -96,9 +96,9 @@ def _is_not_of_py4j(record: logging.LogRecord) -> bool:
 
 
 def _reason(log_file: Path, start: int) -> str:
-    """Return the line of the JVM's log, from offset *start*, with the reason why it exited.
+    """Return the line of the JVM's log, from offset *start*, that says why the JVM exited.
 
-    That is the first exception, or else the last line.
+    It is the first exception or, if there is none, the last line.
     """
     with log_file.open("rb") as log:
         log.seek(start)

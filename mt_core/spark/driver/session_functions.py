@@ -1,4 +1,4 @@
-"""The driver's port to users' functions."""
+"""The driver's interface to user-defined functions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mt_core.model.function import CreatedFunction
 
 
 class FunctionUncallable(QueryFailed):
-    """A query calls a created function that cannot be registered, for example because its file is missing.
+    """Raised if a query calls a created function that cannot be registered, for example without its file.
 
     The error is temporary if `loading` is true.
     """
@@ -22,7 +22,7 @@ class FunctionUncallable(QueryFailed):
 
 
 class FunctionLoading(DefinitionInvalid):
-    """A function cannot be registered yet, because its module is still being loaded."""
+    """Raised if a function cannot be registered yet, because its module is still being loaded."""
 
     internal = True
 
@@ -31,26 +31,26 @@ class SessionFunctions(Protocol):
     """Registers created functions in Spark sessions. Thread-safe."""
 
     def apply(self, session: SparkSession) -> None:
-        """Register the current functions in *session*; functions that fail are logged and left out."""
+        """Register the current functions in *session*. Functions that fail are logged and left out."""
 
     def explained(self, error: QueryFailed) -> QueryFailed:
-        """Return *error*, or the reason why the created function that Spark did not find cannot be called."""
+        """Return *error* or, if Spark did not find a created function, the reason why it cannot be called."""
 
     def checked(
         self, session: SparkSession, function: CreatedFunction, check: Callable[[], object] = lambda: None
     ) -> CreatedFunction:
         """Return the validated *function* in the form in which it is stored.
 
-        *session* has the catalogs of the function, and must not be used afterwards. *check* is called
-        repeatedly; an error that it raises ends the work. Raises DefinitionInvalid.
+        *session* must have the catalogs of the function, and must not be used afterwards. *check* is called
+        repeatedly, and an error that it raises ends the work. Raises DefinitionInvalid.
         """
 
     def register(self, session: SparkSession, function: CreatedFunction) -> None:
-        """Register *function*, in its stored form, in *session*; raises Spark's errors and MtError."""
+        """Register *function*, in its stored form, in *session*. Raises Spark's errors and MtError."""
 
 
 class NoFunctions(SessionFunctions):
-    """Sessions with only Spark's own functions."""
+    """Sessions that have only Spark's own functions."""
 
     def apply(self, session: SparkSession) -> None:
         return

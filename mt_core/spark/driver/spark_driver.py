@@ -1,17 +1,18 @@
 """The Spark driver: one supervised JVM, started in the background and restarted when it is lost.
 
-All sessions, refreshes and streams share one SparkContext, and PySpark supports only one JVM per process. The
-JVM may crash, run out of memory, stop answering or lose its cluster at any time, while threads are inside
-calls to it. One supervisor thread therefore owns its life: it starts the JVM, polls the JVM and its cluster,
-kills a JVM that is useless, and starts the next one after it has discarded PySpark's references to the last.
+All sessions, refreshes and streams share one SparkContext, and PySpark supports only one JVM per process.
+The JVM may crash, run out of memory, stop answering or lose its cluster at any time, while threads are
+calling it. A single supervisor thread therefore manages the JVM. It starts the JVM, polls it and its
+cluster, and kills it if it does no work. It then discards PySpark's references to it and starts the next
+one.
 
-Other threads never restart anything. `translating` turns whatever a call raises into one of our errors. If
-the JVM turns out to be unusable, it also ends the process, which wakes the supervisor. Everything created in
-a JVM (sessions, views, broadcast rows) ends with it; `generation` identifies the JVM that an object belongs
-to.
+Other threads never restart anything. `translating` turns any error of a call into one of ours. If the JVM
+turns out to be unusable, it also ends the process, which wakes the supervisor. Everything created in a JVM
+(sessions, views, broadcast rows) ends with it. `generation` identifies the JVM to which an object belongs.
 
-A failed first start with a ConfigError is final, because no later attempt can succeed. After that, the driver
-retries forever: a catalog database or a cluster that is down may come back.
+If the first start fails with a ConfigError, the failure is final, because no later attempt can succeed. In
+all other cases the driver retries forever, because a catalog database or a cluster that is down may
+recover.
 """
 
 from __future__ import annotations
@@ -86,8 +87,8 @@ class DriverState(StrEnum):
 class SparkDriver:
     """One JVM at a time with one SparkContext, shared by all sessions. Thread-safe.
 
-    The supervisor thread calls *on_launch* with the process id of each JVM before the JVM gets any work, and
-    *on_session* with its first session.
+    The supervisor thread calls *on_launch* with the process id of each JVM before the JVM gets any work,
+    and *on_session* with its first session.
     """
 
     def __init__(
@@ -100,7 +101,7 @@ class SparkDriver:
         self.settings, self._on_launch, self._on_session = settings, on_launch, on_session
         self.added_jars, self.functions = AddedJars(), functions or NoFunctions()
         self.state = DriverState.NEW
-        # The number of JVMs that became ready so far. Objects of an earlier one no longer exist.
+        # The number of JVMs that became ready so far. Objects of earlier JVMs no longer exist.
         self.generation = 0
         self._changed = threading.Condition()
         self._failure: MtError | None = None
@@ -112,16 +113,16 @@ class SparkDriver:
         self._jvm_watch: JvmWatch | None = None
         # The message of errors caused by the loss of the JVM.
         self._loss = LOST
-        # Set while the cluster is lost: statements fail at once instead of waiting.
+        # Set while the cluster is lost. Statements then fail immediately instead of waiting.
         self._lost_cluster: ClusterLost | None = None
-        # A warning for users about a feature that is off, such as inline plans; empty if none.
+        # A warning for users about a feature that is off, such as inline plans, or an empty string.
         self.note = ""
         self._supervisor = BackgroundLoop("spark-driver", self._supervise, clock=SystemClock())
 
     # ---------------------------------------------------------------------------------------------- lifecycle
 
     def start(self) -> None:
-        """Start the JVM in the background; later calls have no effect. Raises JavaMissing."""
+        """Start the JVM in the background. Later calls have no effect. Raises JavaMissing."""
         check_java(self.settings.environ)
         with self._changed:
             if self.state is not DriverState.NEW:
@@ -130,9 +131,9 @@ class SparkDriver:
         self._supervisor.start()
 
     def wait_ready(self, timeout_s: float) -> bool:
-        """Wait until sessions can be created; return False after *timeout_s*.
+        """Wait until sessions can be created. Return False after *timeout_s* seconds.
 
-        Raises EngineUnavailable with the cause if that will never happen.
+        Raises EngineUnavailable with the cause if the driver has failed or was stopped.
         """
         with self._changed:
             self._changed.wait_for(
@@ -143,9 +144,9 @@ class SparkDriver:
             return self.state is DriverState.READY
 
     def stop(self) -> None:
-        """Stop Spark and end the JVM; later calls have no effect.
+        """Stop Spark and end the JVM. Later calls have no effect.
 
-        A JVM that is still starting ends with this process at the latest.
+        A JVM that is still starting ends no later than this process.
         """
         self._stopping.set()
         self._supervisor.end()
@@ -162,19 +163,19 @@ class SparkDriver:
     def answers(self) -> bool:
         """Return whether Spark can work now.
 
-        Unlike `state`, which stays READY until the supervisor detects the loss of a JVM.
+        `state` does not say that, because it remains READY until the supervisor detects the loss of a JVM.
         """
         incarnation, jvm = self._incarnation, self._jvm_watch
-        # `usable` would block on a JVM that does not answer.
+        # `usable` would block if the JVM does not answer.
         return incarnation is not None and not (jvm is not None and jvm.trouble) and incarnation.usable()
 
     def check_cluster(self) -> None:
-        """Raise ClusterLost while the driver has given up the cluster and no new JVM was accepted by it."""
+        """Raise ClusterLost if the cluster was lost and has not accepted a new JVM since."""
         if self._lost_cluster is not None:
             raise ClusterLost(self._lost_cluster.message)
 
     def trouble(self) -> str:
-        """Return why Spark or its cluster accepts no work, as a message; empty if they do."""
+        """Return a message that says why Spark or its cluster accepts no work, or an empty string."""
         if self.state is not DriverState.READY:
             return self._unavailable().message
         watch, jvm = self._watch, self._jvm_watch
@@ -184,13 +185,13 @@ class SparkDriver:
 
     @property
     def pid(self) -> int | None:
-        """The process id of the JVM; None while none is running."""
+        """The process id of the JVM, or None if none is running."""
         incarnation = self._incarnation
         return incarnation.process.pid if incarnation is not None else None
 
     @property
     def session(self) -> SparkSession:
-        """The driver's own session; raises EngineUnavailable while Spark starts or is lost."""
+        """The driver's own session. Raises EngineUnavailable while Spark is starting or lost."""
         return self._current().session
 
     def new_session(self) -> SparkSession:
@@ -211,7 +212,7 @@ class SparkDriver:
     def translating(self) -> Iterator[None]:
         """Translate Spark's errors in the block, and make added jars visible to its thread.
 
-        Our own errors pass unchanged.
+        Our own errors are raised unchanged.
         """
         incarnation = self._current()
         try:
@@ -220,7 +221,7 @@ class SparkDriver:
         except SPARK_ERRORS as cause:
             raise self._translated(incarnation, cause) from cause
         except (AttributeError, AssertionError, TypeError) as cause:
-            # PySpark trips over its own cleared attributes if the JVM ends during a call.
+            # If the JVM ends during a call, PySpark fails on attributes that it has cleared itself.
             if incarnation.usable():
                 raise
             raise self._translated(incarnation, ConnectionError()) from cause
@@ -229,8 +230,8 @@ class SparkDriver:
     def run_tagged(self, job_id: str, pool: str, description: str) -> Iterator[None]:
         """Run the Spark work of this thread in the block as job *job_id* in *pool*, with errors translated.
 
-        Raises Canceled after `cancel(job_id)`, even if that was called before the block. Other errors of
-        Spark in a cancelled job are raised as Canceled too.
+        Raises Canceled after `cancel(job_id)`, even if that was called before the block. If the job was
+        cancelled, errors of Spark are raised as Canceled too.
         """
         self._cancels.check(job_id)
         try:
@@ -240,7 +241,7 @@ class SparkDriver:
                 self.translating(),
                 jobs.tagged(self.session.sparkContext, job_id, pool, description),
             ):
-                # A cancel between the first check and the tag found no job to cancel.
+                # A cancel between the first check and the tag did not find any job to cancel.
                 self._cancels.check(job_id)
                 yield
         except (EngineUnavailable, CommitUnknown):
@@ -252,16 +253,16 @@ class SparkDriver:
 
     @contextmanager
     def at_work(self, job_id: str) -> Iterator[None]:
-        """Register the block as work of a job in the current JVM, to attribute a loss of the JVM."""
+        """Register the block as work of a job, so that a loss of the JVM can be attributed to the job."""
         with self.jobs_at_work().at_work(job_id):
             yield
 
     def jobs_at_work(self) -> jobs.RunningJobs:
-        """Return the running jobs of the current JVM; raises EngineUnavailable without a JVM."""
+        """Return the running jobs of the current JVM. Raises EngineUnavailable if there is no JVM."""
         return self._current().jobs
 
     def cancel(self, job_id: str) -> None:
-        """Cancel the job in the background, and refuse later work under its id; the job need not exist."""
+        """Cancel the job in the background, and refuse later work under its id. The job need not exist."""
         self._cancels.add(job_id)
         self._cancel_tasks(job_id)
         if not self._cancels.ended(job_id, 0):
@@ -270,12 +271,12 @@ class SparkDriver:
             ).start()
 
     def check_canceled(self, job_id: str) -> None:
-        """Raise Canceled after `cancel(job_id)`; for work outside of Spark."""
+        """Raise Canceled after `cancel(job_id)`. Called by work outside of Spark."""
         self._cancels.check(job_id)
 
     def _cancel_until_ended(self, job_id: str) -> None:
         # Spark refuses later jobs of a cancelled group, but not the first shuffles of a query that it was
-        # planning. They can be cancelled only after they have started.
+        # planning. These can be cancelled only after they have started.
         while not self._cancels.ended(job_id, CANCEL_AGAIN_S):
             self._cancel_tasks(job_id)
 
@@ -285,15 +286,21 @@ class SparkDriver:
             jobs.cancel(self.session.sparkContext, job_id)
 
     def progress(self, job_id: str) -> Progress | None:
-        """Return the progress of the job; None if it has no tasks or Spark does not answer. Never raises."""
+        """Return the progress of the job, or None if it has no tasks or Spark does not answer.
+
+        Does not raise errors.
+        """
         return self._read("progress", jobs.progress, job_id)
 
     def rows_read(self, job_id: str) -> int | None:
-        """Return how many rows the scans of an ended job returned; None if unknown. Never raises."""
+        """Return the number of rows that the scans of a completed job returned, or None if it is unknown.
+
+        Does not raise errors.
+        """
         return self._read("rows read", jobs.rows_read, job_id)
 
     def _read(self, what: str, read: Callable[[SparkContext, str], T | None], job_id: str) -> T | None:
-        """Return the result of *read* for a job; None if it fails, as statistics must not fail any work."""
+        """Return the result of *read* for a job, or None if it fails. Statistics must not fail any work."""
         try:
             with self.translating():
                 return read(self.session.sparkContext, job_id)
@@ -303,9 +310,9 @@ class SparkDriver:
             return None
 
     def wait_tasks(self, job_id: str) -> None:
-        """Wait until no task of the job runs, up to `TASKS_END_S`.
+        """Wait until no task of the job is running, for up to `TASKS_END_S` seconds.
 
-        Tasks of a failed or cancelled job may still write files for a moment.
+        Tasks of a failed or cancelled job may still be writing files for a moment.
         """
         waited_s = 0.0
         with self.translating():
@@ -340,10 +347,10 @@ class SparkDriver:
         try:
             error = translate(cause)
         except (*SPARK_ERRORS, AttributeError, AssertionError):
-            # The JVM exited between throwing the exception and our reading of its details.
+            # The JVM exited after it had thrown the exception, before the details were read.
             error = EngineUnavailable(LOST)
         if ends_process(error):
-            # This job ends before the JVM exits, and must count as running when others lose the JVM.
+            # This job ends before the JVM exits. It must count as running when other jobs lose the JVM.
             incarnation.jobs.note_out_of_memory()
         if isinstance(error, QueryFailed):
             return self.functions.explained(error)
@@ -351,7 +358,8 @@ class SparkDriver:
             return error
         if incarnation.usable():
             return EngineError(f"Spark failed: {cause}.") if UNKNOWN_TO_JAVA in str(cause) else error
-        # A JVM that does not answer, or whose SparkContext has stopped, is useless. `_supervise` replaces it.
+        # A JVM that does not answer, or whose SparkContext has stopped, cannot be used any more. `_supervise`
+        # replaces it.
         incarnation.jobs.note_loss()
         text = NO_MEMORY if incarnation.end() else self._loss
         if self._lost_cluster is not None:
@@ -359,7 +367,7 @@ class SparkDriver:
         return EngineUnavailable(text, alone=incarnation.jobs.alone())
 
     def _supervise(self) -> None:
-        """Start a JVM and wait for its end, or wait for the next attempt; called in a loop."""
+        """Start a JVM and wait until it ends, or wait for the next attempt. Called in a loop."""
         incarnation = self._launch()
         if incarnation is not None:
             self._watch_until_end(incarnation)
@@ -371,7 +379,7 @@ class SparkDriver:
     def _launch(self) -> Incarnation | None:
         """Start a JVM and make the driver READY.
 
-        None if it did not start, if its cluster accepts no work, or if the driver is stopping.
+        Return None if it did not start, if its cluster accepts no work, or if the driver is stopping.
         """
         try:
             incarnation = launch(self.settings, self.generation + 1)
@@ -397,15 +405,15 @@ class SparkDriver:
             incarnation.stop()
             return None
         log.info("spark is ready", extra={"action": "spark_ready", "pid": pid})
-        # After READY, because compilation takes a new JVM a second. In another thread, because this one
-        # watches the JVM from now on.
+        # This is done after READY, because compilation takes a new JVM a second, and in another thread,
+        # because this thread watches the JVM from now on.
         threading.Thread(
             target=self._finish_setup, args=(incarnation,), name="spark-complete", daemon=True
         ).start()
         return incarnation
 
     def _finish_setup(self, incarnation: Incarnation) -> None:
-        """Install our file system for local files, and test whether inline plans run."""
+        """Install our file system for local files, and test whether inline plans can run."""
         steps = {
             "installing our file system for local files": use_local_files,
             "trying an inline plan": self._try_inline_plan,
@@ -417,7 +425,7 @@ class SparkDriver:
         try:
             step(session)
         except SPARK_ERRORS:
-            # Expected while the driver stops: it ends the JVM in the middle of any step.
+            # This is expected if the driver is stopping, which ends the JVM in the middle of any step.
             if not self._stopping.is_set():
                 raise
 
@@ -430,7 +438,7 @@ class SparkDriver:
             log.warning("%s", self.note, extra={"action": "inline_plans_off"})
 
     def _takes_work(self, watch: ClusterWatch, incarnation: Incarnation) -> bool:
-        """Wait until the cluster accepts work; if it is lost, discard the JVM and return False."""
+        """Wait until the cluster accepts work. If it is lost, discard the JVM and return False."""
         while not watch.poll():
             if watch.lost:
                 self._lost_cluster = _cluster_lost(self.settings)
@@ -443,9 +451,10 @@ class SparkDriver:
         return True
 
     def _watch_until_end(self, incarnation: Incarnation) -> None:
-        """Wait for the JVM to exit, or kill it if it or its cluster is useless; then discard it."""
+        """Wait for the JVM to exit, or kill it if it or its cluster no longer works. Then discard it."""
         process, pulses = incarnation.process, Answers(JvmPulse(incarnation.session))
-        # Asked in other threads: a JVM that does not answer must not block this one, which kills it.
+        # These are asked in other threads, because a JVM that does not answer must not block this thread,
+        # which kills it.
         states = None if self._watch is None else Answers(self._watch.state)
         if self._watch is not None and states is not None:
             self._watch.state = states.newest
@@ -474,7 +483,10 @@ class SparkDriver:
         discard(incarnation.gateway)
 
     def _is_useless(self, jvm: JvmWatch, after_s: float) -> bool:
-        """Poll a running JVM and its cluster, *after_s* after the last poll; return whether to give it up."""
+        """Poll a running JVM and its cluster, *after_s* seconds after the last poll.
+
+        Return whether the JVM must be replaced.
+        """
         jvm.poll(after_s)
         if jvm.stalled:
             self._loss = NO_MEMORY if jvm.out_of_memory else SILENT
@@ -491,7 +503,7 @@ class SparkDriver:
         return self._watch.lost
 
     def _note_failure(self, error: MtError) -> None:
-        """Log and store *error* of a start; it is final if no other attempt can succeed."""
+        """Log and store the *error* of a start. It is final if no later attempt can succeed."""
         final = isinstance(error, ConfigError) and self.generation == 0
         if not final and not self._stopping.is_set():
             text = "%s Next attempt in %g s."

@@ -9,7 +9,7 @@ from uuid import uuid4
 
 
 def local_path(uri: str) -> Path | None:
-    """Return the local path of a URI or a path; None for a remote file."""
+    """Return the local path of a URI or a path, or None for a remote file."""
     url = urlsplit(uri)
     if url.scheme not in {"", "file"}:
         return None
@@ -29,7 +29,7 @@ class GatewayFile:
         return self._path.read_bytes()
 
     def write(self, text: str, *, replace: bool) -> None:
-        """Write the file and create its parent folders.
+        """Write the file, and create its parent folders.
 
         Raises FileExistsError if the file exists and *replace* is false.
         """

@@ -1,4 +1,4 @@
-"""Files and folders on Spark's file systems, through Hadoop's FileSystem."""
+"""Files and folders on Spark's file systems, accessed through Hadoop's FileSystem."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Files:
         return bool(self._file_system(path).exists(self._path(path)))
 
     def names(self, folder: str) -> list[str]:
-        """Return the names of the entries of a folder; empty if the folder does not exist."""
+        """Return the names of the entries of a folder, or an empty list if the folder does not exist."""
         if not self.exists(folder):
             return []
         entries = self._file_system(folder).listStatus(self._path(folder))
@@ -36,7 +36,7 @@ class Files:
         return sorted(paths)
 
     def missing_above(self, path: str) -> tuple[str, ...]:
-        """Return the missing parent folders of *path*, the deepest first."""
+        """Return the parent folders of *path* that do not exist, the deepest first."""
         missing: list[str] = []
         above = self._path(path).getParent()
         while above is not None and not self.exists(str(above.toString())):
@@ -58,7 +58,7 @@ class Files:
             stream.close()
 
     def write(self, file: str, text: str) -> None:
-        """Write a file; atomic on file systems with an atomic rename."""
+        """Write a file. The write is atomic on file systems with an atomic rename."""
         part = f"{file}.part"
         stream = self._file_system(part).create(self._path(part), True)
         try:
@@ -80,7 +80,7 @@ class Files:
         return bool(self._file_system(source).rename(self._path(source), self._path(target)))
 
     def make(self, folder: str) -> None:
-        """Create a folder and its parents; they may exist."""
+        """Create a folder and its parents. They may exist."""
         self._file_system(folder).mkdirs(self._path(folder))
 
     def copy(self, source: str, target: str) -> None:
@@ -100,7 +100,7 @@ class Files:
         self._file_system(source).copyToLocalFile(False, self._path(source), local, True)
 
     def delete(self, path: str) -> None:
-        """Delete a file, or a folder with its contents; it need not exist."""
+        """Delete a file, or a folder with its contents. It need not exist."""
         self._file_system(path).delete(self._path(path), True)
 
     def _file_system(self, path: str) -> Any:

@@ -1,4 +1,4 @@
-"""Copies of jars by content hash, which preserve the classes with which a job was created."""
+"""Copies of jars, named by content hash. They preserve the classes with which a job was created."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from mt_core.spark.files.gateway_files import local_path
 
 _JOBS = ".jobs"
 Fetch = Callable[[str, Path], bool]
-"""Copies the remote jar at a URI into a file; returns False if Spark loads it itself."""
+"""Copies the remote jar at a URI to a file. Returns False if Spark loads the jar itself."""
 
 
 class JarCopies:
-    """Stores `<hash>.jar` in *folder*, next to the ids of the jobs that need it.
+    """Stores `<hash>.jar` in *folder*, together with the ids of the jobs that need it.
 
     Without a folder, nothing is copied. A jar that this process has loaded is removed only by the next
-    process, because sessions may need it again. Thread-safe; raises OSError.
+    process, because sessions may need it again. Thread-safe. Raises OSError.
     """
 
     def __init__(self, folder: Path | None = None) -> None:
@@ -30,7 +30,7 @@ class JarCopies:
     def add(self, path: str, fetch: Fetch | None = None) -> str:
         """Copy a jar, with *fetch* if it is remote, and return the path of the copy.
 
-        Return *path* itself if nothing was copied.
+        If nothing was copied, return *path* itself.
         """
         local = local_path(path)
         if self._folder is None or (fetch is None and local is None):
@@ -42,7 +42,7 @@ class JarCopies:
                 shutil.copyfile(local, part)
             elif fetch is not None and not fetch(path, part):
                 return path
-            # Hash the copy, not the original, which may change at any time.
+            # Hash the copy, because the original may change at any time.
             with part.open("rb") as content:
                 name = hashlib.file_digest(content, "sha256").hexdigest()
             copy = self._folder / f"{name}.jar"
@@ -69,10 +69,10 @@ class JarCopies:
                 self._remove_unless_needed(jar)
 
     def begin(self, needed: Mapping[str, Iterable[str]]) -> None:
-        """Remove unneeded copies of earlier processes; must be called before the first session.
+        """Remove unneeded copies of earlier processes. Must be called before the first session.
 
-        *needed* has the jars of the unfinished jobs, by job id. It is authoritative, because the folder may
-        have been copied from another home.
+        *needed* has the jars of all unfinished jobs, by job id. It is authoritative, because the folder may
+        have been copied from the home of another gateway.
         """
         for job_id, jars in needed.items():
             self.keep(jars, job_id)

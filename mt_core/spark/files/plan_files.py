@@ -27,8 +27,8 @@ _FETCHED = ".fetched"
 class StoredPlans(PlanFiles):
     """Reads and writes plan files. Thread-safe.
 
-    A relative path refers to the session's subfolder of *folder*, which is removed with the session. A remote
-    file is copied into that subfolder each time it is read.
+    A relative path refers to the session's subfolder of *folder*, which is removed with the session. A
+    remote file is copied into this subfolder each time it is read.
     """
 
     def __init__(self, driver: SparkDriver, folder: Path) -> None:
@@ -65,7 +65,7 @@ class StoredPlans(PlanFiles):
         shutil.rmtree(self._folder / session_id, ignore_errors=True)
 
     def begin(self) -> None:
-        """Remove the folders of earlier processes; must be called before the first session."""
+        """Remove the folders of earlier processes. Must be called before the first session."""
         shutil.rmtree(self._folder, ignore_errors=True)
 
     @contextmanager
@@ -103,7 +103,7 @@ class StoredPlans(PlanFiles):
         return text
 
     def _path(self, session_id: str, uri: str) -> Path | None:
-        """Return the path of a local file; None for a remote one."""
+        """Return the path of a local file, or None for a remote file."""
         local, folder, host = local_path(uri), self._folder / session_id, urlsplit(uri).netloc
         if local is None:
             return None
@@ -125,7 +125,7 @@ class StoredPlans(PlanFiles):
         return path
 
     def _shown(self, session_id: str, uri: str) -> str:
-        """Return the URI for a message; a relative path is shown with its folder."""
+        """Return the URI for a message. A relative path is shown with its folder."""
         relative = not urlsplit(uri).scheme and not Path(uri).is_absolute()
         return f"{uri} in the folder of the session, {self._folder / session_id}" if relative else uri
 

@@ -20,7 +20,7 @@ from mt_core.spark.driver.failures import SPARK_ERRORS, translate
 from mt_core.spark.driver.file_systems import check_file_system
 from mt_core.spark.files.hadoop_files import Files
 
-# Arrow's names of the schemes.
+# Arrow's names of the URI schemes.
 _BY_ARROW = {"s3": "s3", "s3a": "s3", "gs": "gs", "gcs": "gs"}
 _LIMIT, _LONGEST_S = "retry_limit_seconds", 30
 # Schemes from which Spark itself loads jars.
@@ -28,12 +28,15 @@ _BY_SPARK = frozenset({"ivy", "http", "https", "ftp"})
 
 
 class RemoteFile(Protocol):
-    """A remote file; readers never see a partial one. Raises OSError, ArrowException, EngineUnavailable."""
+    """A remote file, of which readers never see a partial version.
+
+    Raises OSError, ArrowException and EngineUnavailable.
+    """
 
     def exists(self) -> bool: ...
 
     def write(self, text: str, *, replace: bool) -> None:
-        """Write the file; raises FileExistsError if the store detects a concurrent writer."""
+        """Write the file. Raises FileExistsError if the store detects a concurrent writer."""
 
     def copy_here(self, target: Path) -> None:
         """Copy the file to the local path *target*."""
@@ -45,7 +48,7 @@ def is_object(uri: str) -> bool:
 
 
 class ObjectFile(RemoteFile):
-    """An object in an object store, accessed by Arrow with credentials from the environment."""
+    """An object in an object store, which Arrow accesses with credentials from the environment."""
 
     def __init__(self, uri: str) -> None:
         place = f"{_BY_ARROW[urlsplit(uri).scheme]}{uri[uri.index(':') :]}"
@@ -102,14 +105,14 @@ def _as_os_error() -> Iterator[None]:
 
 
 def limited(uri: str) -> str:
-    """Return *uri* with a retry limit for Google's client, which otherwise retries for 15 minutes."""
+    """Return *uri* with a retry limit for Google's client. Its own limit is 15 minutes."""
     if not uri.startswith("gs:") or _LIMIT in uri:
         return uri
     return f"{uri}{'&' if '?' in uri else '?'}{_LIMIT}={_LONGEST_S}"
 
 
 def fetch_jar(session: SparkSession, uri: str, target: Path) -> bool:
-    """Copy a remote jar into a local file, like `fetch_file`; return False if Spark loads it itself."""
+    """Copy a remote jar to a local file, like `fetch_file`. Return False if Spark loads the jar itself."""
     if urlsplit(uri).scheme in _BY_SPARK:
         return False
     fetch_file(session, uri, target, "ADD JAR")
@@ -117,10 +120,11 @@ def fetch_jar(session: SparkSession, uri: str, target: Path) -> bool:
 
 
 def fetch_file(session: SparkSession, uri: str, target: Path, what: str) -> None:
-    """Copy a remote file, which *what* needs, into a local one.
+    """Copy a remote file, which *what* needs, to a local file.
 
-    Spark reads it if Spark has the file system; otherwise Arrow reads it from an object store. Raises
-    DefinitionInvalid for a file that cannot be read, and ConfigError if the jar of a file system is missing.
+    Spark reads the file if Spark has its file system. If not, Arrow reads it from an object store. Raises
+    DefinitionInvalid for a file that cannot be read, and ConfigError if the jar of a file system is
+    missing.
     """
     shown, has_file_system = without_passwords(uri), True
     try:

@@ -1,4 +1,4 @@
-"""Files of functions, copied by content hash, which preserves the code with which a function was created."""
+"""Copies of the files of functions, named by content hash. They preserve the code of each function."""
 
 from __future__ import annotations
 
@@ -19,23 +19,24 @@ from mt_core.spark.files.gateway_files import local_path
 _HASH = re.compile("[0-9a-f]{64}")
 _SUFFIXES = {"JAR": ".jar", "FILE": ".py", "ARCHIVE": ".zip"}
 Fetch = Callable[[str, Path, str], None]
-"""Copies the remote file at a URI to a path; the last argument is the object that needs it.
+"""Copies the remote file at a URI to a path. The last argument describes what needs the file.
 
 Raises MtError.
 """
 
 
 class FunctionFiles:
-    """The copies in *folder*. Thread-safe; raises OSError."""
+    """The copies in *folder*. Thread-safe. Raises OSError."""
 
     def __init__(self, folder: Path) -> None:
         self._folder, self._lock = folder, threading.Lock()
         self._used: set[str] = set()
 
     def copied(self, function: CreatedFunction, fetch: Fetch) -> CreatedFunction:
-        """Copy the files of *function*, and return it with their hashes.
+        """Copy the files of *function*, and return the function with their hashes.
 
-        Raises DefinitionInvalid for a file that is missing or has another content than expected.
+        Raises DefinitionInvalid for a file that does not exist or whose content has another hash than the
+        function requires.
         """
         return replace(
             function, files=tuple(self._copied(function.name, each, fetch) for each in function.files)
@@ -46,7 +47,7 @@ class FunctionFiles:
         return str(self._folder / copy_name(file))
 
     def remove_unused(self, functions: Iterable[CreatedFunction]) -> None:
-        """Remove copies that neither *functions* nor any function used by this process needs."""
+        """Remove the copies that neither *functions* nor any function used by this process needs."""
         with self._lock:
             needed = {copy_name(file) for function in functions for file in function.files} | self._used
             for copy in self._folder.iterdir() if self._folder.is_dir() else ():
@@ -56,7 +57,7 @@ class FunctionFiles:
     def _copied(self, name: str, file: FunctionFile, fetch: Fetch) -> FunctionFile:
         part = f"{uuid4().hex}.part"
         with self._lock:
-            # A statement can contain any text as the hash; only a valid hash may become part of a path.
+            # A statement can contain any text as the hash. Only a valid hash may become part of a path.
             if _HASH.fullmatch(file.content):
                 self._used.add(copy_name(file))
                 if (self._folder / copy_name(file)).is_file():
@@ -65,7 +66,7 @@ class FunctionFiles:
             self._used.add(part)
         try:
             uri = _copy(name, file.uri, self._folder / part, fetch)
-            # Hash the copy, not the original, which may change at any time.
+            # Hash the copy, because the original may change at any time.
             stored = replace(file, uri=uri, content=_hash_of(self._folder / part))
             if file.content not in {"", stored.content}:
                 raise DefinitionInvalid(
@@ -84,7 +85,7 @@ class FunctionFiles:
 
 
 def copy_name(file: FunctionFile) -> str:
-    """Return the name of the copy of a file, also on executors."""
+    """Return the name of the copy of a file, which is the same on executors."""
     return f"{file.content}{_SUFFIXES[file.kind]}"
 
 
@@ -94,7 +95,7 @@ def _hash_of(path: Path) -> str:
 
 
 def _copy(name: str, uri: str, target: Path, fetch: Fetch) -> str:
-    """Copy a local or remote file; return its absolute path or URI."""
+    """Copy a local or remote file, and return its absolute path or URI."""
     path = local_path(uri)
     if path is None:
         fetch(uri, target, f"Function {name}")

@@ -1,14 +1,14 @@
-"""Function sync: registers created functions in Spark sessions, and updates them on change.
+"""Function sync: registers created functions in Spark sessions, and updates them when they change.
 
 Spark has no persistent functions without Hive, and a view may not call a temporary function. A created
-function is therefore registered as one of Spark's own: its builder in each session, before the session's next
-statement, and its description once per JVM in the built-in registry, which only makes Spark treat it as
-built-in.
+function is therefore registered as if it were one of Spark's own. Its builder is registered in each
+session, before the session's next statement. Its description is registered once per JVM in the built-in
+registry, for the sole purpose that Spark treats it as built-in.
 
 A function that cannot be registered, for example because its file is missing, must not fail statements that
 do not call it. It is left out, and the reason is raised only if Spark does not find it (`explained`). The
-next statement tries again. If an attempt was slow, the next one waits `_WAITS` times as long, so one broken
-function costs all statements at most a tenth of their time.
+next statement tries again. After a slow attempt, the next one waits `_WAITS` times as long as the attempt
+took, so a broken function takes up no more than a tenth of the time of all statements.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ from mt_core.spark.functions.sql_functions import identifier_of, register_sql, r
 log = logging.getLogger(__name__)
 
 FunctionSource = Callable[[], Mapping[str, CreatedFunction]]
-"""Returns the created functions by name; the same object until a function changes. Thread-safe."""
+"""Returns the created functions by name, as the same object until a function changes. Thread-safe."""
 
 CHEAP_S = 0.1
-"""The duration up to which a failed registration is repeated before each statement.
+"""A registration that failed within this time, in seconds, is repeated before each statement.
 
-A slower one, which loads much before it fails, would delay all statements.
+A slower registration, which loads much code before it fails, would delay all statements.
 """
 _WAITS = 10
 _LEFT_OUT = (
@@ -57,7 +57,7 @@ _LEFT_OUT = (
 _NONE: Mapping[str, CreatedFunction] = {}
 _UNRESOLVED = re.compile(r"Cannot resolve routine (\S+) on search path")
 _ANALYSIS = "org.apache.spark.sql.catalyst.analysis"
-# By session, because the sessions of a new JVM start without these functions.
+# By session, because the sessions of a new JVM do not have these functions.
 _applied: WeakKeyDictionary[SparkSession, Mapping[str, CreatedFunction]] = WeakKeyDictionary()
 
 
@@ -73,7 +73,7 @@ def deterministic_functions(session: SparkSession) -> frozenset[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Unusable:
-    """A function that could not be registered, the reason, and the clock time of the next attempt."""
+    """A function that could not be registered, the reason, and the time at which it may be tried again."""
 
     function: CreatedFunction
     reason: str
@@ -82,7 +82,7 @@ class _Unusable:
 
 
 class FunctionSync(SessionFunctions):
-    """Applies the functions of *source* to sessions. Thread-safe.
+    """Registers the functions of *source* in sessions. Thread-safe.
 
     *keep* stores a function whose declaration was read late. If *has_code* is false, only functions in SQL
     can be called.
@@ -106,12 +106,12 @@ class FunctionSync(SessionFunctions):
         self._builtin_names: set[str] = set()
 
     def apply(self, session: SparkSession) -> None:
-        """Register the current functions in *session*; functions that fail are logged and left out."""
+        """Register the current functions in *session*. Functions that fail are logged and left out."""
         target = self._source()
         if _applied.get(session, _NONE) is target:
             return
         if self._has_code and (late := [each for each in target.values() if _is_undeclared(each)]):
-            # Before the lock, because it may take seconds.
+            # Read them before the lock is acquired, because that may take seconds.
             self._late.read(late, partial(self._late_declaration, session))
             target = self._source()
         with self._lock:
@@ -123,13 +123,13 @@ class FunctionSync(SessionFunctions):
                 if current.get(name) != target.get(name)
                 and not self._change(session, name, current.get(name), target.get(name))
             }
-            # Without the failed ones, so that the next statement tries them again.
+            # The functions that failed are left out, so that the next statement tries them again.
             _applied[session] = (
                 {name: each for name, each in target.items() if name not in unusable} if unusable else target
             )
 
     def explained(self, error: QueryFailed) -> QueryFailed:
-        """Return *error*, or the reason why the created function that Spark did not find cannot be called."""
+        """Return *error* or, if Spark did not find a created function, the reason why it cannot be called."""
         match = _UNRESOLVED.search(error.message)
         name = match[1].replace("`", "").casefold() if match else ""
         unusable = {each.casefold(): why for each, why in list(self._unusable.items())}.get(name)
@@ -151,7 +151,8 @@ class FunctionSync(SessionFunctions):
     ) -> CreatedFunction:
         """Return the validated *function* in the form in which it is stored.
 
-        *session* has the catalogs of the function, and must not be used afterwards. Raises DefinitionInvalid.
+        *session* must have the catalogs of the function, and must not be used afterwards. Raises
+        DefinitionInvalid.
         """
         if not self._has_code and function.language is not FunctionLanguage.SQL:
             raise Unsupported(f"Function {function.name} cannot be created: {_LEFT_OUT}.")
@@ -172,7 +173,7 @@ class FunctionSync(SessionFunctions):
         return stored
 
     def register(self, session: SparkSession, function: CreatedFunction) -> None:
-        """Register *function*, in its stored form, in *session*; raises Spark's errors and MtError."""
+        """Register *function*, in its stored form, in *session*. Raises Spark's errors and MtError."""
         with active_session(session):
             match function.language:
                 case FunctionLanguage.SQL:
@@ -205,7 +206,7 @@ class FunctionSync(SessionFunctions):
         return self._with_declaration(session, self._files.copied(function, partial(fetch_file, session)))
 
     def _remove_dropped(self, session: SparkSession, target: Mapping[str, CreatedFunction]) -> None:
-        """Remove dropped functions from Spark's built-in registries, even if no session has them any more."""
+        """Remove dropped functions from Spark's built-in registries, even if no session has them now."""
         for name in self._builtin_names - target.keys():
             for registry in _builtin(session):
                 registry.dropFunction(identifier_of(session, name))
@@ -214,8 +215,8 @@ class FunctionSync(SessionFunctions):
     def _change(
         self, session: SparkSession, name: str, former: CreatedFunction | None, target: CreatedFunction | None
     ) -> bool:
-        """Update one function in *session*; return False if it cannot be registered."""
-        # A function that is only replaced stays registered, because a view may be calling it.
+        """Update one function in *session*. Return False if it cannot be registered."""
+        # A replaced function remains registered, because a view may be calling it.
         if former is not None and (target is None or target.kind is not former.kind):
             _remove(session, name)
         if target is None:
@@ -231,7 +232,7 @@ class FunctionSync(SessionFunctions):
                 raise Unsupported(f"Function {name}: {_LEFT_OUT}.")
             if _is_undeclared(target):
                 raise self._late.reason(target)
-            # Restores a missing copy from the original file, if that is unchanged.
+            # This restores a missing copy from the original file, if that is unchanged.
             self.register(session, self._files.copied(target, partial(fetch_file, session)))
             _show_as_builtin(session, target)
             self._builtin_names.add(name)
@@ -264,7 +265,7 @@ def _user_message(error: BaseException) -> str:
 
 
 def _builtin(session: SparkSession) -> tuple[Any, Any]:
-    """Return Spark's built-in registries of scalar (and aggregate) functions and of table functions."""
+    """Return Spark's built-in registries, first of scalar and aggregate, then of table functions."""
     return (
         static_value(session, f"{_ANALYSIS}.FunctionRegistry.builtin"),
         static_value(session, f"{_ANALYSIS}.TableFunctionRegistry.builtin"),
@@ -276,7 +277,7 @@ def _registries(session: SparkSession) -> tuple[Any, Any]:
 
 
 def _show_as_builtin(session: SparkSession, function: CreatedFunction) -> None:
-    """Add the function to Spark's built-in registry; calls still use the builder of each session."""
+    """Add the function to Spark's built-in registry. Calls still use the builder of each session."""
     index, name = int(function.kind is FunctionKind.TABLE), identifier_of(session, function.name)
     own, all_ = _registries(session)[index], _builtin(session)[index]
     all_.registerFunction(name, own.lookupFunction(name).get(), own.lookupFunctionBuilder(name).get())
@@ -293,7 +294,7 @@ def _remove(session: SparkSession, name: str) -> None:
 
 
 def _try_call(session: SparkSession, function: CreatedFunction) -> None:
-    """Analyse a call with NULL arguments, to detect an invalid body; raises Spark's analysis errors."""
+    """Analyse a call with NULL arguments, to detect an invalid body. Raises Spark's analysis errors."""
     columns = (
         spark_parser(session).parseRoutineParam(function.parameters).fields() if function.parameters else []
     )
@@ -309,7 +310,7 @@ def _try_call(session: SparkSession, function: CreatedFunction) -> None:
 
 
 def _gives_rows(frame: DataFrame) -> bool:
-    """Return whether a query calls a generator such as explode, other than in subqueries."""
+    """Return whether a query calls a generator such as explode outside of its subqueries."""
     plans: list[Any] = [frame._jdf.queryExecution().analyzed()]
     while plans:
         plan = plans.pop()

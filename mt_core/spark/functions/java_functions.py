@@ -1,4 +1,4 @@
-"""Functions in Java or Scala, each with its own class loader for its jars."""
+"""Functions in Java or Scala. Each function has a class loader of its own for its jars."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _KINDS = {"scalar": FunctionKind.SCALAR, "aggregate": FunctionKind.AGGREGATE}
 
 
 def describe_java(session: SparkSession, function: CreatedFunction, files: FunctionFiles) -> CreatedFunction:
-    """Return *function* with its kind and return type, determined from its class.
+    """Return *function* with its kind and return type, as determined from its class.
 
-    Raises DefinitionInvalid if the class is missing or cannot be instantiated, and Unsupported for another
-    kind of class or for a table function.
+    Raises DefinitionInvalid if the class is missing or cannot be instantiated, and Unsupported for a table
+    function or for any other kind of class.
     """
     if function.kind is FunctionKind.TABLE:
         raise Unsupported(
@@ -51,7 +51,7 @@ def describe_java(session: SparkSession, function: CreatedFunction, files: Funct
 
 
 def register_java(session: SparkSession, function: CreatedFunction, files: FunctionFiles) -> None:
-    """Register or replace *function* in *session*; raises Spark's errors."""
+    """Register or replace *function* in *session*. Raises Spark's errors."""
     ship(session, function, files)
     parser = spark_parser(session)
     returned = parser.parseDataType(function.returns)
@@ -76,7 +76,7 @@ def register_java(session: SparkSession, function: CreatedFunction, files: Funct
 def ship(session: SparkSession, function: CreatedFunction, files: FunctionFiles) -> None:
     """Distribute the files of a function to the driver and to current and future executors.
 
-    Spark ignores a file that was added before.
+    Spark ignores a file that has already been added.
     """
     context = session._jsc.sc()
     for file in function.files:
@@ -88,7 +88,7 @@ def _names(session: SparkSession, function: CreatedFunction) -> Any:
 
 
 def users_functions(session: SparkSession) -> Any:
-    """Return our Java class that creates expressions for calls of users' functions."""
+    """Return our Java class that creates expressions for calls of user-defined functions."""
     return own_class(session, _BUILDERS)
 
 

@@ -1,8 +1,8 @@
 """Late declarations of Python functions that were created without one, or under another Python version.
 
-Each declaration is read once, in its own thread, at the first use after the start of the gateway. A statement
-waits a few seconds for all of them together, and continues without those that are still being read, so a
-module that hangs delays no statement for long.
+Each declaration is read once, in a thread of its own, at the first use after the start of the gateway. A
+statement waits a few seconds for all declarations together, and continues without those that are still
+being read. A module that hangs therefore does not delay a statement for long.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ AGAIN_S = 300.0
 _AT_A_TIME = 2
 
 Read = Callable[[CreatedFunction], CreatedFunction]
-"""Returns the function with its declaration; raises Spark's errors, MtError and OSError."""
+"""Returns the function with its declaration. Raises Spark's errors, MtError and OSError."""
 
 
 @dataclass(slots=True)
@@ -43,14 +43,13 @@ class LateDeclarations:
     def __init__(self, keep: Callable[[CreatedFunction], object], now: Callable[[], float]) -> None:
         self._keep, self._now = keep, now
         self._lock, self._turns = threading.Lock(), threading.Semaphore(_AT_A_TIME)
-        # The key is the stored definition, so a replaced function is read again.
+        # The key is the stored definition, so that a replaced function is read again.
         self._readings: dict[CreatedFunction, _Reading] = {}
 
     def read(self, functions: Iterable[CreatedFunction], read: Read, patience_s: float = PATIENCE_S) -> None:
-        """Read the declarations of *functions* in the background, and wait up to *patience_s* for all of
-        them.
+        """Read the declarations of *functions* in the background, and wait up to *patience_s* seconds.
 
-        A failed read is repeated after `AGAIN_S`.
+        A failed read is repeated after `AGAIN_S` seconds.
         """
         awaited = list[_Reading]()
         for function in functions:
@@ -73,7 +72,7 @@ class LateDeclarations:
             reading.ended.wait(max(0.0, until - time.monotonic()))
 
     def reason(self, function: CreatedFunction) -> DefinitionInvalid:
-        """Return why *function* has no declaration."""
+        """Return an error that says why *function* has no declaration."""
         reading = self._readings.get(function)
         if reading is not None and reading.ended.is_set() and reading.failure:
             return DefinitionInvalid(reading.failure)

@@ -1,13 +1,13 @@
 """Module reader: a program that imports a user's module and reports the declarations of its functions.
 
-The gateway must know the return type and the parameters of a Python function, and only an import of its
-module can tell. Importing runs arbitrary code, which may exit, crash or hang. The gateway therefore runs this
-program as a child process, `python -m mt_core.spark.functions.module_reader`, which a bad module can damage
-without consequences.
+The gateway must know the return type and the parameters of a Python function, and only importing its module
+reveals them. Importing runs arbitrary code, which may exit, crash or hang. The gateway therefore runs this
+program as a child process, `python -m mt_core.spark.functions.module_reader`, so that a bad module damages
+only that process.
 
-The request is JSON on standard input. The response is one line of JSON on a separate file descriptor, because
-a module may print. PySpark's decorators usually need a JVM to parse types given as text; here they are
-replaced by stand-ins, and the text is passed to the gateway unparsed.
+The request is JSON on standard input. The response is one line of JSON on a separate file descriptor,
+because a module may print to standard output. PySpark's decorators usually need a JVM to parse types given
+as text. Here, they are replaced by stand-ins, and the text is passed to the gateway unparsed.
 """
 
 from __future__ import annotations
@@ -50,14 +50,14 @@ _LONGEST_ERROR = 10_000
 
 
 class _Text(DataType):
-    """A type that a module declares as text; the gateway parses it."""
+    """A type that a module declares as text, which the gateway parses."""
 
     def __init__(self, text: str) -> None:
         self.text = text
 
 
 def main(answer: int, gateway: int) -> None:
-    """Answer the request on standard input, and exit without running the module's exit handlers."""
+    """Respond to the request on standard input, and exit without running the module's exit handlers."""
     os.set_inheritable(answer, False)
     _end_with(gateway)
     question = json.load(sys.stdin)
@@ -72,7 +72,7 @@ def main(answer: int, gateway: int) -> None:
 
 
 def _end_with(gateway: int) -> None:
-    """Have the kernel kill this process when the gateway dies.
+    """Have the kernel kill this process when the gateway exits.
 
     If memory runs out, the kernel kills this process before the gateway.
     """
@@ -86,7 +86,7 @@ def _end_with(gateway: int) -> None:
 
 
 def _declarations(question: Mapping[str, Any]) -> Mapping[str, PythonDeclaration]:
-    """Return the declaration of the requested object, and those of all other functions of its module."""
+    """Return the declarations of the requested object and of all other functions in its module."""
     function, body = str(question["function"]), str(question["body"])
     module, _, name = body.rpartition(".")
     _without_a_jvm(question["settings"])
@@ -123,9 +123,9 @@ def _load(function: str, root: str, parts: Sequence[tuple[str, str, str]], modul
 
 
 def _without_a_jvm(settings: Mapping[str, str]) -> None:
-    """Make PySpark's decorators work without a JVM, with *settings* in place of a session's."""
+    """Make PySpark's decorators work without a JVM, using *settings* instead of those of a session."""
     vars(udf)["_parse_datatype_string"] = _Text
-    # The gateway checks the types. Not an assignment, which mypy rejects.
+    # The gateway checks the types. setattr is used because mypy rejects an assignment.
     setattr(UserDefinedFunction, "_check_return_type", staticmethod(lambda *_: None))  # noqa: B010
     stand_in: Any = SimpleNamespace(conf=settings)
     SparkSession._instantiatedSession = stand_in
@@ -137,7 +137,7 @@ def _is_of(module: ModuleType, target: Any) -> bool:
 
 
 def _failure(cause: BaseException) -> str:
-    """Return the error in a user's code, with its file and line."""
+    """Return the text of an error in a user's code, with its file and line."""
     if isinstance(cause, SyntaxError) and cause.filename:
         return f"SyntaxError: {cause.msg} ({cause.filename}, line {cause.lineno})"
     text = f"{type(cause).__name__}: {cause}"
@@ -162,7 +162,7 @@ def _read(function: str, body: str, target: Any) -> PythonDeclaration:
     except (DefinitionInvalid, Unsupported):
         raise
     except (Exception, SystemExit) as cause:
-        # Reading may run users' code too, in type hints and in properties of their objects.
+        # Reading may also run users' code, in type hints and in properties of their objects.
         raise DefinitionInvalid(f"Function {function}: {body} cannot be read: {_failure(cause)}.") from cause
 
 
@@ -228,7 +228,7 @@ def _of_values(function: str, body: str, target: Any) -> PythonDeclaration:
 
 
 def _type(function: str, body: str, declared: DataType | str | None) -> tuple[str, str]:
-    """Return a type as text or as Spark's JSON, the other one empty.
+    """Return a type either as text or as Spark's JSON. The other item is empty.
 
     Raises Unsupported for a user-defined type.
     """
@@ -245,8 +245,9 @@ def _type(function: str, body: str, declared: DataType | str | None) -> tuple[st
 
 
 def has_users_type(value: Any) -> bool:
-    """Return whether a type in JSON contains a user-defined type, whose class PySpark would import or
-    unpickle.
+    """Return whether a type in JSON contains a user-defined type.
+
+    PySpark would import or unpickle the class of such a type.
     """
     if isinstance(value, Mapping):
         return value.get("type") == "udt" or any(map(has_users_type, value.values()))
@@ -257,7 +258,7 @@ def _parameters(plain: Any) -> tuple[str, Sequence[inspect.Parameter] | None]:
     try:
         signature = inspect.signature(plain)
     except (TypeError, ValueError):
-        # Some built-in functions have no signature, such as max.
+        # Some built-in functions, such as max, have no signature.
         return "", None
     return str(signature), list(signature.parameters.values())
 
@@ -270,18 +271,19 @@ def _hints(plain: Any) -> tuple[Mapping[str, Any], str]:
 
 
 def _eval_type(plain: Any) -> int:
-    """Return PySpark's evaluation type of a plain function: pandas or Arrow according to its hints, else by
-    row.
+    """Return PySpark's evaluation type of a plain function.
+
+    It is pandas or Arrow if its type hints say so, and row by row if not.
     """
     try:
         return int(infer_eval_type_for_udf(plain) or PythonEvalType.SQL_BATCHED_UDF)
     except (PySparkException, AttributeError, NameError, SyntaxError, TypeError, ValueError):
-        # Other hints, or unreadable ones; the gateway reports them if it needs them.
+        # The type hints have another form or cannot be read. The gateway reports that if it needs them.
         return PythonEvalType.SQL_BATCHED_UDF
 
 
 def python_version() -> str:
-    """Return the minor version of Python, such as 3.11."""
+    """Return the major and minor version of Python, such as 3.11."""
     return ".".join(platform.python_version_tuple()[:2])
 
 

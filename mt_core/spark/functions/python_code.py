@@ -1,13 +1,13 @@
-"""Python code of functions: reading its declarations in a child process, and shipping it to workers.
+"""Python code of functions: reads declarations in a child process, and ships the code to workers.
 
-The gateway never imports users' modules, because they could crash it, block it or change its own modules. It
-runs `module_reader` as a child process with a time limit, and treats the response as untrusted data: a module
-can write anything to the file descriptor of the response.
+The gateway never imports users' modules, because they could crash it, block it or change its own modules.
+It runs `module_reader` as a child process with a time limit, and treats the response as untrusted data,
+because a module can write anything to the file descriptor of the response.
 
-PySpark usually pickles the function into each query. Here a query has a `SentFunction`, which pickles to the
-names of the files and of the function; the worker loads them itself. The modules of a function get their own
-package (`_root`), named by a hash of the files. Equal code is thus loaded once per process, and two versions
-of a module can be loaded together.
+PySpark usually pickles the function into each query. Here, a query has a `SentFunction`, which is pickled
+as the names of the files and of the function, and the worker loads them itself. The modules of a function
+are in a package of their own (`_root`), named by a hash of the files. Equal code is therefore loaded once
+per process, and two versions of a module can be loaded together.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def no_check() -> None:
 class SentFunction:
     """The gateway's placeholder for a user's function or table function class.
 
-    When unpickled on a worker, it becomes the real object, loaded from the files sent there.
+    When it is unpickled on a worker, it becomes the real object, loaded from the files sent to the worker.
     """
 
     def __init__(self, function: CreatedFunction, declared: PythonDeclaration) -> None:
@@ -74,8 +74,8 @@ class SentFunction:
 class ModuleReader:
     """Reads the declarations of users' modules in child processes. Thread-safe.
 
-    The child processes get *environ* without the gateway's own settings. The declarations of a function's
-    files are cached. Those of an installed module are not, because it may change.
+    The child processes get *environ* without the gateway's own settings. Declarations from a function's
+    files are cached. Those from an installed module are not cached, because it may change.
     """
 
     def __init__(self, environ: Mapping[str, str], limit_s: float = LIMIT_S) -> None:
@@ -90,10 +90,10 @@ class ModuleReader:
         settings: Mapping[str, str],
         check: Check = no_check,
     ) -> PythonDeclaration:
-        """Return the declaration of *function*; *settings* has the Spark settings that decorators read.
+        """Return the declaration of *function*; *settings* are the Spark settings that decorators read.
 
-        *check* is called repeatedly. Raises DefinitionInvalid for code that is missing or that cannot be
-        loaded in time, and Unsupported for a user-defined type.
+        *check* is called repeatedly. Raises DefinitionInvalid if the code is missing or cannot be loaded in
+        time, and Unsupported for a user-defined type.
         """
         module, _, name = function.body.rpartition(".")
         if not module:
@@ -139,7 +139,7 @@ class ModuleReader:
         return declarations
 
     def _answer(self, function: CreatedFunction, question: str, check: Check) -> bytes:
-        """Run the child process, and return its response line; leaves no process behind."""
+        """Run the child process, and return its response line. The process has ended when this returns."""
         reading_end, writing_end = os.pipe()
         try:
             with tempfile.TemporaryFile() as request:
@@ -169,7 +169,7 @@ class ModuleReader:
             response = self._response(function, process, reading_end, check)
         finally:
             os.close(reading_end)
-            # Before `wait`, which frees the process id for other processes.
+            # Kill the group before `wait`, which releases the process id for other processes.
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(process.pid, signal.SIGKILL)
             code = process.wait()
@@ -184,7 +184,7 @@ class ModuleReader:
     def _response(
         self, function: CreatedFunction, process: subprocess.Popen[bytes], reading_end: int, check: Check
     ) -> bytes:
-        """Return the output of the child process up to the end of the line, or until it exits."""
+        """Return the output of the child process up to the end of its first line, or until it exits."""
         response, until = b"", time.monotonic() + self._limit_s
         with selectors.DefaultSelector() as selector:
             selector.register(reading_end, selectors.EVENT_READ)
@@ -207,13 +207,13 @@ class ModuleReader:
                         break
                     response += part
                 elif _has_ended(process):
-                    # No end of file: a grandchild may still have the pipe open.
+                    # There is no end of file if a grandchild still has the pipe open.
                     break
         return response
 
 
 def _has_ended(process: subprocess.Popen[bytes]) -> bool:
-    """Return whether a process has exited; if possible without reaping it, which would free its id."""
+    """Return whether a process has exited, if possible without releasing its process id."""
     if not hasattr(os, "waitid"):
         return process.poll() is not None
     return os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
@@ -232,7 +232,7 @@ def _question(
 
 
 def is_current(declared: PythonDeclaration | None) -> bool:
-    """Return whether *declared* was read by the Python version of this process and its workers."""
+    """Return whether *declared* was read with the Python version of this process and its workers."""
     return declared is not None and declared.python == python_version()
 
 
@@ -241,7 +241,7 @@ def _module(function: CreatedFunction) -> str:
 
 
 def _root(function: CreatedFunction) -> str:
-    """Return the package name of the function's files; functions with equal files share it."""
+    """Return the package name for the function's files. Functions with equal files share it."""
     parts = [(*_part(each, ""), each.content) for each in function.files]
     return f"freshtable_code_{sha256(repr(parts).encode()).hexdigest()[:32]}"
 

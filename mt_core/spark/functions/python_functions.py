@@ -1,12 +1,12 @@
-"""Functions in Python: PySpark's udf and udtf objects, and plain functions, from files or installed modules.
+"""Functions in Python: PySpark's udf and udtf objects, and plain functions, from files or modules.
 
-The gateway has only the *declaration* of such an object (`PythonDeclaration`), never the object itself. This
-module builds an equivalent PySpark object from the declaration, with a `SentFunction` in place of the user's
-code, and registers it in a session.
+The gateway has only the *declaration* of such an object (`PythonDeclaration`), never the object itself.
+This module builds an equivalent PySpark object from the declaration, with a `SentFunction` in place of the
+user's code, and registers it in a session.
 
-Types can be declared in CREATE FUNCTION and in Python. A decorated object has its own type, which RETURNS
-must match. For a plain function, RETURNS takes precedence over the type hint; a plain class needs RETURNS or
-a method `analyze`. Parameters without a type are VOID, which accepts any argument.
+Types can be declared in CREATE FUNCTION and in Python. A decorated object has a type of its own, which
+RETURNS must match. For a plain function, RETURNS takes precedence over the type hint. A plain class needs
+RETURNS or a method `analyze`. Parameters without a type are VOID, which accepts any argument.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _OF_DECORATORS = (
     "spark.sql.execution.pythonUDTF.arrow.enabled",
 )
 _EXECUTABLE = "spark.pyspark.python"
-# PySpark's default without the environment variable PYSPARK_PYTHON.
+# PySpark's default if the environment variable PYSPARK_PYTHON is not set.
 _DEFAULT = "python3"
 _ANY = "VOID"
 
@@ -65,9 +65,9 @@ def decorator_settings(session: SparkSession) -> Mapping[str, str]:
 
 
 def describe_python(session: SparkSession, function: CreatedFunction) -> CreatedFunction:
-    """Return *function* with its kind and return type, determined from its declaration.
+    """Return *function* with its kind and return type, as determined from its declaration.
 
-    Raises DefinitionInvalid if the type is not declared, and Unsupported for another kind of object.
+    Raises DefinitionInvalid if its type is not declared, and Unsupported for other kinds of objects.
     """
     declared = _declaration(function)
     if declared.form is PythonForm.ROWS:
@@ -78,7 +78,7 @@ def describe_python(session: SparkSession, function: CreatedFunction) -> Created
             "write RETURNS and a type, or a class whose method eval yields rows."
         )
     parser = spark_parser(session)
-    # Parsed by Spark, whose error messages for types are better than PySpark's.
+    # Parse the type with Spark, whose error messages are better than PySpark's.
     sql_type = str(parser.parseDataType(function.returns).sql()) if function.returns else ""
     scalar = _scalar(function, declared)
     kind = _KINDS.get(scalar.evalType)
@@ -95,7 +95,7 @@ def describe_python(session: SparkSession, function: CreatedFunction) -> Created
 
 
 def register_python(session: SparkSession, function: CreatedFunction, files: FunctionFiles) -> None:
-    """Register or replace *function* in *session*; raises Spark's errors and DefinitionInvalid."""
+    """Register or replace *function* in *session*. Raises Spark's errors and DefinitionInvalid."""
     declared = _declaration(function)
     ship(session, function, files)
     _set_python(session)
@@ -126,9 +126,9 @@ def _declaration(function: CreatedFunction) -> PythonDeclaration:
 
 
 def _declared_type(function: CreatedFunction, declared: PythonDeclaration) -> DataType | str | None:
-    """Return the type that a PySpark object declares.
+    """Return the type that a PySpark object declares, or None if it does not declare one.
 
-    Raises DefinitionInvalid if it is not one of Spark's.
+    Raises DefinitionInvalid if it is not one of Spark's types.
     """
     if not declared.returns_json:
         return declared.returns or None
@@ -144,7 +144,7 @@ def _declared_type(function: CreatedFunction, declared: PythonDeclaration) -> Da
 
 
 def _set_python(session: SparkSession) -> None:
-    """Run local workers with the gateway's Python and its packages, unless one is configured."""
+    """Run local workers with the gateway's Python and its packages, unless another Python is configured."""
     context: Any = session.sparkContext
     chosen = context.getConf().get(_EXECUTABLE)
     if chosen is not None:
@@ -157,7 +157,7 @@ def _set_python(session: SparkSession) -> None:
 
 
 def _scalar(function: CreatedFunction, declared: PythonDeclaration) -> Any:
-    """Return a PySpark object equivalent to the user's object or plain function."""
+    """Return a PySpark object that is equivalent to the user's object or plain function."""
     sent = SentFunction(function, declared)
     if declared.is_made:
         returned = _declared_type(function, declared) or ""
@@ -215,7 +215,7 @@ def _check_same(function: CreatedFunction, written: str, declared: str) -> None:
 
 
 def _check_parameters(session: SparkSession, function: CreatedFunction, declared: PythonDeclaration) -> None:
-    """Raise DefinitionInvalid if the Python function does not accept the declared parameters."""
+    """Raise DefinitionInvalid if the Python function does not accept the parameters in CREATE FUNCTION."""
     if function.parameters is None:
         return
     fields = list(_declared(session, function).fields())
@@ -243,7 +243,7 @@ def _declared(session: SparkSession, function: CreatedFunction) -> Any:
 def _signature(
     session: SparkSession, function: CreatedFunction, declared: PythonDeclaration
 ) -> tuple[Any, int, int]:
-    """Return the parameters, VOID if untyped, and the minimum and maximum number of arguments."""
+    """Return the parameters (VOID if untyped), and the minimum and maximum number of arguments."""
     if function.parameters is not None:
         written = _declared(session, function)
         return written, written.size(), written.size()
@@ -253,7 +253,7 @@ def _signature(
     columns, least, is_open = [], 0, False
     for each in declared.parameters or ():
         if each.kind in _POSITIONAL:
-            # As in PySpark, arguments of a decorated function are not converted.
+            # As in PySpark, the arguments of a decorated function are not converted.
             columns.append(f"{quote(each.name)} {(not declared.is_made and each.type) or _ANY}")
             least += not each.has_default
         else:
@@ -266,7 +266,7 @@ def _signature(
 
 
 def _table(function: CreatedFunction, declared: PythonDeclaration) -> Any:
-    """Return a new PySpark udtf object, with the columns that CREATE FUNCTION or Python declares."""
+    """Return a new PySpark udtf object, with the columns declared in CREATE FUNCTION or in Python."""
     handler = _handler(declared)
     if declared.is_made:
         columns: Any = _declared_type(function, declared)

@@ -24,11 +24,11 @@ _TYPES: Mapping[object, str] = {
 
 
 def spark_type(hint: Any) -> str | None:
-    """Return the Spark type of a hint such as `int`, `str | None` or `list[int]`; None for other hints."""
+    """Return the Spark type of a hint such as `int`, `str | None` or `list[int]`, or None for other hints."""
     try:
         simple = _TYPES.get(hint)
     except TypeError:
-        # A hint can be any object, even one without a hash, such as a list.
+        # A hint can be any object, even an unhashable one such as a list.
         return None
     if simple is not None:
         return simple

@@ -18,7 +18,7 @@ _SQL_FUNCTION = f"{_CATALYST}.catalog.SQLFunction"
 
 
 def register_sql(session: SparkSession, function: CreatedFunction) -> None:
-    """Register or replace *function* in *session*; raises Spark's parse errors."""
+    """Register or replace *function* in *session*. Raises Spark's parse errors."""
     is_table, catalog = function.kind is FunctionKind.TABLE, state_of(session).catalog()
     option, nothing = (
         static_member(session, "scala.Option.apply"),
@@ -51,7 +51,7 @@ def spark_parser(session: SparkSession) -> Any:
 
 
 def no_columns(session: SparkSession) -> Any:
-    """Return an empty parameter list, which Spark's parser rejects."""
+    """Return an empty parameter list. Spark's parser cannot be used for it, because it rejects empty text."""
     return static_member(session, "org.apache.spark.sql.types.StructType")()
 
 
@@ -67,13 +67,13 @@ def _return_type(session: SparkSession, parser: Any, function: CreatedFunction) 
 
 
 def _place(session: SparkSession, function: CreatedFunction) -> Any:
-    """Return the properties with the catalog and namespace in which Spark resolves names of the body."""
+    """Return the properties with the catalog and namespace in which Spark resolves names in the body."""
     namespace = scala_sequence(session, function.namespace)
     return static_member(session, f"{_SQL_FUNCTION}.catalogAndNamespaceToProps")(function.catalog, namespace)
 
 
 def returned_type(session: SparkSession, function: CreatedFunction) -> str:
-    """Return the type of the body of a function without RETURNS: that of its expression, or its columns."""
+    """Return the type of the expression, or the columns of the query, in a body without RETURNS."""
     columns = spark_parser(session).parseRoutineParam(function.parameters) if function.parameters else None
     names = [] if columns is None else list(columns.fieldNames())
     types = [] if columns is None else [each.dataType().sql() for each in columns.fields()]

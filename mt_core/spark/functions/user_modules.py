@@ -1,7 +1,7 @@
-"""Import of a function's files as modules of a separate package, in the module reader and on workers.
+"""Imports a function's files as modules of a separate package, in the module reader and on workers.
 
-The code of this module is pickled by value and sent to workers, where Freshtable need not be installed. It
-must import only PySpark and Python's standard library.
+The code of this module is pickled by value and sent to workers, which need not have Freshtable installed.
+It must import only PySpark and Python's standard library.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from pyspark.sql import udf
 from pyspark.sql.types import DataType, NullType
 
 Part = tuple[str, str, str]
-"""A file: its module name, empty for an archive; its path; and its name in tracebacks."""
+"""A file: its module name, which is empty for an archive, its path, and its name in tracebacks."""
 
 _Source = tuple[bytes, str, bool]
 
 
 def load_module(root: str, parts: Sequence[Part], module: str) -> ModuleType:
-    """Import a module of *parts*; *root* is a package name unique to these files and their content.
+    """Import a module of *parts*; *root* is a package name that is unique to these files and their content.
 
     Raises any exception that the code of the module raises.
     """
@@ -41,8 +41,12 @@ def load_module(root: str, parts: Sequence[Part], module: str) -> ModuleType:
 
 
 def load_on_worker(root: str, parts: Sequence[Part], body: str) -> Any:
-    """Return the function or class `module.name` on a worker, from files that Spark has sent or installed."""
-    # PySpark's decorators parse types in the driver's JVM, which a worker does not have. It needs no types.
+    """Return the function or class *body*, as `module.name`, on a worker.
+
+    It is loaded from the files that Spark has sent, or from an installed module if there are no files.
+    """
+    # PySpark's decorators parse types in the driver's JVM, which workers do not have. Workers do not need the
+    # types.
     vars(udf)["_parse_datatype_string"] = _any_type
     sent = [(module, str(SparkFiles.get(path)), shown) for module, path, shown in parts]
     module, _, name = body.rpartition(".")
@@ -55,15 +59,15 @@ def _any_type(text: str) -> DataType:
 
 
 def bare(target: Any) -> Any:
-    """Return the function or class inside a PySpark object; any other object unchanged."""
+    """Return the function or class inside a PySpark object, or any other object unchanged."""
     return target.func if hasattr(target, "evalType") else target
 
 
 class UserModules(MetaPathFinder, Loader):
-    """Finds and loads the modules of some files in the package *root*.
+    """Finds and loads the modules of a function's files in the package *root*.
 
-    Two versions of a module can thus be loaded together. Imports between these modules are redirected to the
-    package.
+    Two versions of a module can therefore be loaded at the same time. Imports between these modules are
+    redirected to the package.
     """
 
     def __init__(self, root: str, sources: Mapping[str, _Source]) -> None:
@@ -80,9 +84,9 @@ class UserModules(MetaPathFinder, Loader):
     def exec_module(self, module: ModuleType) -> None:
         code, shown, _ = self._sources[module.__name__[len(self._root) + 1 :]]
         module.__file__ = shown
-        # Import statements look up __import__ in the builtins of their module, also at run time.
+        # Import statements look up __import__ in the builtins of their module, even when functions run later.
         vars(module)["__builtins__"] = {**vars(builtins), "__import__": self._import}
-        # dont_inherit: without the __future__ imports of this module.
+        # dont_inherit: do not apply the __future__ imports of this module.
         exec(compile(code, _traced(shown, code), "exec", dont_inherit=True), vars(module))
 
     def _import(
@@ -103,8 +107,8 @@ class UserModules(MetaPathFinder, Loader):
 def _traced(shown: str, code: bytes) -> str:
     """Return the file name of *code* in tracebacks, and cache its lines under that name.
 
-    The first version of a file that a process loads has the plain name; others have a suffix, so tracebacks
-    never show lines of another version.
+    The first version of a file that a process loads has the plain name. Other versions have a suffix, so
+    that tracebacks never show lines of another version.
     """
     lines = code.decode(errors="replace").splitlines(keepends=True)
     if linecache.cache.get(shown, (0, None, lines, shown))[2:3] != (lines,):
@@ -124,7 +128,7 @@ def _sources(parts: Sequence[Part]) -> Mapping[str, _Source]:
 
 
 def _archived(path: str, shown: str) -> Mapping[str, _Source]:
-    """Return the modules of an archive; each folder with modules is a package, even without __init__.py."""
+    """Return the modules of an archive. Each folder with modules is a package, even without __init__.py."""
     sources: dict[str, _Source] = {}
     with zipfile.ZipFile(path) as archive:
         for member in archive.namelist():

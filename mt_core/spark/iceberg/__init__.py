@@ -1,4 +1,4 @@
 """Iceberg tables: read without a Spark job, changed on a branch, and committed by compare-and-set.
 
-The package does not depend on refreshes.
+This package does not depend on refreshes.
 """

@@ -1,4 +1,4 @@
-"""Bounds: the minimum and maximum of key values, from which Iceberg prunes files."""
+"""Bounds: the minimum and maximum of key values, by which Iceberg prunes files."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from mt_core.spark.iceberg.computed_rows import ComputedRows
 EVERYWHERE = "true"
 """The condition that is true for every row."""
 MOST_NAMED = 200
-"""The longest IN list; Iceberg prunes by the minimum and maximum of a longer list anyway."""
+"""The maximum length of an IN list. Iceberg prunes by a longer list's minimum and maximum anyway."""
 # Prefixes of types whose values have an exact text form in every time zone.
 _TYPES = ("tinyint", "smallint", "int", "bigint", "decimal", "date", "string")
-# Iceberg's names for them, where they differ.
+# Iceberg's names for these types, where they differ.
 _NAMES = {"tinyint": "int", "smallint": "int", "bigint": "long"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bound:
-    """The values of a column are NULL or between `low` and `high`; `type` is the column's SQL type."""
+    """A condition that a column is NULL or between `low` and `high`; `type` is the column's SQL type."""
 
     column: str
     type: str
@@ -33,7 +33,7 @@ class Bound:
     high: Any
 
     def condition(self) -> str:
-        """Return the bound as an SQL condition on rows `q`."""
+        """Return the bound as an SQL condition on rows with the alias `q`."""
         name, (low, high) = (
             f"q.{quote(self.column)}",
             (string_literal(str(end)) for end in (self.low, self.high)),
@@ -43,13 +43,13 @@ class Bound:
         )
 
     def among(self, values: Sequence[Any]) -> str:
-        """Return the SQL condition that the column of rows `q` is in *values*; these may include NULL."""
+        """Return the SQL condition that the column of rows `q` is one of *values*, which may include NULL."""
         name = f"q.{quote(self.column)}"
         listed = [
             f"CAST({string_literal(str(value))} AS {self.type})" for value in values if value is not None
         ]
         if self.type.startswith("string"):
-            # For strings, Iceberg 1.11.0 cannot evaluate IN on a partition whose value is NULL
+            # For strings, Iceberg 1.11.0 cannot evaluate IN on a partition with a NULL value
             # (apache/iceberg#17014).
             matches = f"({' OR '.join(f'{name} = {each}' for each in listed)})"
         else:
@@ -57,16 +57,16 @@ class Bound:
         return f"({name} IS NULL OR {matches})" if None in values else matches
 
     def in_iceberg(self) -> dict[str, str | int]:
-        """Return the bound as JSON, with Iceberg's name of the type."""
+        """Return the bound as JSON, with the Iceberg name of its type."""
         low, high = (end if isinstance(end, int) else str(end) for end in (self.low, self.high))
         return {"column": self.column, "type": _NAMES.get(self.type, self.type), "low": low, "high": high}
 
 
 def values_condition(values: ComputedRows, columns: Sequence[str]) -> str:
-    """Return an SQL condition that is true for rows `q` with values of *values* in *columns*.
+    """Return an SQL condition that is true for all rows `q` that match *values* in *columns*.
 
-    It lists up to `MOST_NAMED` values of a column, because Iceberg can prune hidden partitions such as
-    buckets only by exact values; otherwise it has their bounds.
+    The condition lists up to `MOST_NAMED` values of a column, because Iceberg can prune hidden partitions
+    such as buckets only by exact values. For more values, it contains their bounds.
     """
     conditions = []
     for bound in bounds_of(values, columns):
@@ -76,7 +76,10 @@ def values_condition(values: ComputedRows, columns: Sequence[str]) -> str:
 
 
 def bounds_of(values: ComputedRows, columns: Sequence[str]) -> list[Bound]:
-    """Return the bounds of *values* in *columns*; columns of other types, or with only NULL, have none."""
+    """Return the bounds of *values* in *columns*.
+
+    Columns of types without an exact text form, and columns with only NULL, have no bounds.
+    """
     all_types = {field.name: field.dataType.simpleString() for field in values.schema.fields}
     types = {name: type_ for name, type_ in all_types.items() if name in columns and type_.startswith(_TYPES)}
     return [
@@ -87,12 +90,12 @@ def bounds_of(values: ComputedRows, columns: Sequence[str]) -> list[Bound]:
 
 
 def condition_of(bounds: Sequence[Bound]) -> str:
-    """Return *bounds* as an SQL condition on rows `q`."""
+    """Return *bounds* as an SQL condition on rows with the alias `q`."""
     return " AND ".join(bound.condition() for bound in bounds) or EVERYWHERE
 
 
 def _ends_of(values: ComputedRows, names: Mapping[str, str]) -> Mapping[str, tuple[Any, Any]]:
-    """Return the minimum and maximum of columns; None for a column with only NULL."""
+    """Return the minimum and maximum of each column; both are None if it has only NULL."""
     if values.rows is not None:
         ends = {name: compute.min_max(values.rows[name]).as_py() for name in names}
         return {name: (each["min"], each["max"]) for name, each in ends.items()}

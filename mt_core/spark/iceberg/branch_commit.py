@@ -21,14 +21,14 @@ _MANIFESTS = "freshtable.iceberg.Manifests"
 
 @dataclass(kw_only=True)
 class BranchCommit:
-    """One commit to *branch* of the table *name*, loaded as *table*; its snapshot gets *summary*.
+    """One commit to *branch* of the table *name*, which is loaded as *table*.
 
-    `base` is the snapshot to which the change applies; None if it makes no difference. `options` are passed
-    to Spark's writer.
+    The new snapshot has the summary properties *summary*. `base` is the snapshot to which the change
+    applies, or None if the change does not depend on it. `options` are passed to Spark's writer.
 
-    With `leaves_pending`, the driver's files are not committed. `pending` is then Iceberg's Snapshot object.
-    It can be added only to the metadata that *table* has afterwards, because it has the next sequence number
-    of that metadata.
+    With `leaves_pending`, files written by the driver are not committed. Instead, `pending` is set to
+    Iceberg's Snapshot object. It has the next sequence number of the metadata that *table* has at that
+    time, so it can be added only to that metadata.
     """
 
     session: SparkSession
@@ -65,7 +65,10 @@ class BranchCommit:
         return writer
 
     def make(self, update: Any, *, removes: bool = False) -> None:
-        """Commit *update*, an Iceberg update with all its files; *removes*: it also removes files."""
+        """Commit *update*, an Iceberg update that has all its files.
+
+        *removes* says whether the update also removes files.
+        """
         self.pending = own_class(self.session, _MANIFESTS).update(
             self.table, update, self.branch, json.dumps(dict(self.summary)), removes, self.leaves_pending
         )

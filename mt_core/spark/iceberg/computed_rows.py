@@ -1,8 +1,8 @@
 """Computed rows: the rows of a change, buffered on the driver up to `MOST_LOCAL` rows.
 
-A refresh uses the same changed rows several times: to prune files, to look rows up, to join. Small changes
-are therefore collected once, as an Arrow table in Python or as rows in the JVM, and converted on demand.
-Larger ones are checkpointed on the executors.
+A refresh uses the same changed rows several times: to prune files, to look up rows, and to join. Small
+changes are therefore collected once, as an Arrow table in Python or as rows in the JVM, and converted on
+demand. Larger changes are checkpointed on the executors.
 """
 
 from __future__ import annotations
@@ -21,14 +21,15 @@ from mt_core.spark.driver.jvm_objects import java_dataset, java_strings, own_cla
 from mt_core.spark.iceberg.jvm_rows import java_rows, java_type, rows_of
 
 MOST_LOCAL = 200_000
-"""The number of rows up to which the driver buffers a change."""
+"""The maximum number of rows of a change that the driver buffers."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ComputedRows:
-    """Computed rows: *local* in Python (`table`) or in the JVM (`jvm_rows`), or `distributed` as a frame.
+    """Computed rows, either local or `distributed` as a frame.
 
-    Local rows are converted between Python and the JVM at most once, when they are first used there.
+    Local rows are in Python (`table`) or in the JVM (`jvm_rows`). They are converted only once, when they
+    are first used on the other side.
     """
 
     session: SparkSession
@@ -53,12 +54,12 @@ class ComputedRows:
 
     @property
     def few(self) -> bool:
-        """Whether the rows are local."""
+        """True if the rows are local."""
         return self.distributed is None
 
     @cached_property
     def rows(self) -> Table | None:
-        """The rows in Python; None if they are distributed."""
+        """The rows in Python, or None if they are distributed."""
         if self.jvm_rows is None:
             return self.table
         return rows_of(self.session, self.schema, self.jvm_rows.arrow())
@@ -67,7 +68,7 @@ class ComputedRows:
     def java(self) -> Any | None:
         """The rows in the JVM, a `freshtable.inline.Rows`.
 
-        None if they are distributed, or if they cannot be sent to the JVM in one call.
+        None if the rows are distributed or cannot be sent to the JVM in one call.
         """
         if self.jvm_rows is not None or self.table is None:
             return self.jvm_rows
@@ -77,7 +78,7 @@ class ComputedRows:
     def frame(self) -> DataFrame:
         """The rows as a DataFrame.
 
-        For local rows it is created on first use, which takes some milliseconds.
+        The DataFrame of local rows is created at first use, which takes some milliseconds.
         """
         if self.distributed is not None:
             return self.distributed
@@ -88,7 +89,7 @@ class ComputedRows:
 
     @property
     def size(self) -> int:
-        """The size of local rows in bytes."""
+        """The size of local rows in bytes; 0 for distributed rows."""
         return (
             int(self.jvm_rows.bytes())
             if self.jvm_rows is not None
@@ -98,11 +99,11 @@ class ComputedRows:
         )
 
     def within(self, session: SparkSession) -> ComputedRows:
-        """Return the local rows for another session of the JVM."""
+        """Return the same local rows for another Spark session of the same JVM."""
         return ComputedRows(session=session, schema=self.schema, table=self.table, jvm_rows=self.jvm_rows)
 
     def with_table(self, table: Table) -> ComputedRows:
-        """Return the rows of *table*, with the same schema."""
+        """Return the rows of *table*, which has the same schema, as local rows."""
         return ComputedRows(session=self.session, schema=self.schema, table=table)
 
     def select(self, names: Sequence[str]) -> ComputedRows:
@@ -117,7 +118,7 @@ class ComputedRows:
         return ComputedRows(session=self.session, schema=schema, table=self.table.select(list(names)))
 
     def count(self) -> int:
-        """Return the number of rows. Counting a checkpoint reads no source."""
+        """Return the number of rows. If they are checkpointed, no source is read."""
         if self.jvm_rows is not None:
             return int(self.jvm_rows.size())
         return self.frame.count() if self.table is None else self.table.num_rows
@@ -126,13 +127,14 @@ class ComputedRows:
 def computed(frame: DataFrame) -> DataFrame:
     """Return *frame* with its rows computed.
 
-    If they fit on the driver, it becomes a local relation, whose size Spark knows when it plans a join.
+    If the rows fit on the driver, the result is a local relation, whose size Spark knows when it plans a
+    join.
     """
     return collect_or_checkpoint(frame).frame
 
 
 def collect_or_checkpoint(frame: DataFrame) -> ComputedRows:
-    """Compute the rows of *frame*: collect up to `MOST_LOCAL`, checkpoint more on the executors."""
+    """Compute the rows of *frame*: collect up to `MOST_LOCAL` rows, or checkpoint more on the executors."""
     rows = frame.limit(MOST_LOCAL + 1).toArrow()
     return (
         ComputedRows.of_frame(frame.localCheckpoint())
@@ -147,6 +149,6 @@ def local_rows(like: DataFrame, rows: Table) -> ComputedRows:
 
 
 def no_rows(session: SparkSession, columns: StructType) -> ComputedRows:
-    """Return an empty set of rows with *columns*."""
+    """Return an empty set of rows with these *columns*."""
     rows = own_class(session, "freshtable.inline.Rows")(java_type(session, columns))
     return ComputedRows.of_java(session, columns, rows)

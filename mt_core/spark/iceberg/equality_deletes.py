@@ -1,6 +1,6 @@
-"""Upserts: one commit deletes rows by key with an equality delete and adds the new rows.
+"""Upserts: one commit that deletes rows by key with an equality delete file and adds the new rows.
 
-Unlike all other ways to replace rows, this reads no file of the table.
+Unlike all other ways to replace rows, an upsert does not read any file of the table.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from mt_core.spark.iceberg.replacement import Replacement
 from mt_core.spark.iceberg.written_files import FileWriter, Values, collected
 
 MOST_KEYS = 10_000
-"""The number of keys up to which the driver writes the delete files and the new rows."""
+"""The maximum number of keys for which the driver writes the delete files and the new rows."""
 MOST_ROWS = 100_000
 MOST_PARTITIONS = 50
-"""The number of partitions up to which the driver writes files, one partition after the other."""
-# Types with the same equality in Spark and Iceberg. Not floating point, because of NaN and -0.0.
+"""The maximum number of partitions for which the driver writes files, one partition after the other."""
+# Types that Spark and Iceberg compare equally. Floating point is missing because of NaN and -0.0.
 _COMPARED = frozenset(
     {"boolean", "int", "long", "date", "timestamp", "timestamptz", "string", "decimal", "binary"}
 )
-# Types whose partition values Iceberg parses from text, and its text for NULL.
+# Types whose partition values Iceberg parses from text, and Iceberg's text for NULL.
 _NAMED = frozenset({"boolean", "int", "long", "date", "string", "decimal"})
 _NULL = "__HIVE_DEFAULT_PARTITION__"
 
@@ -37,7 +37,8 @@ _NULL = "__HIVE_DEFAULT_PARTITION__"
 def upserted(replacement: Replacement, commit: BranchCommit) -> bool:
     """Commit *replacement* as an upsert.
 
-    Return False, without a commit, if the table's columns do not permit it or if there are too many rows.
+    Return False, without a commit, if the table's columns do not permit an upsert or there are too many
+    rows.
     """
     session, table, writer = commit.session, commit.table, commit.files
     keys = _keys_of(writer, replacement)
@@ -68,7 +69,7 @@ class _Part:
 
 
 def _keys_of(writer: FileWriter, replacement: Replacement) -> tuple[str, ...] | None:
-    """Return the keys in the order of the table's columns; None if the table cannot be upserted by them."""
+    """Return the keys in the order of the table's columns, or None if they cannot be used for an upsert."""
     deletes, rows = writer.session.table(replacement.gone).schema, replacement.frame.schema
     keys = tuple(name for name in writer.types if name in replacement.keys)
     if (
@@ -85,7 +86,7 @@ def _keys_of(writer: FileWriter, replacement: Replacement) -> tuple[str, ...] | 
 
 
 def _parts(partition: Sequence[str], deletes: DataFrame, rows: DataFrame) -> list[_Part] | None:
-    """Compute the change and split it by partition; None if it is too large."""
+    """Compute the change and split it by partition. Return None if it is too large."""
     if not partition:
         part = _Part(values=(), deletes=collected(deletes), rows=collected(rows))
         return None if len(part.deletes) > MOST_KEYS or len(part.rows) > MOST_ROWS else [part]

@@ -1,4 +1,4 @@
-"""Lookup of table rows by key values, with their positions in data files."""
+"""Looks up table rows by key values, and returns them with their positions in data files."""
 
 from __future__ import annotations
 
@@ -30,7 +30,9 @@ from mt_core.spark.iceberg.scan_tasks import SCAN_TASKS, SourceRows, extent_of, 
 SPEC = "_spec_id"
 PLACE = (FILE, POSITION, SPEC, "_partition")
 MOST_READ = 4_000_000
-"""The number of rows in candidate pages up to which this process reads them; a job uses all of Spark's cores.
+"""The maximum number of rows in candidate pages that this process reads itself.
+
+For more rows, a Spark job is faster, because it uses all of Spark's cores.
 """
 
 
@@ -38,8 +40,9 @@ MOST_READ = 4_000_000
 class LookupKeys:
     """The distinct key values to look up, in the columns `keys` of `rows`.
 
-    `copies` is the column with the maximum number of rows to return per value; without it, all are returned.
-    `single` promises that no two rows of the table have the same key.
+    `copies` is the column with the maximum number of rows to return for each value. If it is None, all
+    matching rows are returned. With `single`, the caller guarantees that no two rows of the table have the
+    same key.
     """
 
     rows: ComputedRows
@@ -57,7 +60,7 @@ class TableVersion:
 
 
 def all_rows(session: SparkSession, at: TableVersion) -> SourceRows | ComputedRows | None:
-    """Return all rows of a table; None if they are too many for one thread to read."""
+    """Return all rows of a table, or None if they are too many for a single thread to read."""
     tasks = _tasks(session, at, [])
     if not extent_of(session, tasks).is_read_locally:
         return None
@@ -71,10 +74,9 @@ def find_rows(
 ) -> ComputedRows:
     """Return *columns* and the PLACE of the rows with the *wanted* keys.
 
-    The PLACE has no partition if the table has none. An empty result has the columns of the keys instead.
-
-    Files are pruned by the bounds of the keys. If the remaining rows are few enough, they are looked up in
-    this process, which avoids the exchanges of a join and of a window.
+    If the table is unpartitioned, PLACE has no partition column. An empty result has the columns of the
+    keys instead. Files are pruned by the bounds of the keys. If few enough rows remain, they are looked up
+    in this process, which avoids the exchanges of a join and of a window.
     """
     is_empty = wanted.rows.few and not wanted.rows.count()
     tasks = None if is_empty else _tasks(session, at, bounds_of(wanted.rows, wanted.keys))
@@ -87,10 +89,10 @@ def find_rows(
         partition = frame.select("_partition").schema[0].dataType
         place = PLACE if partition.fields else PLACE[:-1]  # type: ignore[attr-defined]
         rows = frame.select(*(col(quote(name)).alias(name) for name in columns), *place)
-        # Without the bounds as a condition: Iceberg has already pruned the files, and the code of the join
-        # would be compiled again for each new bound.
+        # Do not add the bounds as a condition: Iceberg has already pruned the files, and Spark would compile
+        # the code of the join again for each new bound.
         joined = rows_with_keys(rows, wanted.rows.frame, wanted)
-        # Not `collect_or_checkpoint`: its LIMIT would add an exchange.
+        # `collect_or_checkpoint` is not used here, because its LIMIT would add an exchange.
         return (
             local_rows(joined, joined.toArrow())
             if wanted.single and wanted.rows.few
@@ -99,7 +101,7 @@ def find_rows(
 
 
 def _tasks(session: SparkSession, at: TableVersion, bounds: Sequence[Bound]) -> Any:
-    """Return the scan tasks of files that may have rows within *bounds*, as a Java list."""
+    """Return the scan tasks of files that may contain rows within *bounds*, as a Java list."""
     filters = json.dumps([bound.in_iceberg() for bound in bounds])
     return own_class(session, SCAN_TASKS).within(at.table, int(at.snapshot), filters)
 
@@ -107,7 +109,7 @@ def _tasks(session: SparkSession, at: TableVersion, bounds: Sequence[Bound]) -> 
 def find_rows_locally(
     session: SparkSession, table: Any, tasks: Any, columns: Sequence[str], wanted: LookupKeys
 ) -> ComputedRows | None:
-    """Like `find_rows`, for the files of *tasks* and without a Spark job; None if a job is necessary."""
+    """Return the result of `find_rows` for the files of *tasks*, or None if a Spark job is necessary."""
     if wanted.rows.java is None:
         return None
     rows = _looked_up(session, table, tasks, columns, wanted) or _read(session, table, tasks, columns)
@@ -133,7 +135,10 @@ def find_rows_locally(
 def _looked_up(
     session: SparkSession, table: Any, tasks: Any, columns: Sequence[str], wanted: LookupKeys
 ) -> ComputedRows | None:
-    """Return a superset of the wanted rows, with FILE and POSITION; None if page indexes cannot be used."""
+    """Return a superset of the wanted rows, with FILE and POSITION.
+
+    Return None if page indexes cannot be used.
+    """
     if is_partitioned(table):
         return None
     stored = {field.name.lower(): field for field in stored_schema(session, table).fields}
@@ -146,12 +151,12 @@ def _looked_up(
 
 
 def _read(session: SparkSession, table: Any, tasks: Any, columns: Sequence[str]) -> SourceRows | None:
-    """Return the rows of *tasks* with their PLACE; None if they are too many for one thread to read."""
+    """Return the rows of *tasks* with their PLACE, or None if they are too many for one thread."""
     if not extent_of(session, tasks).is_read_locally:
         return None
     stored = {field.name.lower(): field for field in stored_schema(session, table).fields}
     place = PLACE if is_partitioned(table) else PLACE[:-1]
-    # Types of metadata columns are ignored.
+    # The types of metadata columns are ignored.
     projection = [
         *(stored[name.lower()] for name in columns),
         *(StructField(name, StringType()) for name in place),
@@ -160,7 +165,7 @@ def _read(session: SparkSession, table: Any, tasks: Any, columns: Sequence[str])
 
 
 def rows_with_keys(rows: DataFrame, values: DataFrame, wanted: LookupKeys) -> DataFrame:
-    """Return the *rows* whose key is in *values*, at most as many per key as wanted."""
+    """Return the *rows* whose key is in *values*, up to the wanted number of copies for each key."""
     columns = [f"q.{quote(name)}" for name in rows.columns]
     matches = expr(same("q", wanted.keys))
     if wanted.copies is None:

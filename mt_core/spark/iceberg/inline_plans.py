@@ -1,13 +1,13 @@
 """Inline plans: queries over the rows of a change, planned once and executed in the calling thread.
 
-A Spark job costs 100 to 300 ms, even for a single row. A query over local rows is therefore planned at the
+A Spark job takes 100 to 300 ms, even for a single row. A query over local rows is therefore planned at the
 first change of a table, and the cached plan is executed for each later change without a job. The Java class
 `freshtable.inline.InlinePlan` explains why the results are the same.
 
-A job always remains possible, because an inline plan only computes rows and writes nothing. A query that
-needs a job is recognized when it is planned, before any row is read, and the refusal is cached like a plan. A
-run that exceeds `MOST_LOCAL` rows or `MOST_BYTES` is abandoned, and the query uses jobs from then on. A run
-that gets no memory or no turn (the plan is already running) uses a job only this time.
+A job can always be used instead, because an inline plan only computes rows and writes nothing. If a query
+needs a job, this is detected when it is planned, before any row is read, and the refusal is cached like a
+plan. A run that exceeds `MOST_LOCAL` rows or `MOST_BYTES` is aborted, and the query uses jobs from then on.
+If there is not enough memory for a run, or the plan is already running, only this run uses a job.
 """
 
 from __future__ import annotations
@@ -34,9 +34,11 @@ from mt_core.spark.iceberg.temporary_views import temporary_view
 
 PACKAGE = "freshtable.inline"
 MOST_BYTES = 64 * 1024 * 1024
-"""The maximum size of the result of a run."""
+"""The maximum size, in bytes, of the result of a run."""
 MOST_KEPT = 256 * 1024 * 1024
-"""The maximum size of the plan cache. A plan with a few columns takes 100 KB, with a hundred 2 MB."""
+"""The maximum size of the plan cache, in bytes. A plan with few columns takes 100 KB, with 100 it takes 2
+MB.
+"""
 log = logging.getLogger(__name__)
 _REFUSED, _TOO_MUCH, _NOT_NOW = (f"{PACKAGE}.InlinePlan${name}" for name in ("Refused", "TooMuch", "NotNow"))
 _REFUSAL_SIZE = 10_000
@@ -50,7 +52,7 @@ _Key = tuple[ReferenceType[Any] | None, str, str, tuple[tuple[str, str], ...]]
 
 
 class Given(Protocol):
-    """An input relation of a run; `java` is an Iterable of its rows, or None if they are not local."""
+    """An input relation of a run; `java` is a Java Iterable of its rows, or None if they are not local."""
 
     @property
     def schema(self) -> StructType: ...
@@ -77,10 +79,10 @@ class InlinePlan:
 
 
 class InlinePlans:
-    """An LRU cache of plans, with None for queries that need a job; its size is `MOST_KEPT`. Thread-safe.
+    """An LRU cache of plans of up to `MOST_KEPT` bytes, with None for queries that need a job. Thread-safe.
 
-    A plan is evicted together with its owner. For the query of a materialized table, the owner is the
-    analysed query, which is replaced when its columns, a view or a function changes.
+    An entry is deleted when its owner is garbage-collected. For the query of a materialized table, the
+    owner is the analysed query, which is replaced when its columns, a view or a function changes.
     """
 
     def __init__(self) -> None:
@@ -95,14 +97,15 @@ class InlinePlans:
         make: Make,
         inputs: Mapping[str, Given],
     ) -> ComputedRows | None:
-        """Return the result of a query over the relations *inputs*; None if a job must compute it.
+        """Return the result of a query over the relations *inputs*, or None if a job must compute it.
 
-        The query that *make* returns must depend only on *purpose* and, if there is one, on *owner*.
+        The query that *make* returns must depend only on *purpose* and on *owner*, if there is one.
         """
         if any(rows.java is None for rows in inputs.values()):
             return None
         columns = tuple((name, rows.schema.json()) for name, rows in inputs.items())
-        # Not `session` itself: each batch of a stream wraps the same Java session in a new object.
+        # The key has the session's UUID, because each batch of a stream wraps the same Java session in a new
+        # object.
         key = (
             None if owner is None else ref(owner),
             str(session._jsparkSession.sessionUUID()),
@@ -136,7 +139,7 @@ class InlinePlans:
     def sql(
         self, session: SparkSession, owner: object | None, text: Text, inputs: Mapping[str, Given]
     ) -> ComputedRows | None:
-        """Like `run`, for the query whose text *text* returns."""
+        """Run the query whose SQL is returned by *text*, like `run`."""
         purpose = text({name: name for name in inputs})
         return self.run(session, owner, purpose, lambda names: session.sql(text(names)), inputs)
 
@@ -160,7 +163,7 @@ class InlinePlans:
 
 
 def _thrown(error: Py4JJavaError, *classes: str) -> Thrown:
-    """Return the Java exception of *error* if it is one of *classes*; otherwise raise *error*."""
+    """Return the Java exception of *error* if it is one of *classes*; raise *error* if it is not."""
     thrown = thrown_by(error)
     if thrown and thrown[0].java_class in classes:
         return thrown[0]

@@ -33,14 +33,14 @@ from mt_core.spark.catalogs.columns import SCHEMAS
 from mt_core.spark.driver.jvm_objects import own_class
 
 MOST_SENT = 4 * 1024 * 1024
-"""The size up to which rows are sent to the JVM in one call, encoded in base 64."""
+"""The maximum size of rows, in bytes, that are sent to the JVM in one call, encoded in base 64."""
 SENT = frozenset(
     {
         *(BooleanType, ByteType, ShortType, IntegerType, LongType, FloatType, DoubleType, DecimalType),
         *(DateType, TimestampType, TimestampNTZType, StringType, BinaryType),
     }
 )
-"""The types that can be sent that way, also nested."""
+"""The types of values that can be sent in such a call. They may be nested."""
 
 
 def java_type(session: SparkSession, columns: StructType) -> Any:
@@ -49,7 +49,7 @@ def java_type(session: SparkSession, columns: StructType) -> Any:
 
 
 def columns_of(java: Any) -> StructType:
-    """Return a Java StructType as one of PySpark."""
+    """Return the PySpark StructType of a Java StructType."""
     return StructType.fromJson(json.loads(java.json()))
 
 
@@ -59,12 +59,12 @@ def stored_schema(session: SparkSession, table: Any) -> StructType:
 
 
 def arrow_schema(session: SparkSession, columns: StructType) -> Schema:
-    """Return the Arrow schema in which Spark returns rows of *columns*."""
+    """Return the Arrow schema that Spark uses for rows with these *columns*."""
     return to_arrow_schema(columns, prefers_large_types=session._jconf.arrowUseLargeVarTypes())
 
 
 def rows_of(session: SparkSession, columns: StructType, stream: str) -> Table:
-    """Return the rows of *columns* in *stream*, an Arrow stream in base 64 from one of our Java classes."""
+    """Return the rows in *stream*, a base64-encoded Arrow stream from one of our Java classes."""
     return ipc.open_stream(b64decode(stream)).read_all().cast(arrow_schema(session, columns))
 
 
@@ -86,7 +86,7 @@ def _is_sent(type_: DataType) -> bool:
 
 
 def java_rows(session: SparkSession, columns: StructType, rows: Table) -> Any | None:
-    """Return *rows* as a `freshtable.inline.Rows`; None if they cannot be sent to the JVM in one call."""
+    """Return *rows* as a `freshtable.inline.Rows`, or None if they cannot be sent to the JVM in one call."""
     if not can_be_sent(columns, rows):
         return None
     sink, converted = BufferOutputStream(), rows.cast(arrow_schema(session, columns)).combine_chunks()

@@ -20,9 +20,9 @@ _METADATA = "freshtable.iceberg.Metadata"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Base:
-    """The Iceberg objects behind a StorageMetadata: `operations` commits a change of `metadata`.
+    """The Iceberg objects behind a StorageMetadata: `operations` commits changes of `metadata`.
 
-    `newest` is the snapshot of main, `parent` the id of the one before.
+    `newest` is the current snapshot of the main branch, and `parent` the id of the snapshot before it.
     """
 
     table: Any
@@ -32,19 +32,22 @@ class Base:
     parent: int | None
 
     def snapshot(self, snapshot_id: str | int) -> Any | None:
-        """Return Iceberg's Snapshot object; None if the metadata does not contain the snapshot."""
+        """Return Iceberg's Snapshot object, or None if the metadata does not contain the snapshot."""
         return self.metadata.snapshot(int(snapshot_id))
 
     @property
     def is_current(self) -> bool:
-        """Whether `operations` has not loaded newer metadata since."""
+        """True if `operations` has not loaded newer metadata since this object was created."""
         return str(self.operations.current().metadataFileLocation()) == str(
             self.metadata.metadataFileLocation()
         )
 
 
 def metadata_of(session: SparkSession, table: Any) -> StorageMetadata:
-    """Return the metadata of *table* as of its last refresh; other code must not refresh it afterwards."""
+    """Return the metadata that *table* loaded at its last refresh.
+
+    Nothing else may refresh *table* afterwards.
+    """
     operations = table.operations()
     metadata = operations.current()
     facts = json.loads(own_class(session, _METADATA).facts(metadata))
@@ -68,9 +71,9 @@ def metadata_of(session: SparkSession, table: Any) -> StorageMetadata:
 def commit(session: SparkSession, name: str, metadata: StorageMetadata, change: MetadataChange) -> None:
     """Apply *change* to exactly the version *metadata* of the table *name*, in one commit.
 
-    *change* must not be a no-op: Iceberg skips such a commit, and an older commit that is still in flight
-    could then succeed later. Raises CommitConflict if the table has newer metadata, and CommitUnknown if the
-    outcome is unknown.
+    *change* must change something, because Iceberg skips a commit without changes, and an older commit that
+    is still in flight could then succeed later. Raises CommitConflict if the table has newer metadata, and
+    CommitUnknown if the outcome is unknown.
     """
     base: Base = metadata.base
     if change.branch is not None and metadata.main is None and change.publish is None:
@@ -100,9 +103,9 @@ def commit(session: SparkSession, name: str, metadata: StorageMetadata, change: 
 
 
 def ancestors(session: SparkSession, metadata: StorageMetadata) -> Iterator[Snapshot]:
-    """Yield the snapshot of main and its unexpired ancestors, newest first.
+    """Yield the current snapshot of the main branch and its unexpired ancestors, newest first.
 
-    Raises Spark's errors untranslated.
+    Errors of Spark are raised untranslated.
     """
     base: Base = metadata.base
     parent = base.parent
@@ -115,7 +118,7 @@ def ancestors(session: SparkSession, metadata: StorageMetadata) -> Iterator[Snap
 
 def facts_of(session: SparkSession, snapshot: Any) -> Snapshot:
     """Return the id, summary and operation of an Iceberg *snapshot*."""
-    # As JSON, in one call: otherwise each key of the summary needs one.
+    # Read them as JSON in a single call, because each key of the summary would need a call of its own.
     return _snapshot(json.loads(static_member(session, "org.apache.iceberg.SnapshotParser.toJson")(snapshot)))
 
 

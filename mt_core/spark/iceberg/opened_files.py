@@ -1,4 +1,4 @@
-"""Opened files: Iceberg data files that our own JVM reader reads without a Spark job."""
+"""Opened files: Iceberg data files that our own reader in the JVM reads without a Spark job."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from mt_core.spark.iceberg.computed_rows import MOST_LOCAL, ComputedRows
 from mt_core.spark.iceberg.jvm_rows import columns_of, java_type
 
 MOST_FILES = 64
-"""The number of files up to which this is faster than a job."""
+"""The maximum number of files; for more, a Spark job is faster."""
 MOST_DELETE_FILES = 24
-"""The same for their delete files. A table with more than 20 is compacted."""
+"""The maximum number of their delete files. Tables with more than 20 are compacted."""
 FILE, POSITION = "_file", "_pos"
 _PACKAGE = "freshtable.files"
 
@@ -30,7 +30,10 @@ class OpenedFiles:
 
     @classmethod
     def of(cls, session: SparkSession, table: Any, tasks: Any) -> Self | None:
-        """Open the files of scan *tasks*; None if they are too many or not supported by our reader."""
+        """Open the files of scan *tasks*.
+
+        Return None if there are too many files or our reader does not support them.
+        """
         if len(tasks) > MOST_FILES:
             return None
         files = own_class(session, f"{_PACKAGE}.OpenedFiles").of(table, tasks, MOST_DELETE_FILES)
@@ -39,11 +42,11 @@ class OpenedFiles:
     def find(self, columns: StructType, values: ComputedRows, most_read: int) -> ComputedRows | None:
         """Return *columns* of the rows that match *values*, with their FILE path and POSITION.
 
-        Rows are matched column by column, so the result may contain more rows than those with a combination
-        in *values*. The columns of *values* are the first of *columns*, with the same types.
+        Each column is matched separately, so the result may also contain rows whose combination of values
+        is not in *values*. The columns of *values* are the first of *columns*, with the same types.
 
-        None if more than *most_read* rows had to be read, if more than `MOST_LOCAL` match, or if a file was
-        written with other columns than the table has now.
+        Return None if more than *most_read* rows must be read, if more than `MOST_LOCAL` rows match, or if
+        a file was written with different columns than the table has now.
         """
         rows = own_class(self.session, f"{_PACKAGE}.FoundRows").of(
             self.table, self.files, java_type(self.session, columns), values.java, MOST_LOCAL, most_read
@@ -53,8 +56,8 @@ class OpenedFiles:
     def difference_to(self, later: OpenedFiles, sign: str, most: int) -> ComputedRows | None:
         """Return the difference between these files and *later*, which may have files in common.
 
-        Column *sign* is -1 for a deleted row and 1 for an inserted one. None if there are more than *most*
-        rows, or if a file was written with other columns than the table has now.
+        Column *sign* is -1 for a deleted row and 1 for an inserted row. Return None if the difference has
+        more than *most* rows, or if a file was written with different columns than the table has now.
         """
         changed = own_class(self.session, f"{_PACKAGE}.ChangedRows").of(
             self.table, self.files, later.files, sign, most
@@ -66,5 +69,5 @@ class OpenedFiles:
 
 
 def is_partitioned(table: Any) -> bool:
-    """Return whether any file of an Iceberg *table* may be in a partition."""
+    """Return whether an Iceberg *table* is or was partitioned."""
     return table.specs().size() > 1 or not table.spec().isUnpartitioned()

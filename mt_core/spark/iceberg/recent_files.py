@@ -1,8 +1,10 @@
-"""Recent files: the files of the last commits to a table, which the next commit rewrites with its own rows.
+"""Recent files: the files of the latest commits to a table, which the next commit rewrites with its own
+rows.
 
 Without this, a table that changes every few seconds collects one small data file and one delete file per
-change, and its readers open all of them. Here each change replaces the files of the previous one by files
-with both, until they are full. Full files are merged in turn into larger ones, as in a two-level LSM tree.
+change, and its readers open all of them. Instead, each change replaces the files of the previous change
+with files that have the rows of both, until they are full. Full files are then merged into larger ones, as
+in a two-level LSM tree.
 """
 
 from __future__ import annotations
@@ -25,19 +27,19 @@ from mt_core.spark.iceberg.computed_rows import ComputedRows
 from mt_core.spark.iceberg.written_files import WRITTEN_FILES, FileWriter
 
 MOST_RECENT = 5_000
-"""The number of rows, and of position deletes, up to which files are rewritten with each change."""
+"""The maximum number of rows, and of position deletes, in files that are rewritten with each change."""
 MOST_BYTES = 1024 * 1024
-"""The same for the size of the data file."""
+"""The maximum size, in bytes, of a data file that is rewritten with each change."""
 MOST_GATHERED = 50_000
-"""The number of rows, and of position deletes, up to which full files are merged into larger ones."""
+"""The maximum number of rows, and of position deletes, in the files that full files are merged into."""
 MOST_GATHERED_BYTES = 8 * MOST_BYTES
 MOST_TABLES = 100
 MOST_BUFFERED_BYTES = 64 * MOST_BYTES
-"""The maximum total size of the files of all tables, because their rows are buffered in the JVM."""
+"""The maximum total size, in bytes, of the cached files of all tables, whose rows are buffered in the JVM."""
 FILE, POSITION = "_file", "_pos"
 _PLACE = StructType([StructField(FILE, StringType()), StructField(POSITION, LongType())])
 _PLACES = schema([field(FILE, string()), field(POSITION, int64())])
-# Dictionary-encoded: file paths are long, and only a few are distinct.
+# Paths are dictionary-encoded, because they are long and only a few of them are distinct.
 _BUFFERED_PLACES = schema([field(FILE, dictionary(int32(), string())), field(POSITION, int64())])
 
 
@@ -45,7 +47,8 @@ _BUFFERED_PLACES = schema([field(FILE, dictionary(int32(), string())), field(POS
 class RecentFiles:
     """A data file with `rows`, a Java list in file order, and a delete file with `places`.
 
-    A file without rows is None. These files are merged into `larger`, those of earlier changes, when full.
+    A file without rows is None. When these files are full, they are merged into `larger`, the files of
+    earlier changes.
     """
 
     data: Any | None
@@ -65,9 +68,9 @@ class RecentFiles:
         return self.size + (0 if self.larger is None else self.larger.buffered_bytes)
 
     def replaced(self, rows: int, places: int) -> tuple[RecentFiles, ...]:
-        """Return the files that a commit of *rows* and *places* more rewrites, newest first.
+        """Return the files that a commit of *rows* and *places* more rows rewrites, newest first.
 
-        Empty if these files are full and remain.
+        The result is empty if these files are full and remain unchanged.
         """
         rows, places = rows + int(self.rows.size()), places + self.places.num_rows
         if self.size <= MOST_BYTES and max(rows, places) <= MOST_RECENT:
@@ -81,7 +84,7 @@ class RecentFiles:
 class RecentFilesCache:
     """An in-memory LRU cache of the recent files of tables. Thread-safe.
 
-    If a table is not in the cache, its next commit starts with new files.
+    If a table is not in the cache, its next commit writes new files.
     """
 
     def __init__(self) -> None:
@@ -89,7 +92,7 @@ class RecentFilesCache:
         self._files: OrderedDict[TableIdentifier, tuple[Any, str, RecentFiles]] = OrderedDict()
 
     def of(self, session: SparkSession, table: TableIdentifier, snapshot: str) -> RecentFiles | None:
-        """Return the files stored for *snapshot* of *table*; None if *snapshot* is not the stored one."""
+        """Return the files stored for *snapshot* of *table*, or None if they are of another snapshot."""
         with self._lock:
             jvm, at, files = self._files.get(table, (None, None, None))
         return files if jvm is session._jvm and at == snapshot else None
@@ -108,10 +111,10 @@ class RecentFilesCache:
 def add_to(
     update: Any, writer: FileWriter, inserts: Any, deleted: Table, previous: RecentFiles | None
 ) -> RecentFiles:
-    """Add the new rows *inserts*, a Java list, and position deletes of the rows *deleted* to *update*.
+    """Add the new rows in *inserts*, a Java list, and position deletes for *deleted* rows to *update*.
 
-    Return the new files. They replace the files *previous* if those have room or are merged. If *deleted* is
-    empty, it need not have the columns of a position.
+    Return the new files. They replace the *previous* files if those have room or are merged. An empty
+    *deleted* need not have the position columns.
     """
     session = writer.session
     places = deleted.select(_PLACES.names).cast(_PLACES) if deleted.num_rows else _PLACES.empty_table()
@@ -145,7 +148,7 @@ def _larger(previous: RecentFiles | None, replaced: Sequence[RecentFiles]) -> Re
 def _together(
     session: SparkSession, update: Any, replaced: Sequence[RecentFiles], places: Table
 ) -> tuple[Any, Table]:
-    """Remove the files *replaced* in *update*; return their remaining rows, and all position deletes."""
+    """Remove the *replaced* files in *update*. Return their remaining rows and all position deletes."""
     rows = static_member(session, "java.util.ArrayList")()
     for files in replaced:
         remaining = files.rows

@@ -1,21 +1,22 @@
 """Replacement of rows in a table: one commit to a branch, by the cheapest method that the table permits.
 
-A change adds rows (`AddedRows`), replaces all rows or those that meet a condition (`AllRows`), or replaces
-rows in place. The rows to delete in place are known by their keys (`Replacement`) or by their positions in
-data files (`RowDelta`). Iceberg has three methods to delete rows by key, in the order of preference:
+A change adds rows (`AddedRows`), replaces all rows or the rows that meet a condition (`AllRows`), or
+replaces rows in place. The rows to delete in place are identified by their keys (`Replacement`) or by their
+positions in data files (`RowDelta`). Iceberg has three methods to delete rows by key, in order of
+preference:
 
-1. An *equality delete*, a file with the keys, reads nothing but makes readers compare keys. The table must
-   ask for it (`write.upsert`).
-2. *Position deletes*: the rows are looked up, and their file positions are deleted. The driver writes those
-   of local rows. A job writes those of distributed rows if the table permits it (`write.merge.mode` =
-   `merge-on-read`).
+1. An *equality delete*, a file with the keys, reads no files but makes readers compare keys. It is used only
+   if the table asks for it (`write.upsert`).
+2. *Position deletes*: the rows are looked up, and their file positions are deleted. The driver writes
+   the deletes of local rows. A job writes those of distributed rows if the table permits it
+   (`write.merge.mode` = `merge-on-read`).
 3. A *MERGE* (copy-on-write) rewrites every file that contains such a row.
 
 If the caller has determined that it is cheaper, the whole table is rewritten instead.
 
-A Spark job costs 100 to 300 ms, even for a single row, so the driver writes local rows itself (`FileWriter`).
-It leaves to a job what only Spark's writer can do: to distribute rows over partitions, to sort them, and to
-apply writer options.
+A Spark job takes 100 to 300 ms, even for a single row, so the driver writes local rows itself
+(`FileWriter`). It uses a job where only Spark's writer can do the work: to distribute rows over partitions,
+to sort them, and to apply writer options.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ from mt_core.spark.iceberg.row_delta import RowDelta, local_rows_to_write
 _ALL_ROWS = "total-records"
 _MERGE_MODE, _MERGE_ON_READ, _COPY_ON_WRITE = "write.merge.mode", "merge-on-read", "copy-on-write"
 _POSITION_DELETE_FORMAT = 2
-"""The only format version with position delete files: version 1 has no deletes, 3 has deletion vectors."""
+"""The only format version with position delete files: 1 has no deletes, and 3 has deletion vectors."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +54,7 @@ class AddedRows:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AllRows:
-    """Rows that replace the rows that meet the condition `where`, or all rows."""
+    """Rows that replace all rows, or the rows that meet the condition `where`."""
 
     rows: DataFrame | ComputedRows
     where: SparkColumn | None = None
@@ -76,7 +77,7 @@ class DeleteModes:
 
     @classmethod
     def of(cls, session: SparkSession, table: Any) -> Self:
-        """Return the methods that Iceberg's *table* permits."""
+        """Return the methods that the Iceberg *table* permits."""
         properties, version = (
             text_map(session, table.properties()),
             int(table.operations().current().formatVersion()),
@@ -94,7 +95,7 @@ class DeleteModes:
 
     @property
     def looks_up_all(self) -> bool:
-        """Whether rows are looked up regardless of their number, and not deleted by equality deletes."""
+        """True if all rows to delete are looked up, however many, and not deleted by equality deletes."""
         return self.positions and not (self.equality and self.partitioned)
 
 
@@ -104,10 +105,10 @@ def replace_rows(
     modes: DeleteModes | None,
     recent: RecentFiles | None = None,
 ) -> RecentFiles | None:
-    """Commit *change*; an empty change may leave the branch unchanged.
+    """Commit *change*. An empty change may leave the branch unchanged.
 
-    Without *modes*, the whole table is rewritten. *recent* has the files of the previous changes, which the
-    commit may rewrite together with its own; return the files that the next change may rewrite in turn.
+    Without *modes*, the whole table is rewritten. *recent* has the files of the previous changes, which
+    this commit may rewrite together with its own. Return the files that the next change may rewrite.
     """
     match change:
         case AddedRows():
@@ -132,7 +133,7 @@ def replace_rows(
 
 
 def _looked_up(commit: BranchCommit, change: Replacement, modes: DeleteModes) -> RowDelta | None:
-    """Return *change* with the positions of the rows to delete; None if it must be written by a MERGE."""
+    """Return *change* with the positions of the rows to delete, or None if a MERGE must write it."""
     is_local = (
         modes.local_positions and change.values.few and local_rows_to_write(commit, change.rows) is not None
     )
@@ -175,7 +176,8 @@ def _overwrite(commit: BranchCommit, change: AllRows) -> None:
 def _delete_places(
     commit: BranchCommit, delta: RowDelta, modes: DeleteModes, recent: RecentFiles | None
 ) -> RecentFiles | None:
-    # Rewriting recent files makes each change larger for incremental readers of this table.
+    # Recent files are rewritten only for tables that ask for equality deletes, because rewriting makes each
+    # change larger for incremental readers of the table.
     recent = recent if modes.equality else None
     files = delta.write_on_driver(commit, recent)
     if files is None:
@@ -184,7 +186,7 @@ def _delete_places(
 
 
 def _files(commit: BranchCommit, rows: DataFrame | ComputedRows) -> list[Any] | None:
-    """Write *rows* on the driver and return their files; None if a job must write them."""
+    """Write *rows* on the driver and return their files, or None if a job must write them."""
     if commit.options or not isinstance(rows, ComputedRows) or not commit.table.sortOrder().isUnsorted():
         return None
     java_rows = local_rows_to_write(commit, rows)
@@ -194,7 +196,7 @@ def _files(commit: BranchCommit, rows: DataFrame | ComputedRows) -> list[Any] | 
 
 
 def _is_empty(commit: BranchCommit) -> bool:
-    """Return whether the table is empty according to its snapshot summary."""
+    """Return whether the table is empty according to the summary of the base snapshot."""
     base = commit.table.snapshot(int(commit.base or 0))
     summary = {} if base is None else text_map(commit.session, base.summary())
     return int(summary.get(_ALL_ROWS) or 1) == 0

@@ -1,4 +1,4 @@
-"""Replacements: rows to delete by key and rows to insert, written by a MERGE or as the whole table."""
+"""Replacements: rows to delete by key and rows to insert, written by a MERGE or by rewriting the table."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _COMMANDS = "freshtable.iceberg.Commands"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replacement:
-    """Delete the rows with one of `values` in the columns `keys`, and insert `rows`.
+    """Rows to delete, which match one of `values` in the columns `keys`, and `rows` to insert.
 
     `values` are distinct, and `rows` have the table's columns. `gone` is the name of a view of the values,
-    which may have other columns too. `bounds` is a condition that is true for all rows `q` to delete; it is
-    computed if it is None.
+    which may also have other columns. `bounds` is a condition that is true for all rows `q` to delete. If
+    it is None, it is computed.
     """
 
     keys: tuple[str, ...]
@@ -41,15 +41,16 @@ class Replacement:
         return self.rows.frame if isinstance(self.rows, ComputedRows) else self.rows
 
     def whole(self, table: str) -> DataFrame:
-        """Return the full contents of *table* after the replacement."""
+        """Return the complete contents of *table* after the replacement."""
         unchanged = rows_without(table, self.rows.columns, self.keys, self.gone)
         return self.frame.sparkSession.sql(unchanged).unionAll(self.frame)
 
     def write_into(self, commit: BranchCommit) -> None:
         """Commit the replacement by one MERGE.
 
-        Its source has one row per value, which deletes the matches, and one per row to insert, which matches
-        nothing. The condition includes bounds of the values, from which Iceberg prunes files.
+        The source of the MERGE has one row per value, which deletes the matching rows, and one per row to
+        insert, which matches nothing. The condition includes the bounds of the values, by which Iceberg
+        prunes files.
         """
         rows, mark = self.frame, f"_inserted_{uuid4().hex}"
         session = rows.sparkSession

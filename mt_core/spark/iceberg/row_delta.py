@@ -25,9 +25,9 @@ _COMMAND = "freshtable.iceberg.DeltaCommand"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowDelta:
-    """Delete the rows `gone`, which have their PLACE, and insert the rows `come`, in the table's columns.
+    """Rows to delete (`gone`), which have PLACE columns, and rows to insert (`come`).
 
-    `come` is a DataFrame if a job computes the rows.
+    The rows to insert have the table's columns. `come` is a DataFrame if a job computes them.
     """
 
     gone: ComputedRows
@@ -36,8 +36,8 @@ class RowDelta:
     def write_on_driver(self, commit: BranchCommit, previous: RecentFiles | None) -> RecentFiles | None:
         """Commit the change without a job, and return its files.
 
-        They replace the files *previous* if those have room. Return None, without a commit, if the rows are
-        not local or if the driver cannot write files of the table.
+        They replace the *previous* files if those have room. Return None, without a commit, if the rows are
+        not local or the driver cannot write the table's files.
         """
         deletes = self.gone.rows
         inserts = local_rows_to_write(commit, self.come)
@@ -49,7 +49,7 @@ class RowDelta:
         return files
 
     def write_into(self, commit: BranchCommit) -> None:
-        """Commit the change by one Spark job: the write of a MERGE, fed with positions instead of a join.
+        """Commit the change by one Spark job: the write of a MERGE, with positions instead of a join.
 
         The table must have merge-on-read enabled.
         """
@@ -78,7 +78,7 @@ class RowDelta:
 def local_rows_to_write(commit: BranchCommit, rows: DataFrame | ComputedRows) -> Any | None:
     """Return *rows* in the JVM if the driver can write them to a file.
 
-    None if a job must write them, for example to partitions.
+    Return None if a job must write them, for example to partitions.
     """
     if not isinstance(rows, ComputedRows) or is_partitioned(commit.table) or rows.java is None:
         return None

@@ -15,11 +15,11 @@ from mt_core.spark.driver.jvm_objects import own_class
 from mt_core.spark.iceberg.jvm_rows import columns_of, java_type
 
 MOST_ROWS = 100_000
-"""The number of rows up to which the calling thread reads files itself."""
+"""The maximum number of rows that the calling thread reads itself."""
 MOST_BYTES = 16 * 1024 * 1024
-"""The same for the total size of the files."""
+"""The maximum total size, in bytes, of the files that the calling thread reads itself."""
 MOST_FILES = 64
-"""The same for the number of files."""
+"""The maximum number of files that the calling thread reads itself."""
 SCAN_TASKS = "freshtable.iceberg.ScanTasks"
 
 
@@ -30,7 +30,7 @@ def planned_tasks(session: SparkSession, scan: Any) -> Any:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceRows:
-    """The rows of scan tasks; `java` is an Iterable that reads them in the thread that iterates."""
+    """The rows of scan tasks; `java` is a Java Iterable that reads them in the iterating thread."""
 
     schema: StructType
     java: Any
@@ -46,7 +46,7 @@ class Extent:
 
     @property
     def is_read_locally(self) -> bool:
-        """Whether one thread reads them faster than a Spark job."""
+        """True if a single thread reads them faster than a Spark job."""
         return self.files <= MOST_FILES and self.size <= MOST_BYTES and self.rows <= MOST_ROWS
 
 
@@ -59,7 +59,7 @@ def extent_of(session: SparkSession, tasks: Any) -> Extent:
 def source_rows(
     session: SparkSession, table: Any, tasks: Any, columns: StructType | None = None
 ) -> SourceRows:
-    """Return the rows that *tasks*, at least one, read from *table*: all columns, or *columns*.
+    """Return the rows that *tasks* (at least one) read from *table*, with *columns* or with all columns.
 
     Metadata columns are selected by name; their types are ignored.
     """
@@ -70,9 +70,9 @@ def source_rows(
 
 @contextmanager
 def staged(session: SparkSession, table: Any, tasks: Any) -> Iterator[DataFrame]:
-    """Yield the rows that *tasks*, at least one, read from *table*, as a DataFrame.
+    """Yield the rows that *tasks* (at least one) read from *table*, as a DataFrame.
 
-    It is valid only within the block, and must not be used in a view.
+    The DataFrame is valid only within the block, and must not be used in a view.
     """
     scan_tasks = own_class(session, SCAN_TASKS)
     name = scan_tasks.stage(table, tasks)

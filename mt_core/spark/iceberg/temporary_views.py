@@ -1,4 +1,4 @@
-"""Temporary views, by which SQL refers to DataFrames."""
+"""Temporary views, through which SQL refers to DataFrames."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mt_core.base.identifiers import quote
 
 @contextmanager
 def temporary_view(frame: DataFrame) -> Iterator[str]:
-    """Yield the quoted name of a view of *frame*, which is dropped after the block."""
+    """Yield the quoted name of a temporary view of *frame*, which is dropped after the block."""
     name = f"_view_{uuid4().hex}"
     frame.createOrReplaceTempView(name)
     try:

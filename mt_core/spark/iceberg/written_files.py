@@ -1,6 +1,6 @@
 """Data and delete files written by the driver, with Iceberg's own writers for Spark rows.
 
-For a small change, a Spark job takes several times as long, because each job is planned, compiled and
+For a small change, a Spark job would take several times longer, because each job is planned, compiled and
 scheduled separately.
 """
 
@@ -29,9 +29,9 @@ Values = tuple[str | None, ...]
 class FileWriter:
     """Writes files of a storage table.
 
-    `types` has Iceberg's types of the columns by name, `required` the NOT NULL columns. `partition` has the
-    partition columns; None if any partition transform is not `identity`. Rows are passed as a Java list,
-    the result of `collected`.
+    `types` has the columns' Iceberg types by name, and `required` the NOT NULL columns. `partition` has the
+    partition columns. It is None if any partition transform is not `identity`. Rows are passed as a Java
+    list, as returned by `collected`.
     """
 
     session: SparkSession
@@ -63,7 +63,10 @@ class FileWriter:
         return self._written(self._files.data, rows, json.dumps(values))
 
     def equality_deletes(self, rows: Any, keys: Sequence[str], values: Values = ()) -> Any:
-        """Write *rows* of the columns *keys* as an equality delete file in the partition with *values*."""
+        """Write *rows* as an equality delete file in the partition with *values*.
+
+        The rows have the columns *keys*.
+        """
         return self._written(self._files.equalityDeletes, rows, json.dumps(keys), json.dumps(values))
 
     def position_deletes(self, places: DataFrame) -> Any:
@@ -75,7 +78,7 @@ class FileWriter:
         return own_class(self.session, WRITTEN_FILES)
 
     def _written(self, write: Callable[..., Any], rows: Any, *arguments: str) -> Any:
-        """Return the file that *write* writes; raises QueryFailed for NULL in a NOT NULL column."""
+        """Return the file that *write* writes. Raises QueryFailed if a NOT NULL column has NULL."""
         try:
             return write(self.table, rows, *arguments)
         except SPARK_ERRORS as cause:
@@ -88,13 +91,13 @@ class FileWriter:
 
 
 def _base(type_: str | Mapping[str, Any]) -> str:
-    """Return the name of *type_*, in Iceberg's JSON, without its parameters."""
+    """Return the name of *type_*, a type in Iceberg's JSON, without its parameters."""
     return type_.partition("(")[0] if isinstance(type_, str) else "nested"
 
 
 def collected(rows: DataFrame) -> Any:
     """Return the rows of a frame as a Java list of InternalRow.
 
-    If they are in the plan itself, as with a local relation, no job is started.
+    If the plan itself contains the rows, like a local relation, no job is started.
     """
     return own_class(rows.sparkSession, WRITTEN_FILES).collected(rows._jdf)

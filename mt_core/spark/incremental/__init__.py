@@ -1,1 +1,1 @@
-"""Incremental maintenance on Spark: query shapes, source changes, and the rows that apply them."""
+"""Incremental maintenance on Spark: computes a table's changed rows from the changes of its sources."""

@@ -1,4 +1,4 @@
-"""Partition values of appended files, read from the source's manifests without a Spark job."""
+"""The partition values of appended files, read from the source's manifests without a Spark job."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mt_core.spark.driver.jvm_objects import java_class, java_items
 from mt_core.spark.iceberg.scan_tasks import planned_tasks
 from mt_core.spark.incremental.file_difference import MOST_FILES
 
-# Types that Spark and Python convert to the same text.
+# The types that Spark and Python convert to the same text.
 _TYPES = frozenset({"string", "int", "long", "date"})
 _EPOCH = date(1970, 1, 1)
 
@@ -22,7 +22,8 @@ def appended_values(
 ) -> frozenset[tuple[str | None, ...]] | None:
     """Return the distinct values of *columns*, as text, in rows appended after snapshot *old* up to *new*.
 
-    None unless every appended file is identity-partitioned by all *columns*.
+    Return None if an appended file is not identity-partitioned by all *columns*, if a column's type has no
+    common text form in Spark and Python, or if there are more than `MOST_FILES` files.
     """
     schema = table.schema()
     fields = [
@@ -51,7 +52,7 @@ def appended_values(
 
 
 def _place(spec: Sequence[Any], column: int) -> int | None:
-    """Return the column's position in the partition tuple, or None without an identity partition field."""
+    """Return the column's position in the partition tuple, or None if *spec* has no identity field for it."""
     for place, field in enumerate(spec):
         if int(field.sourceId()) == column and field.transform().isIdentity():
             return place

@@ -1,4 +1,4 @@
-"""Changed groups: the groups of a query that a source change affects, with their aggregate deltas."""
+"""Changed groups: the groups of an aggregate query whose results change when its sources change."""
 
 from __future__ import annotations
 
@@ -17,11 +17,12 @@ from mt_core.tables.engine import Maintenance
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangedGroups:
-    """Changed groups with their aggregate deltas, in `columns`.
+    """The groups that a source change affects, with the changes of their aggregates, in `columns`.
 
-    A group is doubtful if its aggregates must be recomputed from the sources. `every` has all changed
-    groups; its boolean column `doubt` marks the doubtful ones, which `doubtful` repeats. Both are None if
-    only rows were added.
+    The aggregates of some groups cannot be updated from the changed rows and must be recomputed from the
+    sources. `every` has all changed groups. Its boolean column `doubt` marks the groups to recompute. It is
+    None if rows were only added. `doubtful` contains only the groups to recompute, or is None if there are
+    none.
     """
 
     columns: Sequence[str]
@@ -33,7 +34,7 @@ class ChangedGroups:
     def of(
         cls, session: SparkSession, texts: DeltaTexts, maintenance: Maintenance, small: SmallChange | None
     ) -> ChangedGroups:
-        """Return the changed groups; raises TooManyKeys if too many of them are doubtful."""
+        """Return the changed groups. Raises TooManyKeys if too many of them must be recomputed."""
         strategy, names = maintenance.strategy, [column.name for column in maintenance.changes.columns]
         if not texts.images:
             given = ", ".join(map(quote, names))
@@ -56,9 +57,9 @@ class ChangedGroups:
         return cls(columns=names, every=every, doubt=doubt, doubtful=doubtful)
 
     def certain(self, every: str) -> str:
-        """Return a parenthesized subquery for the groups without doubt.
+        """Return a parenthesized subquery for the groups that need not be recomputed.
 
-        *every* is a SQL relation with the rows of `every`.
+        *every* is an SQL relation with the rows of `every`.
         """
         given = ", ".join(map(quote, self.columns))
         where = "" if self.doubt is None else f" WHERE NOT {quote(self.doubt)}"

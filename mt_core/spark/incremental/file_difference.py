@@ -1,4 +1,4 @@
-"""File-level difference between two snapshots of a table, computed without a Spark job."""
+"""The files that differ between two snapshots of a table, found without a Spark job."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from mt_core.spark.incremental.version_cache import VersionCache
 from mt_core.spark.queries.lineage import Shape, shape_of
 
 MOST_FILES = 1000
-"""Snapshots with more files are not compared."""
+"""Snapshots with more data files than this are not compared."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScannedDelete:
-    """A position or `equality` delete file, or the deletion vector at `offset` in a file."""
+    """A position or `equality` delete file, or a deletion vector at `offset` in a file."""
 
     location: str
     offset: int | None
@@ -50,8 +50,9 @@ class ScannedFiles:
 class FileDifference:
     """The files that only one of two snapshots has, or that have different deletes in each.
 
-    `old` and `new` are JVM lists of the scan tasks for these files; `extent` covers both. `rows` is the
-    maximum number of rows that differ, or None after a rewrite, which also copies unchanged rows.
+    `old` and `new` are JVM lists of the scan tasks for these files, and `extent` is their total extent.
+    `rows` is the maximum number of rows that differ. It is None after a rewrite, which also copies
+    unchanged rows.
     """
 
     old: Any
@@ -60,15 +61,15 @@ class FileDifference:
     rows: int | None
 
 
-# A run needs a difference twice, to choose its strategy and to write;
-# runs of other tables over the same source need it too.
+# A run needs each difference twice: to choose its strategy and to write. Runs of other tables that read the
+# same source need it too.
 _differences: VersionCache[FileDifference] = VersionCache(16)
 # The new version of one change is the old version of the next.
 _listings: VersionCache[ScannedFiles] = VersionCache(8)
 
 
 def files_between(session: SparkSession, table: Any, old: str, new: str) -> FileDifference | str:
-    """Return the difference between two live snapshots of *table*, or the reason why it is not computed."""
+    """Return the difference between two unexpired snapshots of *table*, or why it is not computed."""
     shape = shape_of(table)
     cached = _differences.of(session, shape, old, new)
     if cached is not None:
@@ -95,7 +96,7 @@ def _between(session: SparkSession, before: ScannedFiles, after: ScannedFiles) -
 
 
 def _others(files: Mapping[str, ScannedFile], than: Mapping[str, ScannedFile]) -> dict[str, ScannedFile]:
-    """Return the files that *than* lacks or has with different deletes."""
+    """Return the *files* that are missing in *than* or have different deletes there."""
     return {
         name: each for name, each in files.items() if name not in than or than[name].deletes != each.deletes
     }
@@ -107,7 +108,7 @@ def _tasks(session: SparkSession, listing: ScannedFiles, files: Mapping[str, Sca
 
 
 def _files_of(session: SparkSession, table: Any, shape: Shape, snapshot: str) -> ScannedFiles | None:
-    """Return the files of a snapshot, or None if it has more than `MOST_FILES`."""
+    """Return the data files of a snapshot, or None if it has more than `MOST_FILES`."""
     files = _listings.of(session, shape, snapshot)
     if files is None:
         files = _listed(session, table, snapshot)

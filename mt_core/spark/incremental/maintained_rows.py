@@ -1,13 +1,13 @@
-"""Maintained rows: the rows that an incremental run adds to a table, and the rows that it deletes.
+"""Maintained rows: the rows that an incremental run inserts into a table, and the rows that it deletes.
 
-The strategy (`mt_core.incremental.strategy`) names the way, and this module turns it into one of three
-changes: rows to append, a complete new content, or a replacement of some rows. Every way computes with
-SQL texts over the changed rows (`DeltaTexts`), at the source versions pinned for the run, against the
-table at the snapshot that the last run published; the invariant is that the table then equals a
-recomputation at the new versions, up to the order of additions of doubles. Small inputs are computed in
-the driver by inline plans: a Spark job costs more than such a change. Larger ones use the same texts in
-Spark jobs. Nothing is written here; a precondition that turns out not to hold (a changed scalar subquery,
-ties at a LIMIT, too many keys) raises NotApplied before anything is staged.
+The strategy (`mt_core.incremental.strategy`) selects one of several methods. This module turns it into one
+of three changes: rows to append, a complete new content, or a replacement of some rows. Every method runs
+SQL over the changed rows (`DeltaTexts`), at the source versions pinned for the run, and against the table
+at the snapshot that the previous run published. The invariant is that the table then equals a recomputation
+at the new versions, except that doubles may be added in a different order. Small inputs are computed in the
+driver by inline plans, because a Spark job costs more than such a change. Larger inputs use the same SQL in
+Spark jobs. Nothing is written here. If a precondition does not hold (a scalar subquery changed, rows tie at
+a LIMIT, there are too many keys), NotApplied is raised before anything is staged.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def maintained_rows(
 ) -> Iterator[Change]:
     """Yield the change that brings the *stored* Iceberg table to the new source versions.
 
-    *modes* says how rows may be deleted; None: the table is rewritten.
+    *modes* says how rows may be deleted. If it is None, the table is rewritten.
     """
     _check_unchanged(lineage, write.vector)
     changes, strategy = maintenance.changes, maintenance.strategy
@@ -76,7 +76,7 @@ def maintained_rows(
     names = [column.name for column in changes.columns]
     table = f"{write.table.sql} VERSION AS OF {maintenance.base}"
     with ExitStack() as stack:
-        # Raises ValueChanged, even if the strategy writes no row.
+        # This checks scalar subqueries and raises ValueChanged, even if the strategy writes no rows.
         texts, images = _texts(session, lineage, write.vector, maintenance, stack)
         small = SmallChange.of(session, lineage, write.vector, maintenance, images)
         match strategy.way:
@@ -114,7 +114,7 @@ def maintained_rows(
 def _first(session: SparkSession, candidates: str, names: Sequence[str], first: FirstRows) -> str:
     """Return the query for the first rows of *candidates*, which has one row more than the LIMIT.
 
-    Raises Ties if the extra row ties with the last one.
+    Raises Ties if the extra row has the same ORDER BY values as the last row within the LIMIT.
     """
     order = ordered(names, first)
     places = (
@@ -130,7 +130,7 @@ def _first(session: SparkSession, candidates: str, names: Sequence[str], first: 
 def changed_key_values(
     session: SparkSession, lineage: Lineage, vector: SourceVector, maintenance: Maintenance
 ) -> frozenset[tuple[str | None, ...]]:
-    """Return the distinct values, as text, of the key columns in the changed rows."""
+    """Return the distinct values of the key columns in the changed rows, as text."""
     _check_unchanged(lineage, vector)
     names, strategy = [column.name for column in maintenance.changes.columns], maintenance.strategy
     known = _values_in_manifests(session, lineage, vector, maintenance)
@@ -146,10 +146,10 @@ def changed_key_values(
 def _values_in_manifests(
     session: SparkSession, lineage: Lineage, vector: SourceVector, maintenance: Maintenance
 ) -> frozenset[tuple[str | None, ...]] | None:
-    """Return the values of `changed_key_values` from manifests, or None if they do not show them.
+    """Return the key values from the sources' manifests, or None if manifests do not contain them.
 
-    They do if all sources only had appends and are partitioned by the key columns. Files with updated rows
-    also contain unchanged rows, which may be in other partitions.
+    Manifests contain them if all sources only had appends and are partitioned by the key columns. After an
+    update this does not work: a rewritten file also has unchanged rows, whose keys have not changed.
     """
     changes, old, new = maintenance.changes, pins(maintenance.since), pins(vector)
     tables = {source.name: source.table for source in lineage.sources}
@@ -176,7 +176,7 @@ def _check_unchanged(lineage: Lineage, vector: SourceVector) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _RowReplacement:
-    """Rows to delete and rows to insert. Its temporary views exist until `stack` closes."""
+    """Computes the rows to delete and the rows to insert. Its temporary views exist until `stack` closes."""
 
     session: SparkSession
     lineage: Lineage
@@ -198,7 +198,7 @@ class _RowReplacement:
                 return self.rows()
 
     def keys(self) -> Change:
-        """Replace the rows of all changed keys by the query's current result for those keys."""
+        """Replace the rows of all changed keys with the query's current result for those keys."""
         strategy, names = self.maintenance.strategy, self._names
         small = self.small and self.small.compute(
             lambda rows: over(self.texts, rows).keys(names, strategy.key_columns, strategy.keys)
@@ -252,7 +252,7 @@ class _RowReplacement:
         )
 
     def _all_merged(self, groups: ChangedGroups) -> DataFrame | ComputedRows:
-        """Return all rows of the table with the aggregate deltas added to the changed groups."""
+        """Return all rows of the table after the aggregate deltas are added to the changed groups."""
         merge, names, delta = self.maintenance.strategy.merge, self._names, groups.every
 
         def all_merged(at: Mapping[str, str]) -> str:
@@ -266,7 +266,8 @@ class _RowReplacement:
 
     def rows(self) -> Change:
         """Delete the result rows of removed source rows, and insert those of added source rows."""
-        # Cast to the table's types: a value that was rounded when it was stored matches only its stored form.
+        # Cast values to the table's types first: a value that was rounded when it was stored matches only its
+        # stored form.
         stored = tuple(column.name for column in self.write.columns)
         copies = unused_name("_copies", stored)
 
@@ -278,7 +279,7 @@ class _RowReplacement:
 
         def net_of(texts: DeltaTexts) -> DataFrame:
             removed, added = map(self.session.sql, both(texts))
-            # Use SQL equality, as the lookup in the table does.
+            # Compare with SQL equality, as the lookup in the table does.
             return net_rows(signed(removed, added, copies), copies, signed_zeros=False)
 
         small = self.small and self.small.compute(
@@ -310,7 +311,7 @@ class _RowReplacement:
 
     @property
     def _looks_up(self) -> bool:
-        """Whether rows to delete are looked up and deleted by position."""
+        """True if rows to delete are looked up and deleted by position."""
         return self.modes is not None and self.modes.looks_up_all
 
     @property
@@ -322,14 +323,17 @@ class _RowReplacement:
         return f"{self.write.table.sql} VERSION AS OF {self.maintenance.base}"
 
     def _of(self, rows: ComputedRows, text: Callable[[str], str]) -> ComputedRows:
-        """Return the result of a query over *rows*; *text* builds it from their relation name."""
+        """Return the result of a query over *rows*. *text* returns its SQL, given the rows' relation name."""
         local = PLANS.sql(self.session, self.lineage, lambda at: text(at["rows"]), {"rows": rows})
         return local or ComputedRows.of_frame(self.session.sql(text(self._view(rows.frame))))
 
     def _whole(
         self, text: Callable[[Mapping[str, str]], str], given: Mapping[str, ComputedRows]
     ) -> ComputedRows | None:
-        """Return the complete new content of a small table, or None if a Spark job must compute it."""
+        """Return the complete new content of a small table, or None if a Spark job must compute it.
+
+        *text* returns the query, given the names of the relation `table` and of the relations *given*.
+        """
         rewrites = self.modes is None and self.maintenance.small
         rows = all_rows(self.session, self.at) if rewrites else None
         if rows is None:
@@ -349,7 +353,8 @@ class _RowReplacement:
     def _named(self, values: ComputedRows, columns: Sequence[str]) -> str:
         """Return a condition that restricts the query's rows to *values*, which lets sources skip files.
 
-        Small sources get no condition: Spark would compile each one, which costs more than it saves.
+        For small sources the condition is always true: Spark would compile each new condition, which costs
+        more than the skipped files save.
         """
         return (
             EVERYWHERE
@@ -364,7 +369,10 @@ class _RowReplacement:
 def _texts(
     session: SparkSession, lineage: Lineage, vector: SourceVector, maintenance: Maintenance, stack: ExitStack
 ) -> tuple[DeltaTexts, Mapping[str, ImageViews]]:
-    """Return the delta texts of a refresh and the row images of updated sources (until *stack* closes)."""
+    """Return the delta texts of a refresh, and the row images of updated sources.
+
+    The images are valid until *stack* closes.
+    """
     changes, old, new = maintenance.changes, pins(maintenance.since), pins(vector)
     changed = {
         n: source for n, source in enumerate(changes.readings) if changes.changes[source].kind.changes_rows
@@ -395,7 +403,7 @@ def _texts(
 def _relations(
     session: SparkSession, lineage: Lineage, old: Mapping[str, str], new: Mapping[str, str]
 ) -> dict[tuple[str, str], str]:
-    """Return subqueries for source versions that `VERSION AS OF` does not read with the current columns."""
+    """Return subqueries for source versions that `VERSION AS OF` cannot read with the current columns."""
     relations: dict[tuple[str, str], str] = {}
     with lineage.lock:
         for source in lineage.sources:
@@ -413,8 +421,8 @@ def _relations(
 def _check_values(session: SparkSession, texts: DeltaTexts, values: Collection[int]) -> None:
     """Raise ValueChanged if a scalar subquery over the relations *values* has a new result.
 
-    The old and new versions are read in separate statements: within one, Spark would treat two versions of
-    a table as the same relation.
+    The old and new versions are read in separate statements, because within one statement Spark would treat
+    two versions of a table as the same relation.
     """
     old, new = (values_of(session, text) for text in (texts.full(older=values), texts.full()))
     same = " AND ".join(f"o.{name} <=> n.{name}" for name in old.columns)
@@ -431,7 +439,8 @@ def _stored(session: SparkSession, text: str, names: list[str], write: Write) ->
 def _stored_text(text: str, names: list[str], write: Write) -> str:
     """Return the query *text*, with columns *names*, projected and cast to the table's columns.
 
-    This is one SQL text, because analysing intermediate DataFrames and columns dominates a small change.
+    This is a single SQL text because, for a small change, analysing intermediate DataFrames takes most of
+    the time.
     """
     items = (f"CAST(d.{quote(each.name)} AS {each.type}) AS {quote(each.name)}" for each in write.columns)
     return f"SELECT {', '.join(items)} FROM ({text}\n) AS d({', '.join(map(quote, names))})"

@@ -23,7 +23,7 @@ from mt_core.spark.queries.lineage import Reading as SourceReading
 from mt_core.spark.queries.plan_json import json_of
 
 _OPTIMIZER = "org.apache.spark.sql.catalyst.optimizer"
-# Spark's own rules that rewrite subqueries, DISTINCT and set operators to joins and aggregates.
+# Spark's own rules that rewrite subqueries, DISTINCT and set operators into joins and aggregates.
 _RULES = (
     "PullupCorrelatedPredicates",
     "RewritePredicateSubquery",
@@ -37,7 +37,7 @@ _RULES = (
 
 
 def plan_of(frame: DataFrame) -> tuple[str, tuple[str, ...]]:
-    """Return the JSON of a query's normal form and of the subqueries that remain in its expressions."""
+    """Return the JSON of a query's normal form, and of each subquery that remains in its expressions."""
     session, plan = frame.sparkSession, _normal_form(frame)
     return json_of(session, plan), tuple(json_of(session, each) for each in scala_items(plan.subqueriesAll()))
 
@@ -53,7 +53,7 @@ def _normal_form(frame: DataFrame) -> Any:
 def values_of(session: SparkSession, text: str) -> DataFrame:
     """Return one row with the values of the scalar subqueries that remain in a query's normal form.
 
-    The subqueries are evaluated here, once.
+    The subqueries are evaluated once, by this call.
     """
     with ExitStack() as stack:
         views = [
@@ -65,7 +65,7 @@ def values_of(session: SparkSession, text: str) -> DataFrame:
 
 
 def shape_of_query(session: SparkSession, text: str) -> tuple[QueryShape, tuple[Column, ...]] | str:
-    """Return the shape of a query and its columns, or why it has no shape.
+    """Return the shape of a query and its columns, or the reason why it has no shape.
 
     *text* must have numbered readings (`mt_core.incremental.delta.numbered`).
     """
@@ -86,9 +86,9 @@ def shape_of_query(session: SparkSession, text: str) -> tuple[QueryShape, tuple[
 
 
 def pieces_of(lineage: Lineage) -> tuple[Piece, ...]:
-    """Return the text of a query, split at its readings.
+    """Return the text of a query, split where it reads a source.
 
-    A source with an explicit version (time travel) never changes and stays part of the text.
+    A source with an explicit version (time travel) never changes, so it remains part of the text.
     """
     return tuple(map(_piece, lineage.pieces))
 

@@ -1,12 +1,12 @@
 """Row images: the rows that were removed from and added to a source between two versions.
 
-An update, delete or merge commit does not record its rows. They are recovered from the files that only
-one of the two versions has (`file_difference`): rows of old files count -1, rows of new files +1, and the
-sum per distinct row is the net change; rows that a rewrite only copied cancel out. The invariant is that
-removing and adding rows as often as their net count turns one version into the other, duplicates
-included. Two values are the same here if no query could distinguish them: zeros of both signs differ, and
-maps are equal if their entries are, in order. Small differences are computed in the driver; larger ones
-in a Spark job, up to `SMALL` bytes in one task.
+The commit of an update, delete or merge does not record the rows that it changes. They are recovered from
+the files that only one of the two versions has (`file_difference`). Rows of old files count -1, rows of new
+files count +1, and the sum per distinct row is the net change. Rows that a rewrite only copied cancel out.
+The invariant is that removing and adding rows as often as their net count turns one version into the other,
+duplicates included. Two values are the same here if no query could distinguish them: 0.0 and -0.0 differ,
+and maps are equal if they have the same entries in the same order. Small differences are computed in the
+driver, larger ones in a Spark job, which uses a single task for up to `SMALL` bytes.
 """
 
 from __future__ import annotations
@@ -36,21 +36,21 @@ from mt_core.spark.incremental.version_cache import VersionCache
 from mt_core.spark.queries.lineage import Lineage, Source, shape_of
 
 SMALL = 16 * 1024 * 1024
-"""One task reads the differing files up to this many bytes."""
+"""The maximum size, in bytes, of differing files that a single task reads."""
 MOST_COMPARED = 1_000_000
-"""The driver compares the differing files up to this many rows."""
+"""The maximum number of rows in differing files that the driver compares."""
 MOST_CACHED = 16 * 1024 * 1024
-"""A difference up to this many bytes is cached for other tables that read the same source."""
+"""The maximum size, in bytes, of a difference that is cached for other tables that read the same source."""
 COPIES = "_freshtable_copies"
-"""The column with a row's net count: copies in the later version minus copies in the earlier one."""
+"""The column with a row's net count: its copies in the later version minus its copies in the earlier one."""
 _nets: VersionCache[ComputedRows] = VersionCache(4)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ImageViews:
-    """Row images of a source as relations over `net`, the net change between two versions.
+    """The row images of a source as SQL relations over `net`, the net change between two versions.
 
-    Their temporary view is created at first use and dropped when `stack` closes.
+    The temporary view for them is created at first use and dropped when `stack` closes.
     """
 
     net: ComputedRows
@@ -84,7 +84,7 @@ class ImageViews:
 
 
 def changed_rows(session: SparkSession, lineage: Lineage, source: Source, old: str, new: str) -> ComputedRows:
-    """Return the net change between two snapshots of a source, with each row's count in column COPIES.
+    """Return the net change between two snapshots of a source, with the count of each row in column COPIES.
 
     Raises SourcesChanged if the columns changed or the snapshots cannot be compared.
     """
@@ -158,25 +158,28 @@ def _rows_of(session: SparkSession, source: Source, tasks: Any) -> Iterator[Data
 
 
 def is_small(size: int | None) -> bool:
-    """Return whether one task reads files of *size* bytes; false for None (unknown)."""
+    """Return whether a single task reads files of *size* bytes; false if the size is unknown (None)."""
     return size is not None and size <= SMALL
 
 
 def are_few(size: int | None, rows: int) -> bool:
-    """Return whether the driver can buffer the rows: even a small file may have very many rows."""
+    """Return whether the driver can buffer the rows. Even a small file may have very many rows."""
     return is_small(size) and rows <= MOST_COMPARED
 
 
 def signed(before: DataFrame, after: DataFrame, copies: str = COPIES) -> DataFrame:
-    """Return the union of two frames with the same columns; *copies* is -1 in rows of *before*, else 1."""
+    """Return the union of two frames with the same columns.
+
+    *copies* is -1 in rows of *before* and 1 in rows of *after*.
+    """
     return before.withColumn(copies, lit(-1)).unionAll(after.withColumn(copies, lit(1)))
 
 
 def net_rows(rows: DataFrame, copies: str = COPIES, *, signed_zeros: bool = True) -> DataFrame:
     """Return the distinct rows with the sum of column *copies*, without rows whose sum is 0.
 
-    Maps are compared by their entries in order. *signed_zeros*: 0.0 and -0.0 are different values, because
-    a query can distinguish them; SQL equality cannot.
+    Maps are compared by their entries in order. With *signed_zeros*, 0.0 and -0.0 are different values,
+    because a query can distinguish them. SQL equality does not.
     """
     keys, values, taken = list[Column](), list[Column](), list(rows.columns)
     for field in rows.schema.fields:

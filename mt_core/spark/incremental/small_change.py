@@ -1,4 +1,4 @@
-"""Small changes: a change of a query's only relation that is computed without a Spark job."""
+"""Small changes: the changed rows of a query's only source, processed without a Spark job."""
 
 from __future__ import annotations
 
@@ -25,13 +25,16 @@ from mt_core.spark.queries.source_versions import pins
 from mt_core.tables.engine import Maintenance, SourceVector
 
 Query = Callable[[Images], str]
-"""Builds the text of a query over the changed rows."""
+"""Returns the text of a query, given the images of the changed rows."""
 _ROWS = "rows"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SmallChange:
-    """The changed rows of a query's only relation; `images` maps their relation name to row images."""
+    """The changed rows of a query's only source.
+
+    `images` returns row images, given the relation name of the rows.
+    """
 
     session: SparkSession
     lineage: Lineage
@@ -49,7 +52,7 @@ class SmallChange:
     ) -> SmallChange | None:
         """Return the change between the versions of *maintenance* and *vector*, or None if it is not small.
 
-        *images* are the row images of updated sources.
+        *images* has the row images of updated sources, by source name.
         """
         changes = maintenance.changes
         if len(changes.readings) != 1 or len(changes.changes) != 1:
@@ -69,7 +72,7 @@ class SmallChange:
     def compute(self, text: Query, make: Callable[[Images], DataFrame] | None = None) -> ComputedRows | None:
         """Return the rows of the query *text*, or None if a Spark job must compute them.
 
-        *make* builds the query as a DataFrame instead; *text* then only identifies the cached plan.
+        If *make* is given, it builds the query as a DataFrame, and *text* only identifies the cached plan.
         """
         query = make or (lambda images: self.session.sql(text(images)))
         purpose = text(self.images(_ROWS))
@@ -83,9 +86,10 @@ def _added(relation: str) -> Images:
 
 
 def _is_small(change: SourceChange) -> bool:
-    """Return whether only appends happened and their size in metadata is below the driver's limits.
+    """Return whether the change consists only of appends and is within the driver's limits.
 
-    The check avoids planning a scan over a large change.
+    The limits are compared with the sizes in the metadata, which avoids planning a scan over a large
+    change.
     """
     if change.kind is not ChangeKind.APPENDS or change.rows is None or change.size is None:
         return False
@@ -95,7 +99,7 @@ def _is_small(change: SourceChange) -> bool:
 def _appended(
     session: SparkSession, lineage: Lineage, source: Source, old: str, new: str
 ) -> SourceRows | None:
-    """Return the rows appended between two snapshots, or None if the driver should not read their files."""
+    """Return the rows appended between two snapshots, or None if a Spark job should read their files."""
     with lineage.lock:
         if shape_of(source.table) != lineage.shapes[source.name]:
             return None

@@ -1,4 +1,4 @@
-"""A cache of facts about table snapshots, which are immutable: an entry never becomes invalid."""
+"""A cache of facts about table snapshots. Snapshots are immutable, so entries never become invalid."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ T = TypeVar("T")
 
 
 class VersionCache(Generic[T]):
-    """LRU cache of up to *most* facts about table snapshots. Thread-safe."""
+    """An LRU cache of up to *most* facts about table snapshots. Thread-safe."""
 
     def __init__(self, most: int) -> None:
         self._most, self._lock = most, Lock()
-        # Each entry records its JVM: its Java objects are invalid in any other.
+        # Each entry records its JVM, because its Java objects are invalid in any other JVM.
         self._facts: OrderedDict[tuple[Shape, tuple[str, ...]], tuple[Any, T]] = OrderedDict()
 
     def of(self, session: SparkSession, table: Shape, *snapshots: str) -> T | None:
-        """Return the fact cached for *snapshots* of *table*, or None."""
+        """Return the fact cached for *snapshots* of *table*, or None if there is no such entry."""
         key = table, snapshots
         with self._lock:
             jvm, fact = self._facts.get(key, (None, None))

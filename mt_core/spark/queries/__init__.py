@@ -1,1 +1,1 @@
-"""Queries on Spark: analysis, lineage, and the versions of their sources."""
+"""Queries on Spark: their analysis, their lineage, and the versions of their sources."""

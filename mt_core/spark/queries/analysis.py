@@ -1,4 +1,4 @@
-"""Analysis of a query: its columns, its fully qualified text, and the relations that it reads."""
+"""The analysis of a query: its columns, its fully qualified text, and the relations that it reads."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ _GLOBAL_TEMPORARY = "global_temp"
 
 
 def analysis_of(session: SparkSession, text: str) -> AnalysedQuery:
-    """Return the analysis of a query in *session*, which the caller has made active.
+    """Return the analysis of a query in *session*, which the caller must have made active.
 
-    Raises DefinitionInvalid or Unsupported for a query that no refresh can run, and Spark's own errors.
+    Raises DefinitionInvalid or Unsupported for a query that a refresh cannot run, and Spark's errors.
     """
     names, parsed = Names(session), parse(session, text)
     for relation in parsed.relations:
@@ -76,12 +76,12 @@ def _without_stars(session: SparkSession, text: str, columns: tuple[Column, ...]
 
 
 def _qualified(parsed: ParsedQuery, names: Names, sources: frozenset[tuple[str, ...]]) -> str:
-    """Return the text with every table and view name qualified."""
+    """Return the text of the query with the names of all tables and views fully qualified."""
     catalog, namespace = names.current()
     pieces, position = [], 0
     for relation in parsed.relations:
         parts = names.qualify(relation.parts, catalog, namespace)
-        # A name of neither a table nor a view (files by path) means the same everywhere.
+        # A name that is neither a table nor a view, such as a path to files, means the same everywhere.
         if not relation.cte and (parts in sources or names.view(parts) is not None):
             pieces += [parsed.text[position : relation.start], sql_name(parts)]
             position = relation.stop

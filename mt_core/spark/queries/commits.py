@@ -1,4 +1,4 @@
-"""Notifications of commits to Iceberg tables by this process, from an Iceberg listener."""
+"""Commits to Iceberg tables by this process, as reported to an Iceberg listener."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from pyspark.sql import SparkSession
 from mt_core.spark.driver.jvm_objects import own_class
 
 QUEUE_CAPACITY = 1000
-"""Capacity of the listener's queue. Commits beyond it are detected when the tables are polled."""
+"""The capacity of the listener's queue. Further commits are detected when the tables are polled."""
 _COMMITS = "freshtable.queries.Commits"
 
 
 class Commits:
-    """Receives the commits of the current JVM. For one thread."""
+    """Receives the commits of the current JVM. Not thread-safe."""
 
     def __init__(self) -> None:
         self._jvm_listener: tuple[Any, Any] | None = None
 
     def next(self, session: SparkSession, timeout_s: float) -> str | None:
-        """Return the table name, with its catalog, of the next commit, or None after *timeout_s*.
+        """Return the table name of the next commit, with its catalog, or None after *timeout_s* seconds.
 
-        The committing thread is not blocked, and the wait does not poll the JVM.
+        The committing thread is not blocked, and the JVM is not polled.
         """
         table = self._listener(session).next(round(timeout_s * 1000))
         return None if table is None else str(table)

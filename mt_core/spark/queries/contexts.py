@@ -1,4 +1,4 @@
-"""Query contexts: the engine's own sessions for queries, isolated from the state of user sessions."""
+"""Query contexts: the engine's own sessions for queries, isolated from the user sessions."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _Key = tuple[int, str, Namespace, str, tuple[tuple[str, str], ...]]
 
 
 class QueryContexts:
-    """LRU cache of sessions by catalog, namespace, time zone and settings. Thread-safe.
+    """An LRU cache of sessions by catalog, namespace, time zone and settings. Thread-safe.
 
-    The sessions share the configured catalogs that the driver's session has opened, since connecting is slow
-    and connections are limited.
+    The sessions share the configured catalogs that the driver's session has opened, because connecting to a
+    catalog is slow and connections are limited.
     """
 
     def __init__(self, driver: SparkDriver, sync: CatalogSync) -> None:
@@ -35,7 +35,7 @@ class QueryContexts:
         self._sessions: OrderedDict[_Key, SparkSession] = OrderedDict()
 
     def session(self, query: Query) -> SparkSession:
-        """Return the session that analyses and runs *query*."""
+        """Return the session in which *query* is analysed and run."""
         settings = tuple(sorted(query.settings.items()))
         key = (self._driver.generation, query.catalog, query.namespace, query.zone, settings)
         # The session of the query may have configured catalogs.
@@ -50,7 +50,7 @@ class QueryContexts:
         return self._sync.apply(session, except_for=own_catalogs)
 
     def new_session(self, query: Query) -> SparkSession:
-        """Return a new session for *query*, which is not cached."""
+        """Return a new, uncached session for *query*."""
         own_catalogs = configured_catalogs(query.settings)
         session = self._driver.new_session()
         self.lend(session, query.settings)
@@ -63,7 +63,7 @@ class QueryContexts:
 
         A catalog is not shared if *settings* configure it differently.
         """
-        # Not catalogs created by statements: they may change during the session.
+        # Catalogs created by statements are not shared, because they may change during the session.
         configured = catalog_names(self._driver.settings) - {SESSION_CATALOG}
         share_plugins(
             self._driver.session, session, [name for name in configured if not _reconfigures(settings, name)]
@@ -85,5 +85,5 @@ def _configure(session: SparkSession, query: Query) -> None:
         with active_session(session):
             session.catalog.setCurrentCatalog(query.catalog)
     if query.namespace:
-        # Qualify it with the catalog: its first level may be the name of another catalog.
+        # Qualify the namespace with the catalog, because its first level may be the name of another catalog.
         session.sql(f"USE {sql_name([*([query.catalog] if query.catalog else []), *query.namespace])}")

@@ -1,11 +1,12 @@
 """Determinism of a query: whether it always returns the same rows for the same source versions.
 
-A refresh is skipped if no source changed, and a change is applied instead of recomputing; both are only
-correct for a deterministic query. The check walks the JSON of the analysed plan and needs no Spark. It looks
-for functions of time, randomness, session and file layout, for user code that is not declared deterministic,
-for results that depend on the order of rows, and for Iceberg metadata columns, which a compaction changes.
-Time literals such as DATE 'today' are constants in the plan and must be recognized in the text. The check is
-conservative for user code and for times computed from text.
+A refresh is skipped if no source changed, and changes may be applied instead of recomputing the table. Both
+are correct only for a deterministic query. The check walks the JSON of the analysed plan and does not need
+Spark. It looks for functions of time, randomness, session and file layout, for user code that is not
+declared deterministic, for results that depend on the order of rows, and for Iceberg metadata columns,
+which a compaction changes. Time literals such as DATE 'today' are constants in the plan, so they are
+searched for in the text. For user code and for times computed from text, the check may report a query that
+is in fact deterministic.
 """
 
 from __future__ import annotations
@@ -62,13 +63,14 @@ _FOREIGN_CODE = frozenset(
         "TypedColumn",
     }
 )
-# JSON fields that may have the name of a user-defined function.
+# JSON fields that may contain the name of a user-defined function.
 _NAMES = ("name", "udfName", "udafName", "aggregatorName")
 _ICEBERG_RELATION = "DataSourceV2Relation"
 _LIMITS = frozenset({"GlobalLimit", "Offset", "Tail"})
 _BELOW_LIMIT = frozenset({"GlobalLimit", "LocalLimit", "Offset", "Project", "SubqueryAlias", "Tail"})
 
-# Words that Spark converts to the current time, optionally followed by a time zone; 'epoch' is constant.
+# Words that Spark converts to the current time, optionally followed by a time zone. 'epoch' is not one of
+# them because it is constant.
 _MOMENT = re.compile(r"\s*(now|today|tomorrow|yesterday)\b", re.IGNORECASE)
 _TIME_KEYWORDS = frozenset({"DATE", "TIMESTAMP", "TIMESTAMP_LTZ", "TIMESTAMP_NTZ"})
 _TIME_TYPES = frozenset({"date", "timestamp", "timestamp_ntz"})
@@ -82,8 +84,8 @@ def unstable_reason(
 ) -> str | None:
     """Return which part of the plan makes the query nondeterministic, or None.
 
-    *of_order*: include dependence on the order of rows. *deterministic* are the user-defined functions that
-    are declared deterministic.
+    With *of_order*, this includes results that depend on the order of rows. *deterministic* are the
+    user-defined functions that are declared deterministic.
     """
     body = json.loads(plan_json)
     for tree in _trees(body):
@@ -97,9 +99,9 @@ def unstable_reason(
 
 
 def unstable_literal(text: str) -> str | None:
-    """Return a literal such as DATE 'today' in a query's text, or None.
+    """Return a literal such as DATE 'today' in the text of a query, or None if there is none.
 
-    The plan only has the day for which it stands.
+    The plan contains only the resulting day.
     """
     for word, literal in pairwise(significant(text)):
         if (
@@ -112,7 +114,7 @@ def unstable_literal(text: str) -> str | None:
 
 
 def _trees(body: Any) -> Iterator[list[_Node]]:
-    """Yield every tree in *body* as a list of nodes in pre-order: plans, expressions and nested plans."""
+    """Yield every tree of plans or expressions in *body*, as a list of nodes in pre-order."""
     if isinstance(body, list):
         if body and all(isinstance(item, dict) and "class" in item for item in body):
             yield body
@@ -126,8 +128,8 @@ def _trees(body: Any) -> Iterator[list[_Node]]:
 def _metadata_reason(body: Any) -> str | None:
     """Return an Iceberg metadata column that the plan reads, or None.
 
-    A compaction changes its values, but counts as no change of rows. A relation outputs all metadata columns
-    if the query reads any of them.
+    A compaction changes the values of such columns but does not count as a change of rows. If a query reads
+    any of them, its relation outputs all of them.
     """
     relations = {
         id(node["output"]): node["output"] for node in _nodes(body) if _class_name(node) == _ICEBERG_RELATION
@@ -162,8 +164,8 @@ def _nodes(body: Any, besides: Collection[int] = ()) -> Iterator[_Node]:
 def _order_reason(tree: list[_Node], index: int) -> str | None:
     name = _class_name(tree[index])
     if name in _LIMITS:
-        # A tree lists a node's only child right after the node, so the Sort of an ordered LIMIT follows
-        # in the same list.
+        # A tree lists the only child of a node directly after the node. The Sort of an ordered LIMIT is
+        # therefore next in the same list.
         below = next(
             (other for other in map(_class_name, tree[index + 1 :]) if other not in _BELOW_LIMIT), None
         )
@@ -185,9 +187,9 @@ def _node_reason(tree: list[_Node], index: int, deterministic: frozenset[str]) -
 
 
 def _moment_reason(argument: list[_Node], *, is_cast: bool) -> str | None:
-    """Return why a text converted to a time may depend on the current time, or None.
+    """Return why the result of converting a text to a time may depend on the current time, or None.
 
-    The text may be a word such as 'now', or be computed from constants that could form one.
+    The text may be a word such as 'now', or be computed from constants that could form such a word.
     """
     texts = [
         str(node.get("value")) for node in argument if node.get("dataType") == "string" and "value" in node
@@ -200,7 +202,7 @@ def _moment_reason(argument: list[_Node], *, is_cast: bool) -> str | None:
 
 
 def _descendants(tree: list[_Node], index: int) -> list[_Node]:
-    """Return the nodes below the one at *index* of a list in pre-order."""
+    """Return the nodes below the node at *index* in a list in pre-order."""
     end, missing = index + 1, int(tree[index]["num-children"])
     while missing and end < len(tree):
         missing += int(tree[end]["num-children"]) - 1

@@ -1,13 +1,13 @@
-"""Lineage of a query: its sources, its text prepared for pinning, and why a refresh cannot be skipped.
+"""The lineage of a query: its sources, and its text prepared for reading them at pinned versions.
 
 A refresh must read all sources at pinned versions, but the user's text names tables and views whose
-definitions may change. `LineageReader` therefore parses the text, expands its views into subqueries with the
-columns and types of their creation, and cuts it into `pieces` at each table, where `VERSION AS OF` can be
-inserted. The rewritten text is then analysed and compared with the original: if relations or columns
-differ, or if anything is hidden from the text (IDENTIFIER(), unknown relations, views with other settings),
-the query is `unpinnable`; the refresh then runs the user's text, which is correct but not repeatable. A
-lineage depends on definitions and schemas only, not on data, so it is cached until one of them changes; the
-recorded shapes and hashes detect that.
+definitions may change. `LineageReader` therefore parses the text and expands its views into subqueries,
+with the columns and types that the views had when they were created. It cuts the text into `pieces` at each
+table, where `VERSION AS OF` can be inserted. The rewritten text is then analysed and compared with the
+original. If relations or columns differ, or if the text does not show all relations (IDENTIFIER(), unknown
+relations, views with other settings), the query is `unpinnable`. The refresh then runs the user's text,
+which is correct but not repeatable. A lineage depends only on definitions and schemas, not on data. It is
+therefore cached until one of them changes, which is detected by the recorded shapes and hashes.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ ViewPath = tuple[tuple[str, ...], ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """A table that the query reads, at its current version or at that of its time `travel`.
+    """A table that the query reads, at its current version or at the version `travel`.
 
-    `views` are the views that enclose its first use.
+    `views` are the views that enclose its first occurrence.
     """
 
     parts: tuple[str, ...]
@@ -70,7 +70,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """A place in the text that reads a source. `aliased`: the text has an alias there."""
+    """A place in the text that reads a source; `aliased` means that an alias follows in the text."""
 
     source: Source
     aliased: bool
@@ -78,17 +78,17 @@ class Reading:
 
 Piece = str | Reading
 Shape = tuple[str, int]
-"""The uuid of an Iceberg table and the id of its schema."""
+"""The UUID of an Iceberg table and the id of its schema."""
 
 
 def shape_of(table: Any) -> Shape:
-    """Return the shape in an Iceberg table's loaded metadata."""
+    """Return the shape of an Iceberg table, from its loaded metadata."""
     return str(table.uuid().toString()), int(table.schema().schemaId())
 
 
 def is_plain(source: Source) -> bool:
-    """Return whether a source can be pinned: not a metadata table, branch, tag or time travel."""
-    # The name may be that of a metadata table, or end with a branch.
+    """Return whether a source can be pinned: it is not a metadata table, branch, tag or time travel."""
+    # The name of the source may be that of a metadata table, or end with a branch.
     is_table = str(source.table.getClass().getName()) == _PLAIN_TABLE
     return (
         source.travel is None and is_table and str(source.table.name()).endswith(".".join(source.parts[1:]))
@@ -97,14 +97,17 @@ def is_plain(source: Source) -> bool:
 
 @dataclass(frozen=True, slots=True, weakref_slot=True, kw_only=True, eq=False)
 class Lineage:
-    """Facts about a query that hold until a source's shape or a view changes.
+    """Facts about a query that remain valid until a source's shape, a view or a function changes.
 
-    `pieces` is the query's text with expanded views and repeated WITH queries, split where versions can be
-    inserted. `unnamed` are sources without versions or catalog. `shapes` and `functions` (hashes) are those
-    at the time of analysis. `columns` are hashes of the columns that the query reads of each table: ids,
-    names and types. `moving` are the names of tables that are not plain. `unstable` and `unpinnable` are
-    reasons or None. `lock` guards the sources' tables and `plain`, a set of table names and snapshots whose
-    columns are known to be the current ones.
+    - `pieces` is the text of the query, split where versions can be inserted. Views and repeated WITH
+      queries are expanded.
+    - `unnamed` are relations in the text that are not tables of a catalog. They have no version.
+    - `shapes` and `functions` (hashes) are those at the time of analysis.
+    - `columns` has, for each table, a hash of the columns that the query reads: ids, names and types.
+    - `moving` are the names of tables that are not plain.
+    - `unstable` and `unpinnable` are reasons, or None.
+    - `lock` guards the tables of the sources and `plain`, a set of table names and snapshots whose columns
+      are known to be the current ones.
     """
 
     sources: tuple[Source, ...]
@@ -122,7 +125,10 @@ class Lineage:
 
 
 def text_of(pieces: Iterable[Piece], relations: Mapping[str, str]) -> str:
-    """Return the text of *pieces*; *relations* maps source names to SQL relations that replace them."""
+    """Return the text of *pieces*.
+
+    *relations* maps source names to the SQL relations that replace them.
+    """
     texts = []
     for piece in pieces:
         if isinstance(piece, str):
@@ -154,7 +160,7 @@ class LineageReader:
         self._unpinnable: str | None = None
 
     def read(self, query: Query) -> Lineage:
-        """Return the lineage. Raises Spark's own parsing and analysis errors."""
+        """Return the lineage. Raises Spark's errors of parsing and analysis."""
         parsed, analysed = parse(self._session, query.text), self._analysed(query.text)
         once = inline_with_queries(parsed)
         if once is not None and self._gives(once, columns_of(analysed.schema())):
@@ -210,7 +216,7 @@ class LineageReader:
             return False
 
     def _refuse_pins(self, reason: str) -> None:
-        """Record why the sources cannot be pinned. The first reason wins."""
+        """Record why the sources cannot be pinned. The first reason is retained."""
         self._unpinnable = self._unpinnable or reason
 
     # ------------------------------------------------------------------------------------------------- pieces
@@ -218,7 +224,7 @@ class LineageReader:
     def _pieces(
         self, parsed: ParsedQuery, catalog: str, namespace: tuple[str, ...], path: ViewPath
     ) -> Iterator[Piece]:
-        """Yield the text of the query, or of the last view in *path*, with readings and expanded views."""
+        """Yield the text of the query, or of the innermost view in *path*, split at its readings."""
         self._collect_functions(parsed, path)
         position = 0
         for relation in parsed.relations:
@@ -249,12 +255,13 @@ class LineageReader:
             function = self._names.function(parts)
             if function is not None:
                 self._collect_function(function)
-                # A function of all sessions has one part, and means the same inside a view and outside.
+                # The name of a function that all sessions share has one part. It means the same inside and
+                # outside a view.
                 if path and len(function) > 1:
                     self._refuse_pins(f"view {display_name(path[-1])} uses function {display_name(function)}")
 
     def _collect_function(self, function: tuple[str, ...]) -> None:
-        """Record a function, and the functions of all sessions that its body calls."""
+        """Record a function. For an SQL function of all sessions, also record the functions that it calls."""
         self._functions[function] = None
         functions = functions_of(self._session)
         created = functions.get(function[0]) if len(function) == 1 else None
@@ -265,7 +272,7 @@ class LineageReader:
                 self._collect_function((name,))
 
     def _expanded(self, view: View, relation: RelationName, path: ViewPath) -> Iterator[Piece]:
-        """Yield a subquery that replaces a view, with the columns and types of the view's creation."""
+        """Yield a subquery that replaces a view, with the columns and types that are stored for the view."""
         self._views[view.parts] = view
         if view.parts in path or len(path) >= MAX_VIEW_DEPTH:
             self._refuse_pins(f"view {display_name(view.parts)} reads itself")
@@ -278,7 +285,8 @@ class LineageReader:
         )
         names = [column.name.lower() for column in columns_of(self._analysed(text_of(body, {})).schema())]
         aliases = [f"_{index}" for index in range(len(names))]
-        # Spark resolves a view's columns in its query by the stored names if there are any, else by position.
+        # Spark resolves a view's columns by the stored names of its query's columns, or by position if there
+        # are none.
         by_name = [aliases[names.index(name.lower())] for name in view.query_columns]
         columns = ", ".join(
             f"CAST({quote(alias)} AS {column.type}) AS {quote(column.name)}"
@@ -287,7 +295,7 @@ class LineageReader:
         yield "SELECT * FROM " if relation.table_word is not None else ""
         yield f"(SELECT {columns} FROM ("
         yield from body
-        # Start a new line: the view's text may end with a comment.
+        # Start a new line, because the view's text may end with a comment.
         yield f"\n) AS `_v`({', '.join(map(quote, aliases))}))"
         if not relation.aliased:
             yield f" AS {quote(view.parts[-1])}"
@@ -301,7 +309,7 @@ class LineageReader:
     # ------------------------------------------------------------------------------------------------ reasons
 
     def _unstable_text(self, query: Query, parsed: ParsedQuery) -> str | None:
-        """Return what in the texts of the query, its views and functions is nondeterministic, or None."""
+        """Return what makes the texts of the query, its views or its functions nondeterministic, or None."""
         functions = functions_of(self._session)
         for parts in self._functions:
             created = functions.get(parts[0]) if len(parts) == 1 else None
@@ -336,7 +344,7 @@ class LineageReader:
 
 
 def _is_unstable(function: CreatedFunction) -> bool:
-    """Return whether a function may be nondeterministic. The plan decides about SQL functions."""
+    """Return whether a function may be nondeterministic. SQL functions are checked by their plan as well."""
     if function.language is FunctionLanguage.SQL:
         return function.deterministic is False
     return function.deterministic is not True

@@ -1,4 +1,4 @@
-"""Stars and subqueries in the expressions of a parsed plan, found with few calls to the JVM."""
+"""Finds stars and subqueries in the expressions of a parsed plan, with few calls to the JVM."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _WITH_PLAN = "org.apache.spark.sql.catalyst.trees.TreePattern.PLAN_EXPRESSION"
 class ParsedExpressions:
     """Finds stars and subqueries in plans from the parser of *session*, which must be active.
 
-    A list may have thousands of literals. Spark therefore checks a whole list in one call, and its halves
-    only after a positive answer.
+    A list may have thousands of literals. Spark therefore checks a whole list in one call, and checks its
+    halves only if the list has a star.
     """
 
     def __init__(self, session: SparkSession) -> None:
@@ -43,7 +43,7 @@ class ParsedExpressions:
             yield from self._within(child)
 
     def _parts(self, node: Any, expressions: Any) -> Iterator[Any]:
-        """Yield the *expressions* (a Scala Seq) of a node that may contain a star or subquery."""
+        """Yield the items of *expressions* (a Scala Seq) of a node that may contain a star or a subquery."""
         return (
             scala_items(expressions)
             if node.containsPattern(self._with_plan)
@@ -51,7 +51,7 @@ class ParsedExpressions:
         )
 
     def _with_stars(self, expressions: Any) -> Iterator[Any]:
-        """Yield the items of a Scala Seq that contain a star, by binary search."""
+        """Yield the items of a Scala Seq that contain a star, found by binary search."""
         if not self._rule.containsStar(expressions):
             return
         size = int(expressions.size())

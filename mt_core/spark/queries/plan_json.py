@@ -1,4 +1,4 @@
-"""The JSON of plans, in time linear in their size."""
+"""The JSON of plans, created in time linear in the size of the plan."""
 
 from __future__ import annotations
 
@@ -14,6 +14,6 @@ _SHORT_LISTS = "freshtable.plans.ShortLists"
 def json_of(session: SparkSession, plan: Any) -> str:
     """Return the JSON of a plan, with long IN lists split into short ones that are combined by OR.
 
-    Spark's time for an IN list is quadratic in its length.
+    Without this, the time would be quadratic in the length of an IN list.
     """
     return str(own_class(session, _SHORT_LISTS).of(plan).toJSON())

@@ -1,4 +1,4 @@
-"""Relations of a query: the names in its text with positions, and the leaves of its analysed plan."""
+"""The relations of a query: the names in its text with positions, and the leaves of its analysed plan."""
 
 from __future__ import annotations
 
@@ -23,8 +23,9 @@ TABLE_WORD = re.compile(r"\bTABLE(?:\s|/\*.*?\*/|--[^\n]*\n)*$", re.IGNORECASE |
 class RelationName:
     """A relation in a text: `text[start:stop]` is its name.
 
-    `cte`: the name refers to a WITH query. `aliased`: an alias follows. `travel`: the version in the text
-    (`timestamp` for TIMESTAMP AS OF) or None. `table_word`: the position of a preceding TABLE, or None.
+    `cte` means that the name refers to a WITH query, and `aliased` that an alias follows. `travel` is the
+    version in the text (`timestamp` for TIMESTAMP AS OF) or None. `table_word` is the position of the
+    keyword TABLE before the name, or None.
     """
 
     parts: tuple[str, ...]
@@ -37,7 +38,7 @@ class RelationName:
 
     @property
     def begin(self) -> int:
-        """The start of the relation, including a preceding TABLE."""
+        """The start of the relation, including the keyword TABLE before its name."""
         return self.start if self.table_word is None else self.table_word
 
 
@@ -45,7 +46,7 @@ class RelationName:
 class ParsedQuery:
     """A text with the relations and functions that it names, and its number of WITH clauses.
 
-    `identifier_clause`: IDENTIFIER() hides some names.
+    `identifier_clause` means that some names are hidden in IDENTIFIER().
     """
 
     text: str
@@ -56,9 +57,9 @@ class ParsedQuery:
 
 
 def parse(session: SparkSession, text: str, plan: Any = None) -> ParsedQuery:
-    """Return the relations and functions of a query, with positions in *text*.
+    """Return the relations and functions of a query, with their positions in *text*.
 
-    *plan* is the parsed plan of the query if that is only a part of *text*. Raises DefinitionInvalid if the
+    If the query is only a part of *text*, *plan* must be its parsed plan. Raises DefinitionInvalid if the
     text is a command, and Unsupported if it reads a stream.
     """
     reader = own_class(session, _NAMES)
@@ -89,9 +90,10 @@ def _relation(text: str, facts: Mapping[str, Any]) -> RelationName:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BaseRelation:
-    """A leaf of an analysed plan. `parts` is None for a leaf without a name (files by path).
+    """A leaf of an analysed plan.
 
-    `table` is the Iceberg table, if it is one; `columns` maps attribute ids in the plan to column names.
+    `parts` is None for a leaf without a name, such as files read by path. `table` is the Iceberg table, if
+    it is one. `columns` maps attribute ids in the plan to column names.
     """
 
     parts: tuple[str, ...] | None
@@ -103,7 +105,7 @@ def base_relations(session: SparkSession, analysed: Any) -> tuple[BaseRelation, 
     """Return the leaves of an analysed plan, including those in views, WITH queries and subqueries."""
     bases = own_class(session, _BASES).of(analysed)
     facts = json.loads(bases.facts())
-    # Access to a Java table costs a call, so only fetch them if there are any.
+    # Fetching the Java tables takes a call, so they are fetched only if there are any.
     tables = bases.tables() if any("columns" in each for each in facts) else ()
     return tuple(
         BaseRelation(

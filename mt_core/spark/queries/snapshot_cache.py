@@ -1,4 +1,4 @@
-"""Current snapshots of many Iceberg tables, read in parallel with one call to the JVM."""
+"""The current snapshots of many Iceberg tables, read in parallel with a single call to the JVM."""
 
 from __future__ import annotations
 
@@ -15,23 +15,24 @@ from mt_core.tables.engine import UnreadSources
 
 CAPACITY = 32
 WAIT_MS, LIMIT_MS = 250, 10_000
-"""How long a call waits for slow tables, and when an unanswered read of a table counts as failed."""
+"""The times, in milliseconds, for which a call waits for slow tables and for which a read may last."""
 NO_ANSWER = "it has not answered for"
-"""Part of TableReads' message for a table that does not answer."""
+"""The part of a TableReads message that says that a table does not answer."""
 READS = "freshtable.queries.TableReads"
 
 
 class SnapshotCache:
-    """Current snapshot ids of many tables in one JVM call. For one thread."""
+    """Reads the current snapshot ids of many tables in one JVM call. Not thread-safe."""
 
     def __init__(self) -> None:
-        # By id() of the tables: the tables, which keeps the ids valid, and their list in the JVM.
+        # By the id() of the tables: the tables, whose references keep the ids valid, and their list in the
+        # JVM.
         self._groups: OrderedDict[tuple[int, ...], tuple[list[Any], Any]] = OrderedDict()
-        # By table name: the metadata location, and the snapshot id that it has.
+        # By table name: the location of its metadata, and the current snapshot id in that metadata.
         self._seen: dict[str, tuple[str, str]] = {}
 
     def snapshots(self, session: SparkSession, tables: Mapping[str, Any]) -> dict[str, str | UnreadSources]:
-        """Return the current snapshot id of each table, by name, or "" for an empty table.
+        """Return the current snapshot id of each table, "" for an empty table, or why it was not read.
 
         Raises Spark's errors.
         """
@@ -48,9 +49,9 @@ class SnapshotCache:
         }
 
     def _listed(self, session: SparkSession, tables: list[Any]) -> Any:
-        """Return *tables* as a Java list, from a cache: building it takes a call for each table."""
+        """Return *tables* as a cached Java list, because building it takes a call for each table."""
         if len(tables) == 1:
-            # Single tables, which are polled after each commit, must not evict lists of many tables.
+            # A single table is polled after each of its commits, and must not evict lists of many tables.
             return _list(session, tables)
         key = tuple(map(id, tables))
         if key not in self._groups:
@@ -62,9 +63,10 @@ class SnapshotCache:
 
 
 def refreshed(session: SparkSession, tables: Sequence[Any], wait_ms: int) -> Sequence[UnreadSources | None]:
-    """Refresh the metadata of *tables*; return for each one why it could not be read, or None on success.
+    """Refresh the metadata of *tables*. Return, for each table, why it could not be read, or None.
 
-    The call waits at most *wait_ms* for slow tables. Raises Spark's errors, except those of single tables.
+    The call waits up to *wait_ms* milliseconds for slow tables. Raises Spark's errors, except those of
+    single tables.
     """
     answers = outcomes(own_class(session, READS).refreshed(_list(session, tables), wait_ms, LIMIT_MS))
     return [outcome if isinstance(outcome, UnreadSources) else None for outcome in answers]
@@ -73,9 +75,9 @@ def refreshed(session: SparkSession, tables: Sequence[Any], wait_ms: int) -> Seq
 def current_versions(
     session: SparkSession, tables: Sequence[Any], wait_ms: int
 ) -> Sequence[str | UnreadSources]:
-    """Refresh the metadata of *tables*; return the version of each, read after the call began.
+    """Refresh the metadata of *tables*. Return the version of each, read after the call began.
 
-    Limits and errors are those of `refreshed`.
+    The limits and errors are those of `refreshed`.
     """
     return outcomes(own_class(session, READS).versions(_list(session, tables), wait_ms, LIMIT_MS))
 
@@ -88,12 +90,12 @@ def _list(session: SparkSession, items: Sequence[Any]) -> Any:
 
 
 def snapshot_of(session: SparkSession, table: Any) -> str:
-    """Return the current snapshot id in a table's loaded metadata, or "" if it is empty."""
+    """Return the current snapshot id in a table's loaded metadata, or "" if the table has no snapshot."""
     return str(own_class(session, READS).snapshot(table))
 
 
 def outcomes(answer: str) -> Sequence[str | UnreadSources]:
-    """Return the results in TableReads' JSON *answer*: for each object a text, or why it was not read."""
+    """Return the results in the JSON *answer* of TableReads: each is a text, or why it was not read."""
     return [
         UnreadSources(reason=plain_message(failure) if failure else "") if text is None else str(text)
         for text, failure in json.loads(answer)

@@ -1,8 +1,9 @@
-"""Source relations: a table snapshot as a SQL relation with the table's current columns.
+"""Source relations: a table snapshot as an SQL relation with the table's current columns.
 
-`VERSION AS OF` reads a snapshot with its columns of that time. Iceberg identifies columns by id, so each
-current column can be mapped to the snapshot in spite of renames, moves and type promotions; columns that
-were added later are NULL. A table without a snapshot also counts as a version, without rows.
+`VERSION AS OF` reads a snapshot with the columns of that time. Iceberg identifies columns by id, so each
+current column can be mapped to a column of the snapshot, even after renames, moves and type promotions.
+Columns that were added later are NULL. For a table without a snapshot, the version is `EMPTY` and has no
+rows.
 """
 
 from __future__ import annotations
@@ -18,13 +19,14 @@ from mt_core.spark.catalogs.columns import iceberg_columns, iceberg_fields
 from mt_core.spark.queries.lineage import Lineage, Source
 
 MOST_PLAIN = 1000
-"""Capacity of the set of snapshots with current columns in a lineage."""
+"""The capacity of a lineage's set of snapshots whose columns are the current ones."""
 
 
 def relation_at(session: SparkSession, lineage: Lineage, source: Source, snapshot: str) -> str | None:
-    """Return a source at a snapshot as a SQL relation with its current columns; queries are parenthesized.
+    """Return a source at a snapshot as an SQL relation with the source's current columns.
 
-    None if the columns cannot be mapped. The caller must hold the lock of *lineage*.
+    A query is returned in parentheses. Return None if the columns cannot be mapped. The caller must hold
+    the lock of *lineage*.
     """
     name = sql_name(source.parts)
     if snapshot == EMPTY:
@@ -34,7 +36,7 @@ def relation_at(session: SparkSession, lineage: Lineage, source: Source, snapsho
         return at
     live = table.snapshot(int(snapshot))
     then = None if live is None else live.schemaId()
-    # Spark will refuse an expired snapshot when it analyses the text.
+    # If the snapshot has expired, Spark reports that when it analyses the text.
     if then is None or int(then) == int(table.schema().schemaId()):
         if len(lineage.plain) >= MOST_PLAIN:
             lineage.plain.clear()
@@ -45,7 +47,7 @@ def relation_at(session: SparkSession, lineage: Lineage, source: Source, snapsho
 
 
 def is_query(relation: str) -> bool:
-    """Return whether a relation is a subquery, which needs an alias, unlike a table."""
+    """Return whether a relation is a subquery. Unlike a table, it needs an alias."""
     return relation.startswith("(")
 
 
@@ -64,7 +66,7 @@ def _facts(field: Mapping[str, Any]) -> tuple[Any, ...]:
 
 
 def _item(now: Mapping[str, Any], then: Mapping[str, Any] | None, type_: str) -> str | None:
-    """Return a current column as a SELECT item over a snapshot, or None if SQL cannot express the mapping."""
+    """Return a SELECT item for a current column over a snapshot, or None if SQL cannot express it."""
     name = quote(now["name"])
     if then is None:
         return None if now.get("initial-default") is not None else f"CAST(NULL AS {type_}) AS {name}"

@@ -2,11 +2,13 @@
 
 Two callers with different needs use this module. A run needs a complete source vector, read after the run
 began, and waits for slow tables (`vector`). The source watcher polls all continuous tables every few
-moments and must not be delayed by one slow catalog: `look` reads all their tables in one parallel call,
-skips tables on which another thread works, and reports the rest as unread. Both rest on the cached lineage of
-a query. A table whose shape differs from its lineage makes that lineage outdated; it is dropped and read
-again, at most `ATTEMPTS` times. A pinned text is only built from a lineage that agrees with the vector, so
-that a run never mixes the versions of one definition with the text of another.
+moments, and one slow catalog must not delay it. `source_fingerprints` therefore reads all their tables in
+one parallel call, skips tables that another thread is reading, and reports them as unread.
+
+Both use the cached lineage of a query. If the shape of a table differs from its lineage, the lineage is
+outdated. It is dropped and read again, up to `ATTEMPTS` times. A pinned text is built only from a lineage
+that agrees with the vector, so that a run never combines the versions of one definition with the text of
+another.
 """
 
 from __future__ import annotations
@@ -58,20 +60,24 @@ _Key = tuple[int, str, str, Namespace, str, tuple[tuple[str, str], ...]]
 
 
 class _Outdated(Exception):
-    """A source changed since its lineage was read."""
+    """Raised if a source has changed since its lineage was read."""
 
 
 class SourceVersions:
-    """Reads source vectors, and caches the lineages of queries. Thread-safe, except `look`."""
+    """Reads source vectors, and caches the lineages of queries.
+
+    Thread-safe, except that only one thread may call `source_fingerprints`.
+    """
 
     def __init__(self, driver: SparkDriver, contexts: QueryContexts) -> None:
         self._driver = driver
         self._contexts = contexts
         self._lock = threading.Lock()
         self._lineages: OrderedDict[_Key, Lineage] = OrderedDict()
-        # Whether subqueries can replace the tables of a text. Two threads may compute the same entry.
+        # Maps each lineage to whether its tables can be replaced by subqueries. Two threads may compute the
+        # same entry.
         self._replaceable: WeakKeyDictionary[Lineage, bool] = WeakKeyDictionary()
-        # Only for the thread that calls `look`.
+        # Used only by the thread that calls `source_fingerprints`.
         self._snapshot_cache = SnapshotCache()
 
     def vector(self, query: Query) -> SourceVector:
@@ -84,7 +90,8 @@ class SourceVersions:
             except _Outdated:
                 pass
             except SPARK_ERRORS as cause:
-                # The table may have been dropped or recreated; a new analysis reports or resolves that.
+                # The table may have been dropped or recreated. The next analysis reports this or uses the new
+                # table.
                 if not java_classes(cause):
                     raise translate(cause) from cause
             with self._lock:
@@ -93,17 +100,18 @@ class SourceVersions:
         raise EngineError("The sources of the query change faster than they can be read; try again later.")
 
     def source_fingerprints(self, queries: Sequence[Query]) -> list[str | UnreadSources | None]:
-        """Return for each query a text that changes with its sources, views and functions.
+        """Return, for each query, a text that changes when its sources, views or functions change.
 
-        None if a source has no version. For one thread.
+        An item is None if a source has no version, and an UnreadSources if a source was not read. Only one
+        thread may call this.
         """
         known = self._cached_snapshots(queries)
-        # A common deadline for all locks: other threads delay the result by at most this time in total.
+        # All locks share one deadline, which limits the total delay that other threads can cause.
         until = time.monotonic() + WAIT_MS / 1000
         return [self._fingerprint(query, known, until) for query in queries]
 
     def _cached_snapshots(self, queries: Sequence[Query]) -> dict[str, str | UnreadSources]:
-        """Return the current versions of the sources in all cached lineages that can be locked at once."""
+        """Return the current versions of the sources in all cached lineages whose locks are free."""
         with self._lock:
             lineages = [
                 lineage for query in queries if (lineage := self._lineages.get(self._key(query))) is not None
@@ -131,11 +139,11 @@ class SourceVersions:
                     moving
                 )
             except SPARK_ERRORS:
-                # One table may have failed the whole call; reading them one by one finds out which.
+                # One table may have failed the whole call. Reading them one by one shows which table it was.
                 return {}
 
     def _moving_versions(self, sources: Mapping[str, Source]) -> dict[str, str | UnreadSources]:
-        """Return a version for each of *sources*, which are not plain."""
+        """Return a version for each of *sources*, none of which is plain."""
         tables = [source.table for source in sources.values()]
         outcomes = refreshed(self._driver.session, tables, WAIT_MS) if tables else ()
         return {
@@ -146,7 +154,10 @@ class SourceVersions:
     def _fingerprint(
         self, query: Query, known: dict[str, str | UnreadSources], until: float
     ) -> str | UnreadSources | None:
-        """Return the fingerprint of one query's sources; reads and adds the versions not in *known*."""
+        """Return the fingerprint of one query's sources.
+
+        Versions that are not in *known* are read and added to it.
+        """
         try:
             lineage = self.lineage(query)
             if lineage.unstable or lineage.unnamed or any(source.table is None for source in lineage.sources):
@@ -167,7 +178,10 @@ class SourceVersions:
         return json.dumps({name: known[name] for name in names}, sort_keys=True)
 
     def _snapshot(self, source: Source, lineage: Lineage, until: float) -> str | UnreadSources:
-        """Return the current version of a source, or why it was not read. Wait for its lock to *until*."""
+        """Return the current version of a source, or why it was not read.
+
+        Waits for the source's lock until *until*.
+        """
         if not lineage.lock.acquire(timeout=max(0.0, until - time.monotonic())):
             return UnreadSources(reason="")
         try:
@@ -181,9 +195,9 @@ class SourceVersions:
             lineage.lock.release()
 
     def _unread(self, query: Query, source: str, unread: UnreadSources) -> UnreadSources:
-        """Return *unread* with the name of *source* in its reason.
+        """Return *unread* with the name of *source* added to its reason.
 
-        After a failure the lineage is dropped, since the source may have been recreated.
+        After a failure, the lineage is dropped, because the source may have been recreated.
         """
         if not unread.reason:
             return unread
@@ -222,7 +236,7 @@ class SourceVersions:
         lineage = self.lineage(query)
         versions = {source.name: source.version or {} for source in vector.sources}
         if not agrees(lineage, versions):
-            # The text must have the definitions of the vector, which have changed since.
+            # The text must use the definitions of the vector, which have changed since.
             raise SourcesChanged(
                 "A view, function or table of the query changed while the refresh was starting; run it again."
             )
@@ -250,9 +264,9 @@ class SourceVersions:
         return relation
 
     def _can_replace(self, session: Any, lineage: Lineage) -> bool:
-        """Return whether the query still resolves to the same columns with subqueries as tables.
+        """Return whether the query still has the same columns if its tables are replaced by subqueries.
 
-        Qualified column names may not resolve then.
+        Qualified column names may then fail to resolve.
         """
         replaceable = self._replaceable.get(lineage)
         if replaceable is None:
@@ -271,7 +285,7 @@ class SourceVersions:
         return replaceable
 
     def lost(self, query: Query, vector: SourceVector) -> str | None:
-        """Return a source that was dropped or whose pinned version has expired, or None."""
+        """Return a source that was dropped or whose pinned version has expired, or None if there is none."""
         versions = {source.name: source.version or {} for source in vector.sources}
         lineage = self.lineage(query)
         try:
@@ -290,7 +304,7 @@ class SourceVersions:
         return None
 
     def lineage(self, query: Query) -> Lineage:
-        """Return the lineage of *query*, cached if possible."""
+        """Return the lineage of *query*, from the cache if possible."""
         key = self._key(query)
         with self._lock:
             lineage = self._lineages.get(key)
@@ -311,13 +325,13 @@ class SourceVersions:
         return (self._driver.generation, query.text, query.catalog, query.namespace, query.zone, settings)
 
     def _refresh(self, lineage: Lineage) -> dict[str, dict[str, Any]]:
-        """Refresh the metadata of all sources, and return their current versions by name.
+        """Refresh the metadata of all sources, and return their current versions by source name.
 
-        Raises EngineError if a source does not answer, and _Outdated if it fails.
+        Raises EngineError if a source does not answer, and _Outdated if reading it fails.
         """
         sources = [source for source in lineage.sources if source.table is not None]
         tables = [source.table for source in sources]
-        # Versions cached by an earlier poll would miss the commits since.
+        # Versions that an earlier poll has cached would miss later commits.
         outcomes = current_versions(self._driver.session, tables, LIMIT_MS) if tables else ()
         current = dict[str, dict[str, Any]]()
         for source, outcome in zip(sources, outcomes, strict=True):
@@ -349,7 +363,7 @@ class SourceVersions:
     def _table_version(
         self, source: Source, current: dict[str, Any] | None, lineage: Lineage, session: SparkSession
     ) -> tuple[dict[str, Any] | None, str | None]:
-        """Return the version of a source, if it has one, and why it cannot be pinned, if it cannot."""
+        """Return the version of a source, or None, and the reason why it cannot be pinned, or None."""
         if current is None:
             return None, None
         shape = current["uuid"], current["schema"]
@@ -381,16 +395,19 @@ class SourceVersions:
         return version, None
 
     def _moving_version(self, source: Source) -> str:
-        """Return a version that changes with the rows of a source that is not plain, from loaded metadata."""
+        """Return a version of a source that is not plain, which changes whenever its rows change.
+
+        It is read from loaded metadata.
+        """
         if source.travel is not None and source.travel.isdigit():
             return source.travel
         # The location of the metadata changes with every commit to any branch.
         return str(own_class(self._driver.session, READS).moving(source.table, source.travel))
 
     def _definition_versions(self, query: Query, lineage: Lineage) -> list[SourceVersion]:
-        """Return the versions of views and functions: hashes of their definitions.
+        """Return the versions of views and functions, which are hashes of their definitions.
 
-        Raises _Outdated if one differs from the lineage.
+        Raises _Outdated if one of them differs from the lineage.
         """
         if not lineage.views and not lineage.functions:
             return []
@@ -412,7 +429,7 @@ class SourceVersions:
 
 
 def not_plain_reason(source: Source) -> str:
-    """Return why the versions of a source that is not plain cannot be pinned."""
+    """Return the reason why the versions of a source that is not plain cannot be pinned."""
     return f"{source.name} is not a table at one version"
 
 
@@ -432,7 +449,7 @@ def agrees(lineage: Lineage, versions: Mapping[str, Mapping[str, Any]]) -> bool:
 
 
 def _read_of(version: Mapping[str, Any]) -> tuple[Any, Any]:
-    """Return the table uuid and the hash of the columns read, or the schema id if the hash is missing."""
+    """Return the table UUID and the hash of the columns read, or the schema id if there is no hash."""
     return version.get("uuid"), version.get(COLUMNS, version.get(SCHEMA))
 
 
@@ -442,14 +459,14 @@ def _read_of_lineage(lineage: Lineage, name: str, version: Mapping[str, Any]) ->
 
 
 def pin_of(version: Mapping[str, Any]) -> str | None:
-    """Return the snapshot to pin for a version of a source, EMPTY for an empty table, or None."""
+    """Return the snapshot to which a source version is pinned, EMPTY for an empty table, or None."""
     if PIN in version:
         return str(version[PIN])
     return EMPTY if "uuid" in version and version["snapshot"] is None else None
 
 
 def pins(vector: SourceVector) -> dict[str, str]:
-    """Return the snapshots to pin for a vector by source name, EMPTY for empty tables."""
+    """Return the snapshots to which a vector is pinned, by source name; EMPTY for empty tables."""
     snapshots = {each.name: pin_of(each.version or {}) for each in vector.sources}
     return {name: pin for name, pin in snapshots.items() if pin is not None}
 
@@ -473,7 +490,7 @@ def _keeps_rows(snapshot: Mapping[str, Any]) -> bool:
 
 
 def _last_row_change(session: SparkSession, table: Any, snapshot: dict[str, Any]) -> dict[str, Any]:
-    """Return the newest snapshot, up to *snapshot*, that changed rows, in Iceberg's JSON form.
+    """Return the newest snapshot that changed rows, at or before *snapshot*, in Iceberg's JSON form.
 
     Compactions and refreshes without new rows do not change rows.
     """

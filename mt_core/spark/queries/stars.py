@@ -1,7 +1,8 @@
-"""Star expansion: each `*` and `TABLE t` of a query is replaced by its columns when the query is created.
+"""Star expansion: each `*` and `TABLE t` in a query is replaced by its columns when the query is created.
 
 Pipe syntax has implicit stars: `FROM t |> WHERE a > 0` returns all columns of t, and `|> EXTEND`, `|> SET`
-and `|> DROP` use all columns of their input. There t is replaced by a subquery with its current columns.
+and `|> DROP` use all columns of their input. In such a query, t is replaced by a subquery with its current
+columns.
 """
 
 from __future__ import annotations
@@ -24,11 +25,11 @@ _PIPE = "|>"
 _SET_OPERATIONS = frozenset({"Except", "Intersect", "Union"})
 
 Scope = tuple[tuple[Any, int], ...]
-"""The WITH clauses that enclose a part of a query, outermost first, with their number of visible queries."""
+"""The WITH clauses that enclose a part of a query, outermost first, with their numbers of visible queries."""
 
 
 class StarWriter:
-    """Expands the stars of one query, in the session that analyses the query."""
+    """Expands the stars of one query, in the session in which the query is analysed."""
 
     def __init__(self, session: SparkSession, text: str) -> None:
         self._session, self._text = session, text
@@ -39,7 +40,7 @@ class StarWriter:
     def expanded_text(self) -> str:
         """Return the text without stars.
 
-        Raises DefinitionInvalid for a star that no column list can replace exactly.
+        Raises DefinitionInvalid for a star that no list of columns can replace exactly.
         """
         self._plan(state_of(self._session).sqlParser().parsePlan(self._text), (), exposed=True)
         text = self._text
@@ -52,7 +53,8 @@ class StarWriter:
     ) -> None:
         """Replace the stars in a plan.
 
-        *exposed*: no column list above restricts which columns of the plan the query returns.
+        *exposed* means that no list of columns above the plan restricts which of its columns the query
+        returns.
         """
         kind, below = class_name(plan), exposed
         match kind:
@@ -75,7 +77,7 @@ class StarWriter:
                 self._aliased(plan.child(), scope)
                 below = False
             case _:
-                # Whether EXISTS finds a row does not depend on the columns of its rows.
+                # The result of EXISTS does not depend on the columns of its rows.
                 hides_star = self._selected(plan, scope, ignored=exists and kind == "Project")
                 below = (
                     hides_star
@@ -86,12 +88,15 @@ class StarWriter:
             self._plan(child, scope, exposed=below, aliased=kind == "SubqueryAlias")
 
     def _aliased(self, relation: Any, scope: Scope) -> None:
-        """Replace t in `t AS x(a, b)`, which names columns by position, by its current columns."""
+        """Replace t in `t AS x(a, b)`, where columns are named by position, with a subquery.
+
+        The subquery selects the current columns of t.
+        """
         if class_name(relation) == "UnresolvedRelation" and relation.options().isEmpty():
             self._narrow(relation, scope)
 
     def _narrow(self, relation: Any, scope: Scope, alias: str = "") -> None:
-        """Replace a relation by a subquery with its current columns."""
+        """Replace a relation with a subquery of its current columns."""
         if not relation.options().isEmpty():
             raise self._inexact(relation)
         start, stop = _span(relation)
@@ -99,7 +104,7 @@ class StarWriter:
         self._edits.append((start, stop, f"(SELECT {columns} FROM {self._text[start:stop]}){alias}"))
 
     def _selected(self, plan: Any, scope: Scope, *, ignored: bool) -> bool:
-        """Replace the stars in a node's expressions, unless it is *ignored*, and in its subqueries.
+        """Replace the stars in a node's expressions, unless they are *ignored*, and in its subqueries.
 
         Return whether the node has an implicit star.
         """
@@ -122,7 +127,7 @@ class StarWriter:
         return hides_star
 
     def _stars(self, plan: Any, scope: Scope) -> Iterator[Any]:
-        """Yield the stars in the expressions of a node, and replace the stars in its subqueries."""
+        """Yield the stars in a node's expressions, and replace the stars in its subqueries."""
         for expression in self._expressions.found(plan):
             if self._expressions.is_star(expression):
                 yield expression
@@ -142,7 +147,8 @@ class StarWriter:
         names: list[str] = []
         for column in scala_items(columns):
             name, qualifier = str(column.name()), [str(part) for part in scala_items(column.qualifier())]
-            # Prefer qualified names: the bare name of a dropped column could resolve to an outer query.
+            # Prefer qualified names, because the unqualified name of a dropped column could resolve to a
+            # column of an outer query.
             candidates = [[*qualifier[-1:], name], [*qualifier, name], [*prefix, name], [name]]
             exact = next((parts for parts in candidates if self._means(parts, column, below)), None)
             if exact is None:
@@ -165,7 +171,7 @@ class StarWriter:
         return bool(resolved.get().exprId().equals(column.exprId()))
 
     def _analysed(self, plan: Any, scope: Scope, origin: Any) -> Any:
-        # A filter does not change columns, and may refer to columns of the outer query.
+        # A filter does not change the columns, and may refer to columns of the outer query.
         while class_name(plan) == "Filter":
             plan = plan.child()
         for clause, visible in reversed(scope):

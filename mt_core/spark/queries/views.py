@@ -1,4 +1,4 @@
-"""Name resolution of a session, and view definitions of its catalogs."""
+"""Name resolution in a session, and the definitions of the views in its catalogs."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ _NAMES = "freshtable.queries.Names"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class View:
-    """A view definition. `query_columns` are the query columns that it selects by name (empty: by position).
+    """A view definition.
 
-    `settings` are Spark settings captured at its creation.
+    `query_columns` are the query columns that the view selects by name. If they are empty, it selects by
+    position. `settings` are Spark settings captured when the view was created.
     """
 
     parts: tuple[str, ...]
@@ -35,7 +36,7 @@ class View:
 
     @property
     def digest(self) -> str:
-        """A hash of everything that determines the view's rows, apart from its sources."""
+        """A hash of everything that determines the view's rows, except for its sources."""
         facts = [
             self.text,
             self.catalog,
@@ -48,7 +49,7 @@ class View:
 
 
 class Names:
-    """Name resolution of a session: qualifies names, and looks up objects by full name."""
+    """The name resolution of a session: qualifies names, and looks up objects by full name."""
 
     def __init__(self, session: SparkSession) -> None:
         self._session, self._java = session, own_class(session, _NAMES)
@@ -64,34 +65,35 @@ class Names:
         return bool(self._manager.isCatalogRegistered(name))
 
     def default_namespace(self, catalog: str) -> tuple[str, ...]:
-        """Return the namespace in which *catalog* resolves names while another catalog is current."""
+        """Return the namespace in which *catalog* resolves names while it is not the current catalog."""
         return tuple(str(level) for level in self._manager.catalog(catalog).defaultNamespace())
 
     def qualify(self, parts: tuple[str, ...], catalog: str, namespace: tuple[str, ...]) -> tuple[str, ...]:
-        """Return the full name of *parts* where *catalog* and *namespace* are current."""
+        """Return the full name of *parts* if *catalog* and *namespace* are current."""
         full = parts
         if len(parts) == 1:
             full = (catalog, *namespace, *parts)
         elif not self.is_catalog(parts[0]):
             full = (catalog, *parts)
-        # Names in Spark's own catalog are in lower case; other catalogs distinguish `T` and `t`.
+        # Names in Spark's own catalog are in lower case. Other catalogs distinguish `T` and `t`.
         return tuple(map(str.lower, full)) if full[0].lower() == SESSION_CATALOG else full
 
     def view(self, parts: tuple[str, ...]) -> View | None:
-        """Return the view with that full name, or None if it is not a view."""
+        """Return the view with this full name, or None if it is not a view."""
         if len(parts) < 3:
             return None
         return _view(parts, self._java.view(self._session._jsparkSession, json.dumps(parts)))
 
     def temporary_view(self, name: str) -> View | None:
-        """Return the temporary view of that name, or None if there is none with a query text."""
+        """Return the temporary view with this name, or None if no view with a query text has it."""
         return _view((name,), self._java.temporaryView(self._session._jsparkSession, name))
 
     def relations(self, namespace: Sequence[str]) -> list[str]:
-        """Return the tables and views of *namespace* (empty: the current one), and the temporary views.
+        """Return the tables and views of *namespace*, and the temporary views.
 
-        A catalog that does not support views returns only tables. Raises Spark's error if the namespace does
-        not exist or the catalog does not support tables.
+        If *namespace* is empty, the current namespace is used. A catalog that does not support views
+        returns only tables. Raises Spark's error if the namespace does not exist or the catalog does not
+        support tables.
         """
         catalog, levels = self.current() if not namespace else self._split(tuple(namespace))
         names: list[str] = json.loads(
@@ -100,13 +102,13 @@ class Names:
         return names
 
     def _split(self, namespace: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
-        """Split *namespace* into its catalog, by default the current one, and its levels."""
+        """Split *namespace* into its catalog, which is the current one by default, and its levels."""
         if self.is_catalog(namespace[0]):
             return namespace[0], namespace[1:]
         return str(self._manager.currentCatalog().name()), namespace
 
     def relation_exists(self, parts: tuple[str, ...]) -> bool:
-        """Return whether a table or view of that full name exists."""
+        """Return whether a table or view with this full name exists."""
         if self.view(parts) is not None:
             return True
         return bool(self._java.tableExists(self._session._jsparkSession, json.dumps(parts)))
@@ -114,7 +116,7 @@ class Names:
     def function(self, parts: tuple[str, ...]) -> tuple[str, ...] | None:
         """Return the full name of a user-defined function, or None for a built-in one.
 
-        A function of all sessions has a single part.
+        The full name of a function that all sessions share has a single part.
         """
         catalog, namespace = self.current()
         if len(parts) == 1:
@@ -123,13 +125,14 @@ class Names:
             is_built_in = bool(self._java.isBuiltIn(self._session._jsparkSession, parts[0]))
             return None if is_built_in else (catalog, *namespace, *parts)
         qualified = self.qualify(parts, catalog, namespace)
-        # Iceberg catalogs have functions such as bucket() in namespace `system`; `system.builtin` is Spark's.
+        # Iceberg catalogs have functions such as bucket() in the namespace `system`. `system.builtin` is
+        # Spark's.
         return None if qualified[-2].lower() in {"system", "builtin"} else qualified
 
     def function_digest(self, parts: tuple[str, ...]) -> str:
         """Return a hash of a function's class, resources and text.
 
-        Only the name is hashed for functions that are not in Spark's own catalog.
+        For a function of another catalog than Spark's own, only the name is hashed.
         """
         text = ".".join(parts)
         if len(parts) == 1:
@@ -144,7 +147,7 @@ def _view(parts: tuple[str, ...], facts: str | None) -> View | None:
     if facts is None:
         return None
     view = json.loads(facts)
-    # Views that old Spark releases created have no catalog.
+    # Views created by old Spark releases have no catalog.
     catalog, *namespace = (
         (parts[:-1] or ("",)) if view["catalog"] is None else (view["catalog"], *view["namespace"])
     )

@@ -1,4 +1,4 @@
-"""Inlining of WITH queries that are read more than once, so that every use has its own table readings."""
+"""Inlines WITH queries that are read more than once, so that every use has its own table readings."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from mt_core.base.tokens import Token, significant, skip_brackets
 from mt_core.spark.queries.relations import ParsedQuery, RelationName
 
 LONGEST = 200_000
-"""Maximum length of the inlined text in characters; nested WITH queries make it grow exponentially."""
+"""The maximum length of the inlined text, in characters. Nested WITH queries make it grow exponentially."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _WithQuery:
-    """A WITH query `text[begin:end]` with its name and optional column list (with parentheses)."""
+    """The WITH query `text[begin:end]`, with its name and its column list, in parentheses, if it has one."""
 
     name: str
     columns: str
@@ -25,14 +25,14 @@ class _WithQuery:
 
 
 class _TooLong(Exception):
-    """The inlined text is longer than `LONGEST`."""
+    """Raised if the inlined text is longer than `LONGEST`."""
 
 
 def inline_with_queries(parsed: ParsedQuery) -> str | None:
     """Return the text of a query with its WITH queries inlined.
 
-    None if it does not read one of them more than once, has a WITH clause that is not at the beginning, or
-    becomes too long.
+    Return None if none of them is read more than once, if a WITH clause is not at the beginning, or if the
+    text becomes too long.
     """
     times = Counter(relation.parts[0].lower() for relation in parsed.relations if relation.cte)
     if max(times.values(), default=0) < 2 or parsed.with_clauses != 1:
@@ -72,7 +72,7 @@ def _parts(text: str) -> Iterator[_WithQuery]:
 
 
 def _token(text: str, start: int) -> Token:
-    """Return the first token at or after *start*. It exists: Spark has parsed the text."""
+    """Return the first token at or after *start*. There always is one, because Spark has parsed the text."""
     return next(significant(text, start))
 
 
@@ -101,7 +101,7 @@ class _Inlining:
             for each in reversed(self._queries)
             if each.name == name.lower() and each.end < relation.start
         )
-        # Start a new line: the text may end with a comment.
+        # Start a new line, because the text may end with a comment.
         text = f"({self.text(query.begin, query.end)}\n)"
         if query.columns:
             text = f"(SELECT * FROM {text} AS `_w`{query.columns})"

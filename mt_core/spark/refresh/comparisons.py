@@ -1,14 +1,17 @@
 """Comparisons of a table's stored rows with the rows of its query at pinned source versions.
 
 A comparison verifies that incremental maintenance and recomputation agree. Both sides are compared as
-multisets in one pass over each: rows of the table count +1 and rows of the query -1, and groups of equal
-rows whose sum is not 0 are the differences. A difference must be an error, so everything that may differ
-between two correct computations is excluded first: columns that depend on the order of rows or on ties are
-left out with a reason (`certainty`), a query that is not repeatable is refused, and floating-point values
-are compared within a tolerance, since sums depend on the order of additions. Rows that are equal in all
-exact columns are paired in the order of their floating ones. A sample is chosen by a hash of the keys, so
-that it contains the same rows of both sides. With `in_buckets` only counts and hashes are compared, which
-needs no exchange of rows.
+multisets in one pass over each. Rows of the table count +1 and rows of the query -1, and groups of equal
+rows whose sum is not 0 are the differences.
+
+A difference must be an error, so everything that may differ between two correct computations is excluded
+first. Columns that depend on the order of rows or on ties are left out with a reason (`certainty`), and a
+query that is not repeatable is refused. Floating-point values are compared within a tolerance, because sums
+depend on the order of additions. Rows that are equal in all exact columns are paired in the order of their
+floating-point columns.
+
+A sample is chosen by a hash of the keys, so that it contains the same rows of both sides. With
+`in_buckets`, only counts and hashes are compared, which does not need an exchange of rows.
 """
 
 from __future__ import annotations
@@ -49,7 +52,7 @@ _ABSOLUTE = 1e-12
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Columns:
-    """The columns of a table: compared exactly, within a tolerance, or left out with a reason.
+    """The columns of a table: compared exactly, compared within a tolerance, or left out with a reason.
 
     `keys` are exact columns that determine the bucket of a row.
     """
@@ -156,7 +159,7 @@ def _compared(session: SparkSession, comparison: Comparison, text: str) -> Compa
 def _columns_of(rows: DataFrame, comparison: Comparison, text: str) -> _Columns:
     """Return how each column of the table is compared.
 
-    Raises Incomparable if the query is not repeatable or its row count is uncertain.
+    Raises Incomparable if the query is not repeatable, or if its number of rows is uncertain.
     """
     plan, subqueries = plan_of(rows)
     unstable, declared = unstable_literal(text), deterministic_functions(rows.sparkSession)
@@ -182,7 +185,7 @@ def _columns_of(rows: DataFrame, comparison: Comparison, text: str) -> _Columns:
         if not can_be_looked_up(column.type)
     }
     keys = read_shape(*trees).keys
-    # A grouping key is copied from a source, so even a floating-point one is exact.
+    # A grouping key is copied from a source, so it is compared exactly even if it is a floating-point number.
     grouping = {names[position] for position in keys} if len(keys) < len(names) else set[str]()
     floating = {name for name, each in zip(names, types, strict=True) if _is_floating(each)}
     exact = tuple(
@@ -210,7 +213,7 @@ def _is_floating(data_type: spark.DataType) -> bool:
 
 
 def _part_of(rows: DataFrame, comparison: Comparison, columns: _Columns) -> DataFrame:
-    """Return the rows in the scope and sample of the comparison."""
+    """Return the rows that are in the scope and in the sample of the comparison."""
     inside, outside = (
         predicate_of(scope, comparison.columns) for scope in (comparison.scope, comparison.besides)
     )
@@ -238,7 +241,7 @@ def _hash(names: Sequence[str]) -> SparkColumn:
 
 def _different_buckets(stored: DataFrame, queried: DataFrame, columns: _Columns) -> int:
     """Return the number of buckets whose row count or sum of row hashes differs."""
-    # Look types up before the projection, whose own names may equal those of columns.
+    # Look up types before the projection, whose own names may be equal to names of columns.
     exact = tuple(name for name in columns.exact if name not in columns.floating)
     hashed = _hash([name for name in exact if not _is_floating(stored.schema[name].dataType)])
     sides = (
@@ -259,9 +262,9 @@ def _different_buckets(stored: DataFrame, queried: DataFrame, columns: _Columns)
 
 
 def _differences(stored: DataFrame, queried: DataFrame, columns: _Columns, number: str) -> DataFrame:
-    """Compute and return the differing rows, in the compared columns.
+    """Compute and return the differing rows, with the compared columns.
 
-    Column *number* is a row's count in the table minus its count in the query result.
+    Column *number* is the count of a row in the table minus its count in the query result.
     """
     names = list(map(quote, columns.compared))
     signed = stored.select(*names, f.lit(1).alias(number)).unionAll(
@@ -272,9 +275,10 @@ def _differences(stored: DataFrame, queried: DataFrame, columns: _Columns, numbe
 
 
 def _without_close(net: DataFrame, columns: _Columns, number: str) -> DataFrame:
-    """Return *net*, whose rows are distinct, without pairs of table and query rows within the tolerance.
+    """Return *net*, whose rows are distinct, without pairs of rows that are equal within the tolerance.
 
-    Rows with equal exact columns are paired in the order of their floating ones.
+    A pair is a row of the table and a row of the query. Rows with equal exact columns are paired in the
+    order of their floating-point columns.
     """
     rank, table_side, query_side = (f"_{each}_{uuid4().hex}" for each in ("rank", "table", "query"))
     exact, floating = list(map(quote, columns.exact)), list(map(quote, columns.floating))
@@ -304,11 +308,12 @@ def _without_close(net: DataFrame, columns: _Columns, number: str) -> DataFrame:
 
 
 def _close(data_type: spark.DataType, one: SparkColumn, other: SparkColumn) -> SparkColumn:
-    """Return whether two values are equal, apart from the last digits of floating-point numbers."""
+    """Return whether two values are equal, except for the last digits of floating-point numbers."""
     match data_type:
         case spark.FloatType() | spark.DoubleType():
             larger = f.greatest(f.abs(one), f.abs(other)) * f.lit(_RELATIVE[type(data_type)])
-            # Strictly less: the difference of opposite infinities equals their tolerance, infinity.
+            # Strictly less, because for opposite infinities both the difference and the tolerance are
+            # infinite.
             close = f.abs(one - other) < f.greatest(larger, f.lit(_ABSOLUTE))
         case spark.ArrayType(elementType=element):
             each = f.zip_with(one, other, lambda left, right: _close(element, left, right))

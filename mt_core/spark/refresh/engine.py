@@ -1,4 +1,4 @@
-"""The refresh engine on Spark and Iceberg, assembled from its roles."""
+"""The refresh engine on Spark and Iceberg, composed of its roles."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _SESSION_BOUND = frozenset({"TABLE_OR_VIEW_NOT_FOUND", "UNRESOLVED_ROUTINE", "UN
 
 
 def spark_engine(spark: SparkContexts) -> RefreshEngine:
-    """Return the refresh engine on a Spark driver."""
+    """Return the refresh engine that runs on a Spark driver."""
     return RefreshEngine(
         catalogs=_Catalogs(spark),
         queries=_Queries(spark),

@@ -1,12 +1,14 @@
 """Housekeeping of storage tables: expiring snapshots, removing orphan files and compacting small files.
 
-Compaction must not block refreshes, and a refresh must not lose a compaction's work. Therefore rewritten
-files are staged on a branch like the rows of a run, and become current by the same fenced swap; if the table
-has moved on, `restage` repeats the commit on the new branch head without rewriting the files. Rewritten
-files get a new sequence number, which makes older delete files irrelevant; with equality deletes, concurrent
-batches may still delete by key, so there the files keep their old sequence number, and delete files that can
-no longer match any data file are removed in the same commit. A summary of the previous snapshot is repeated,
-so that a compaction does not hide what the last run recorded.
+Compaction must not block refreshes, and a refresh must not discard the work of a compaction. Rewritten
+files are therefore staged on a branch like the rows of a run, and published by the same fenced swap. If the
+table has changed in the meantime, `restage` repeats the commit on the new branch head without rewriting the
+files.
+
+Rewritten files get a new sequence number, so that older delete files no longer apply to them. If the table
+uses equality deletes, concurrent batches may still delete by key. The files then keep their old sequence
+number, and delete files that can no longer match any data file are removed in the same commit. The summary
+of the previous snapshot is repeated, so that a compaction does not hide what the last run recorded.
 """
 
 from __future__ import annotations
@@ -35,15 +37,15 @@ _DELETED = 2
 _TARGET_BYTES = "write.target-file-size-bytes"
 _BY_KEY = 2
 _NUMBERED_AS_BEFORE = "use-starting-sequence-number"
-# With a new sequence number the files are newer than all delete files, which then can be dropped.
-# This is safe if no commit can add a delete in between.
+# With a new sequence number, the files are newer than all delete files, which can then be removed. This is
+# safe if no commit can add a delete in the meantime.
 _REWRITE = {"min-input-files": "2", "delete-file-threshold": "1", _NUMBERED_AS_BEFORE: "false"}
 
 
 class Housekeeping(TableHousekeeping):
-    """Maintains tables whose claim the caller holds.
+    """Maintains tables. The caller must have claimed the table.
 
-    `has_expired`, `fragments` and `rewrite_files` need no claim.
+    No claim is needed for `has_expired`, `fragments` and `rewrite_files`.
     """
 
     def __init__(self, spark: SparkContexts) -> None:
@@ -61,8 +63,8 @@ class Housekeeping(TableHousekeeping):
             if all(each is None or each.timestampMillis() >= limit for each in retained):
                 expiry.expireOlderThan(limit).retainLast(1).commit()
                 return
-            # Expiry by age would remove the retained ones too. Expiry by id is slower: Iceberg reads all
-            # manifests to find unused files.
+            # Expiry by age would remove the retained snapshots too. Expiry by id is slower, because Iceberg
+            # reads all manifests to find unused files.
             for snapshot_id in _old_snapshots(table, older_than).difference(keep):
                 expiry.expireSnapshotId(int(snapshot_id))
             expiry.expireOlderThan(0).commit()
@@ -72,7 +74,7 @@ class Housekeeping(TableHousekeeping):
             table = self._spark.catalogs.load_table(identifier)
             actions = static_member(session, "org.apache.iceberg.spark.actions.SparkActions.get")
             orphans = actions(session._jsparkSession).deleteOrphanFiles(table)
-            # A custom FileIO may write where Hadoop cannot list files.
+            # A custom FileIO may write to a store in which Hadoop cannot list files.
             lists_by_prefix = bool(self._spark.catalogs.setting(identifier.catalog, IO_IMPL))
             orphans.usePrefixListing(lists_by_prefix).olderThan(_millis(older_than)).execute()
 
@@ -85,7 +87,7 @@ class Housekeeping(TableHousekeeping):
             entries = session.table(f"{identifier.sql}.entries").where(col("status") != _DELETED)
             named = entries.select("sequence_number", "data_file.*")
             is_data = col("content") == 0
-            # Equality deletes only apply to older files, position deletes also to files of their commit.
+            # Equality deletes apply only to older files, position deletes also to files of their own commit.
             newest = col("sequence_number") - when(col("content") == _BY_KEY, 1).otherwise(0)
             counted = named.groupBy("partition" if "partition" in named.columns else "spec_id").agg(
                 count_if(is_data & (col("file_size_in_bytes") < limit)),
@@ -93,8 +95,8 @@ class Housekeeping(TableHousekeeping):
                 collect_list(when(~is_data, newest)),
             )
             places = [(row[1], row[2], row[3]) for row in counted.collect()]
-        # A rewrite does not remove delete files older than all data files of their partition; do not count
-        # them, or the table would be compacted again and again.
+        # A rewrite does not remove delete files that are older than all data files of their partition. Do not
+        # count them, because the table would be compacted again and again.
         deletes = [
             each for _, oldest, newest in places if oldest is not None for each in newest if each >= oldest
         ]
@@ -118,7 +120,8 @@ class Housekeeping(TableHousekeeping):
             }
             summary = text_map(session, table.snapshot(rewrite.branch).summary())
             if int(summary.get("total-equality-deletes") or 0):
-                # Concurrent batches may commit equality deletes, which must apply to the rewritten files too.
+                # Concurrent batches may commit equality deletes, which must also apply to the rewritten
+                # files.
                 options[_NUMBERED_AS_BEFORE] = "true"
             for key, value in options.items():
                 action = action.option(key, value)
@@ -148,7 +151,10 @@ class Housekeeping(TableHousekeeping):
 
 
 def _idle_deletes(session: SparkSession, table: Any, snapshot: Any, rewrite: Rewrite) -> list[Any]:
-    """Return the equality delete files of a snapshot that are older than all data files they could match."""
+    """Return the equality delete files of a snapshot that no longer match any data file.
+
+    They are older than all data files of their partition.
+    """
     entries = session.sql(f"SELECT * FROM {rewrite.table.sql}.entries VERSION AS OF {snapshot.snapshotId()}")
     named = entries.where(col("status") != _DELETED).select("sequence_number", "data_file.*")
     places = Window.partitionBy("partition" if "partition" in named.columns else "spec_id")
@@ -168,7 +174,7 @@ def _idle_deletes(session: SparkSession, table: Any, snapshot: Any, rewrite: Rew
 def _commit_again(
     session: SparkSession, table: Any, rewrite: Rewrite, written: Any, others: Sequence[Any] = ()
 ) -> None:
-    """Repeat the rewrite of snapshot *written* on the branch head, and also remove the files *others*."""
+    """Repeat the rewrite of snapshot *written* on the branch head. Files in *others* are also removed."""
     files = table.io()
     commit = table.newRewrite().toBranch(rewrite.branch).validateFromSnapshot(written.parentId())
     for file in (*written.removedDataFiles(files), *written.removedDeleteFiles(files), *others):
@@ -199,7 +205,7 @@ def _branch_lost(rewrite: Rewrite) -> EngineError:
 
 
 def _old_snapshots(table: Any, older_than: datetime) -> set[str]:
-    """Return the snapshots of an Iceberg table from before *older_than* that no branch or tag references."""
+    """Return the snapshots of an Iceberg table before *older_than* that no branch or tag references."""
     referenced = {str(ref.snapshotId()) for ref in table.refs().values()}
     limit = _millis(older_than)
     old = {str(each.snapshotId()) for each in table.snapshots() if each.timestampMillis() < limit}
@@ -207,7 +213,7 @@ def _old_snapshots(table: Any, older_than: datetime) -> set[str]:
 
 
 def _small_bytes(properties: Mapping[str, str]) -> int:
-    """Return the size in bytes below which a file counts as small."""
+    """Return the size, in bytes, below which a file counts as small."""
     return min(SMALL_BYTES, int(properties.get(_TARGET_BYTES) or SMALL_BYTES) * 3 // 4)
 
 

@@ -1,4 +1,4 @@
-"""Storage table metadata: loading it, and replacing it by compare-and-set."""
+"""The metadata of storage tables: loads it, and replaces it by compare-and-set."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ class MetadataStore(TableMetadata):
 
     def load(self, identifier: TableIdentifier) -> StorageMetadata:
         with self._spark.working() as session:
-            # Every reader needs its own table object: a refresh by another reader would move its base.
+            # Every reader needs a table object of its own, because a refresh by another reader would change
+            # its base.
             return metadata_of(session, self._spark.catalogs.load_table(identifier))
 
     def swap(self, identifier: TableIdentifier, metadata: StorageMetadata, change: MetadataChange) -> None:

@@ -1,12 +1,12 @@
 """Source changes between two source vectors, read from snapshot logs without a Spark job.
 
-A refresh must decide between applying a change and recomputing before it reads any row. This module
-collects the facts for that decision from metadata: the shape of the query, the kind and size of each
-source's change, and the size of all sources. Anything that makes a change unreadable is an obstacle with a
-reason for users: a source without versions, an unstable query, a recreated or replaced table, expired
-snapshots, changed columns. The invariant is that without an obstacle the rows of both versions can be read
-with the columns that the query reads now. Logs are read up to `MOST_COMMITS` back; an older base is compared
-by its files instead.
+A refresh must decide whether to apply a change or to recompute before it reads any row. This module
+collects the facts for this decision from metadata: the shape of the query, the kind and size of each
+source's change, and the size of all sources. Anything that makes a change unreadable is an obstacle, which
+is reported to users: a source without versions, an unstable query, a recreated or replaced table, expired
+snapshots, changed columns. The invariant is that without an obstacle, the rows of both versions can be read
+with the columns that the query reads now. Logs are read back for up to `MOST_COMMITS` commits. An older
+base is compared by its files instead.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class SourceLogs(ChangeReader):
 
     def __init__(self, spark: SparkContexts) -> None:
         self._spark = spark
-        # Entries live as long as their lineage. Two threads may compute the same entry, which is harmless.
+        # An entry exists as long as its lineage. Two threads may compute the same entry, which is harmless.
         self._shapes: WeakKeyDictionary[Lineage, _Understood | str] = WeakKeyDictionary()
 
     def read_shape(self, query: Query) -> ShapedQuery | str:
@@ -100,7 +100,7 @@ class SourceLogs(ChangeReader):
             with lineage.lock:
                 for source in lineage.sources:
                     version = versions.get(source.name, {})
-                    # A source with time travel in the text has no pin; its version is fixed.
+                    # A source with time travel in the text has no pin, because its version is fixed.
                     at = version.get("snapshot") if (pin := pin_of(version)) is None else pin
                     snapshot = None if source.table is None or not at else source.table.snapshot(int(at))
                     size = "0" if pin == EMPTY else None
@@ -145,7 +145,7 @@ class SourceLogs(ChangeReader):
         return 0 if current is None else int(current.summary().get("total-files-size") or 0)
 
     def _row_change(self, change: SourceChange, table: Any, old: str, new: str) -> SourceChange:
-        """Return *change* with the row count and size of the files that differ between the versions."""
+        """Return *change* with the row count and size of the files that differ between the two versions."""
         columns = iceberg_columns(self._spark.driver.session, table.schema())
         reason = next(
             (
@@ -162,7 +162,7 @@ class SourceLogs(ChangeReader):
         return replace(change, kind=kind, rows=difference.rows, size=difference.extent.size)
 
     def _log(self, table: Any, old: str, new: str) -> dict[str, Commit]:
-        """Return the commits from *new* back to *old*, including *old* if it is live."""
+        """Return the commits from *new* back to *old*, including *old* if it has not expired."""
         to_json = static_member(self._spark.driver.session, f"{_PARSER}.toJson")
         log: dict[str, Commit] = {}
         current: str | None = new
@@ -199,7 +199,7 @@ def _sources_read(lineage: Lineage) -> tuple[str, ...]:
 
 
 def _lasting_obstacle(lineage: Lineage) -> str | None:
-    """Return why no change of the query's sources can ever be applied, or None."""
+    """Return why changes of the query's sources can never be applied, or None if they can."""
     if lineage.unstable:
         return _unstable(lineage.unstable)
     unversioned = [*(source.name for source in lineage.sources if source.table is None), *lineage.unnamed]
@@ -220,7 +220,7 @@ def _unversioned(source: str) -> str:
 
 
 def _obstacle(since: SourceVector, vector: SourceVector) -> str | None:
-    """Return why the changes between two vectors cannot be read, or None."""
+    """Return why the changes between two vectors cannot be read, or None if they can."""
     if vector.unstable:
         return _unstable(vector.unstable)
     if vector.unpinnable or vector.unversioned:
@@ -237,7 +237,7 @@ def _obstacle(since: SourceVector, vector: SourceVector) -> str | None:
 
 
 def _incomparable(name: str, then: Mapping[str, Any], now: Mapping[str, Any]) -> str | None:
-    """Return why two versions of a source cannot be compared by their rows, or None."""
+    """Return why two versions of a source cannot be compared by their rows, or None if they can."""
     if "uuid" not in now:
         return None if then == now else f"{name} was replaced"
     if then.get("uuid") != now["uuid"]:

@@ -1,10 +1,11 @@
-"""Storage tables: creation, new columns, properties, and removal together with their files.
+"""Storage tables: creates and drops them, adds columns, and sets properties.
 
-A storage table belongs to one materialized table, whose id it has in a property; the id also is part of its
-folder. Creation and removal check the id in addition to the name, so that an interrupted command can be
-repeated without touching a table of the same name with another owner, and a name can be reused while the
-files of its previous table are still being deleted. A new table gets one empty snapshot in the transaction
-that creates it: every run starts a branch at the current snapshot, so `main` must never be null.
+A storage table belongs to one materialized table, whose id is in a property of the storage table and in the
+name of its folder. Creation and removal check the id in addition to the name. An interrupted command can
+therefore be repeated without affecting a table of another owner with the same name, and a name can be
+reused while the files of its previous table are still being deleted. A new table gets one empty snapshot in
+the transaction that creates it. Every run starts a branch at the current snapshot, so `main` must never be
+null.
 """
 
 from __future__ import annotations
@@ -31,14 +32,15 @@ from mt_core.tables.engine import StorageSpec, TableStorage
 log = logging.getLogger(__name__)
 
 _DEFAULTS = {
-    # Every refresh writes metadata files; let Iceberg delete old ones.
+    # Every refresh writes metadata files. Let Iceberg delete old ones.
     "write.metadata.delete-after-commit.enabled": "true",
     "write.metadata.previous-versions-max": "100",
-    # For foreign writers. Refreshes do not use Iceberg's retries: they decide again after a conflict.
+    # These are for other writers. Refreshes do not use Iceberg's retries, because they decide again after a
+    # conflict.
     "commit.retry.num-retries": "20",
     "commit.retry.min-wait-ms": "50",
-    # A change reads only the row groups that can contain its rows. With Iceberg's default of 128 MiB,
-    # one row group is most of a file.
+    # A change reads only the row groups that may contain its rows. With Iceberg's default of 128 MiB, one row
+    # group is most of a file.
     "write.parquet.row-group-size-bytes": str(8 * 1024 * 1024),
 }
 _FORMAT = "format-version"
@@ -61,7 +63,7 @@ class StorageTables(TableStorage):
                 try:
                     self._build(session, core, name, spec)
                 except SPARK_ERRORS as cause:
-                    # Another writer was faster, perhaps an earlier attempt; the TABLE_ID below decides.
+                    # Another writer was faster, possibly an earlier attempt. The TABLE_ID is checked below.
                     if java_classes(cause)[:1] != (ALREADY_EXISTS,):
                         raise
             table = self._spark.catalogs.load_table(spec.identifier)
@@ -94,7 +96,7 @@ class StorageTables(TableStorage):
                 if table_id in folder:
                     CatalogFiles(session, identifier.catalog).delete_folder(folder)
                 else:
-                    # DROP must succeed, but must not delete files that another table may own.
+                    # DROP must succeed, but must not delete files that may belong to another table.
                     log.warning(
                         "files of %s were left under %s: the path does not contain the table's id %s; "
                         "remove them by hand",
@@ -123,7 +125,7 @@ class StorageTables(TableStorage):
             update = self._spark.catalogs.load_table(spec.identifier).updateProperties()
             for key in {*forgotten, *([] if spec.comment else ["comment"])} - target.keys():
                 update.remove(key)
-            # The format version can only be raised: do not set the default over a higher one.
+            # The format version can only be raised, so do not replace a higher version with the default.
             for key, value in target.items():
                 if key != _FORMAT or key in spec.properties:
                     update.set(key, value)
@@ -177,7 +179,8 @@ def _partitioning(session: SparkSession, schema: Any, spec: StorageSpec) -> Any:
                 f"{', '.join(each.name for each in spec.columns)}."
             )
         try:
-            # Only build() checks the column's type; call it for each column, so that the error can name it.
+            # Only build() checks the column's type. Call it for each column, so that the error can name the
+            # column.
             builder.identity(column.name).build()
         except SPARK_ERRORS as cause:
             raise DefinitionInvalid(
@@ -201,11 +204,11 @@ def _properties(spec: StorageSpec) -> dict[str, str]:
     properties = {
         **_DEFAULTS,
         _FORMAT: "3" if variant else "2",
-        # One task writes all rows of a partition; otherwise every task could write a file to every partition.
-        # Unpartitioned rows are not redistributed.
+        # A single task writes all rows of a partition. Without this, every task could write a file to every
+        # partition. Unpartitioned rows are not redistributed.
         "write.distribution-mode": "hash" if spec.partition_keys or spec.transforms else "none",
-        # A large table is changed by MERGE. Copy-on-write would rewrite a whole file for one changed row.
-        # Format version 1 has no delete files.
+        # A large table is changed by MERGE. Copy-on-write would rewrite a whole file for a single changed
+        # row. Format version 1 has no delete files.
         **({} if spec.properties.get(_FORMAT) == "1" else {"write.merge.mode": "merge-on-read"}),
         **spec.properties,
         TABLE_ID: spec.table_id,
@@ -217,5 +220,5 @@ def _properties(spec: StorageSpec) -> dict[str, str]:
 
 
 def _conflict(identifier: TableIdentifier) -> dict[str, MtError]:
-    """Return the errors for `translating`: a failed commit becomes a CommitConflict."""
+    """Return the errors by which `translating` raises a failed commit as a CommitConflict."""
     return {COMMIT_FAILED: CommitConflict(f"{identifier} was changed by another commit; try again.")}

@@ -1,11 +1,11 @@
 """Row writes of refresh runs: the query at pinned versions, staged on the run's branch.
 
-A run writes to a branch that it opened under its claim, so readers see nothing until the branch is published,
-and a replaced worker, whose branch is removed, cannot commit. There are three kinds of writes: all rows of
-the scope, all rows of the partitions with changed rows, or a change of single rows (`maintained_rows`). Each
-is exactly one commit whose summary names the run and batch. After the commit the branch head is checked
-against them: rows that are not this run's must never be published. A pending snapshot replaces the branch
-commit if the caller allows it, which saves one metadata write.
+A run writes to a branch that it opened under its claim. Readers see nothing until the branch is published,
+and a worker that was replaced cannot commit, because its branch has been removed. There are three kinds of
+writes: all rows of the scope, all rows of the partitions with changed rows, or a change of single rows
+(`maintained_rows`). Each write is exactly one commit, whose summary names the run and the batch. After the
+commit, the branch head is checked against them, because the rows of another run must never be published. If
+the caller permits it, a pending snapshot replaces the commit to the branch, which saves one metadata write.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from mt_core.tables.definition.shape import stored_order
 from mt_core.tables.engine import Comparison, Maintenance, Query, RowWriter, SourceVector, Staged, Write
 
 MOST_TOUCHED = 1000
-"""Up to this many changed partitions are replaced by name."""
+"""The maximum number of changed partitions that are replaced by name."""
 _INTEGERS = frozenset({"tinyint", "smallint", "int", "bigint"})
 
 
@@ -53,7 +53,7 @@ class StagedWrites(RowWriter):
         self._recent = RecentFilesCache()
 
     def write(self, write: Write) -> Staged:
-        # Execution settings apply to the run only, not to the analysis of its query.
+        # Execution settings apply only to the run, not to the analysis of its query.
         settings = {**write.query.settings, **execution_settings(write.options)}
         with (
             self._reading(write.query, write.vector, str(write.table)),
@@ -85,7 +85,7 @@ class StagedWrites(RowWriter):
                     f"A source of {of} was dropped, or the version being read expired during the refresh; "
                     "run it again."
                 ) from cause
-            # Omit line and position: they refer to the pinned text, not to the user's.
+            # Omit the line and position, because they refer to the pinned text and not to the user's.
             raise cause.reworded(cause.message) from cause
 
     def _staged(self, session: SparkSession, write: Write) -> Staged:
@@ -131,7 +131,10 @@ class StagedWrites(RowWriter):
         return Staged(snapshot=snapshot, metadata=metadata_of(session, table), pending=commit.pending)
 
     def _all(self, session: SparkSession, write: Write, scope: SparkColumn | None) -> AllRows:
-        """Return the replacement of all table rows in *scope* (None: the whole table) by the query's rows."""
+        """Return the replacement of all table rows in *scope* by the query's rows.
+
+        If *scope* is None, it is the whole table.
+        """
         rows = shaped(session.sql(self._spark.versions.pinned_text(write.query, write.vector)), write)
         return AllRows(rows=rows if scope is None else rows.filter(scope), where=scope)
 
@@ -141,7 +144,7 @@ def _touched(
 ) -> SparkColumn | None:
     """Return the condition that selects the partitions with *values*.
 
-    Raises QueryFailed, after which the run recomputes all rows, if there are too many or a value is invalid.
+    Raises QueryFailed if there are too many, or if a value is invalid. The run then recomputes all rows.
     """
     if len(values) > MOST_TOUCHED:
         raise QueryFailed(f"{len(values)} partitions changed")
@@ -156,8 +159,8 @@ def _touched(
 def _delete_modes(
     session: SparkSession, table: Any, write: Write, maintenance: Maintenance
 ) -> DeleteModes | None:
-    """Return how rows of the table are deleted, or None if it is rewritten."""
-    # Deletes in place are SQL statements, which accept no write options.
+    """Return the methods to delete rows of the table in place, or None if it is rewritten."""
+    # Deletes in place are SQL statements, which do not accept write options.
     if not maintenance.in_place or write_options(write.options):
         return None
     return DeleteModes.of(session, table)
@@ -174,7 +177,7 @@ def _head(table: Any, write: Write) -> Any:
 
 
 def shaped(rows: DataFrame, write: Write | Comparison) -> DataFrame:
-    """Return *rows* with the table's columns, matched by name, in the table's order."""
+    """Return *rows* with the table's columns, matched by name and in the table's order."""
     produced = tuple(Column(name=field.name, type=sql_type(field.dataType)) for field in rows.schema.fields)
     names = stored_order(write.table, produced, write.columns, write.query_types)
     if [column.name for column in produced] == [column.name for column in write.columns]:
@@ -189,12 +192,12 @@ def predicate_of(scope: Scope, columns: Sequence[Column]) -> SparkColumn | None:
     if scope.specs is None:
         return None
     by_name = {column.name.lower(): column for column in columns}
-    # Do not use IN: Iceberg fails to look up a NULL partition in the set of values.
+    # Do not use IN, because Iceberg fails to look up a NULL partition in the set of values.
     return _any([_partition_condition(spec, by_name) for spec in sorted(scope.specs)])
 
 
 def _any(conditions: Sequence[SparkColumn]) -> SparkColumn:
-    """Return the OR of *conditions* as a balanced tree: a long chain overflows Spark's stack."""
+    """Return the OR of *conditions* as a balanced tree, because a long chain overflows Spark's stack."""
     if len(conditions) < 2:
         return conditions[0] if conditions else lit(False)
     middle = len(conditions) // 2
@@ -213,7 +216,10 @@ def _partition_condition(spec: PartitionSpec, columns: Mapping[str, Column]) -> 
 
 
 def _literal(column: Column, value: str) -> SparkColumn:
-    """Return a partition value as a literal of the column's type: Iceberg does not evaluate expressions."""
+    """Return a partition value as a literal of the column's type.
+
+    Iceberg does not evaluate expressions.
+    """
     kind = column.type.lower()
     try:
         if kind in _INTEGERS:

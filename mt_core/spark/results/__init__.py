@@ -1,1 +1,1 @@
-"""Query results: from Spark partitions to Arrow and JSON pages."""
+"""Query results: from Spark partitions to pages of Arrow and JSON."""

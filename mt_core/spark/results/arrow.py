@@ -21,15 +21,15 @@ from mt_core.spark.results.types import result_columns
 
 COLUMNS_KEY = "freshtable.columns"
 CHANGELOG_KEY = "freshtable.row-kind"
-"""Schema metadata key with the name of the row kind column, which is not one of the result's columns."""
+"""The schema metadata key with the name of the row kind column, which is not a column of the result."""
 
 
 class ResultForm:
-    """Converts the batches of a query with *schema*. Raises Unsupported for a column without JSON form.
+    """Converts the batches of a query with *schema*.
 
-    Batches have each column of instants twice: as instants for Arrow, and as wall clock times of the session
-    for JSON, since only Spark knows the time zone. The last column of a *changelog* is the row kind and not
-    part of the result.
+    Batches have each column of instants twice: as instants for Arrow, and as wall clock times of the
+    session for JSON, because only Spark knows the session's time zone. The last column of a *changelog* is
+    the row kind, which is not part of the result. Raises Unsupported for a column that has no JSON form.
     """
 
     def __init__(self, schema: spark.StructType, *, changelog: bool = False) -> None:
@@ -104,14 +104,14 @@ class ResultForm:
 def arrow_frame(frame: DataFrame) -> DataFrame:
     """Return *frame* with the columns that ResultForm expects.
 
-    Types without Arrow form are cast, and wall clock columns are added for instants.
+    Types that have no Arrow form are cast, and wall clock columns are added for instants.
     """
     types = [field.dataType for field in frame.schema.fields]
     steps = [casts(data_type, ARROW_CASTS) for data_type in types]
     instants = [at for at, data_type in enumerate(types) if _has_instants(data_type)]
     if not any(steps) and not instants:
         return frame
-    # Rename by position: result column names need not be unique.
+    # Rename the columns by position, because the names of result columns need not be unique.
     names = [f"c{at}" for at in range(len(types))]
     shown = [_cast(name, each) for name, each in zip(names, steps, strict=True)]
     wall_clocks = [_cast(names[at], casts(types[at], JSON_CASTS)).alias(f"w{at}") for at in instants]

@@ -18,11 +18,11 @@ from mt_core.spark.results.limit import Window, limited_rows
 from mt_core.spark.results.parts import DEFAULT_SIZES, Parts, PartSizes, parts_of
 from mt_core.spark.results.served import ServedMessages
 
-# The target size of a wave, which the JVM buffers for a slow reader.
+# The target size of a wave, in bytes. The JVM buffers it for a slow reader.
 WAVE_BYTES = 64 * 2**20
 GROWTH = 4
 LARGEST = 256
-# The setting that limits the result size of one job, and thereby of a wave.
+# The setting that limits the result size of a job, and therefore of a wave.
 _TOO_MUCH = "spark.driver.maxResultSize"
 
 
@@ -38,11 +38,12 @@ class QueryJob:
 def batches(
     driver: SparkDriver, frame: DataFrame, schema: pa.Schema, job: QueryJob, sizes: PartSizes = DEFAULT_SIZES
 ) -> Generator[pa.RecordBatch | None]:
-    """Yield the rows of *frame*, and None before each batch that needs another job.
+    """Yield the rows of *frame*, and None before each batch that requires another job.
 
-    The first item must be requested inside `SparkDriver.run_tagged`, which documents the errors; later ones
-    may be requested by any thread. A query with at most as many partitions as Spark has cores is one job,
-    unless its rows exceed *sizes*. A query with a LIMIT only runs the partitions that are needed to reach it.
+    The first item must be requested inside `SparkDriver.run_tagged`, which documents the errors. Later
+    items may be requested by any thread. A query that has no more partitions than Spark has cores is one
+    job, unless its rows exceed *sizes*. A query with a LIMIT runs only the partitions that are needed to
+    reach the limit.
     """
     waves = _Waves(driver, frame, job, sizes)
     while waves.left:
@@ -64,7 +65,7 @@ def batches(
 class _Waves:
     """Runs the partitions of a query in waves.
 
-    `window` delimits the rows that belong to the result; the caller must apply it.
+    `window` delimits the rows that belong to the result. The caller must apply it.
     """
 
     def __init__(self, driver: SparkDriver, frame: DataFrame, job: QueryJob, sizes: PartSizes) -> None:
@@ -78,11 +79,11 @@ class _Waves:
 
     @property
     def left(self) -> bool:
-        """Whether more rows must be computed; true before the first job."""
+        """True if more rows must be computed; true before the first job."""
         return self._partitions is None or (self._done < self._count and not self.window.full)
 
     def next(self, stream: ServedMessages) -> bytes | None:
-        """Return the next message with rows of the wave in *stream*, or None if the rest is not usable."""
+        """Return the next message with rows of the wave in *stream*, or None if no usable message follows."""
         while (message := stream.next()) is not None:
             if self._parts is None or self._parts.take(message):
                 self._bytes += len(message)
@@ -93,7 +94,7 @@ class _Waves:
         return None
 
     def run(self) -> ServedMessages:
-        """Run the next wave; the first one as part of the job that the caller has started."""
+        """Run the next wave. The first wave is part of the job that the caller has started."""
         job, session, is_first = self._job, self._frame.sparkSession, self._partitions is None
         context = session.sparkContext
         with nullcontext() if is_first else self._driver.run_tagged(job.job_id, job.pool, job.description):
@@ -112,7 +113,7 @@ class _Waves:
                 except Py4JJavaError as error:
                     if size <= 1 or _TOO_MUCH not in str(error.java_exception.getMessage()):
                         raise
-                    # Retry with a smaller wave; none of its rows has been read yet.
+                    # Retry with a smaller wave. None of its rows have been read yet.
                     self._size = size = max(size // GROWTH, 1)
                     continue
                 self._done += size if self._parts is None else 0
@@ -121,7 +122,7 @@ class _Waves:
     def _give_settings(self, context: Any) -> None:
         """Pass the session's settings to the tasks of the current job, as Spark does for its own actions.
 
-        All waves use the settings of the first, even if the session has changed some since.
+        All waves use the settings of the first wave, even if the session has changed some of them since.
         """
         if self._settings is None:
             session = self._frame.sparkSession

@@ -1,4 +1,4 @@
-"""JSON text of a page's `data` from Arrow columns, built by Arrow kernels without Python objects per row."""
+"""The JSON text of a page's `data`, built from Arrow columns without Python objects for each row."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mt_core.spark.results.json_values import AS_TEXTS, Encode, widened
 Write = Callable[[pa.Array], pa.Array]
 _TO_ESCAPE = r'["\\\x00-\x1f]'
 _NULL = "null"
-# By row kind code.
+# The beginning of a row, by row kind code.
 _BEGINNINGS = [f'{{"kind":"{kind.name}","fields":[' for kind in RowKind]
 
 
@@ -38,9 +38,9 @@ def writer(data_type: spark.DataType, encode: Encode) -> Write:
 
 
 def json_rows(columns: Sequence[pa.Array], writers: Sequence[Write], kinds: pa.Array | None = None) -> bytes:
-    """Return the rows of *columns* (at least one) as a JSON array of Flink row objects.
+    """Return the rows of *columns* (at least one) as a JSON array of Flink's row objects.
 
-    *kinds* are row kind codes; without them all rows are INSERT.
+    *kinds* are row kind codes. Without them, all rows are INSERT.
     """
     if not len(columns[0]):
         return b"[]"
@@ -49,7 +49,7 @@ def json_rows(columns: Sequence[pa.Array], writers: Sequence[Write], kinds: pa.A
         parts += [write(column), ","]
     parts[-1] = "]}"
     rows = pc.binary_join_element_wise(*parts, "", null_handling="replace", null_replacement=_NULL)
-    # 32-bit offsets are enough: PAGE_BYTES limits a page to 32 MiB.
+    # 32-bit offsets are sufficient, because PAGE_BYTES limits a page to 32 MiB.
     whole = pc.binary_join(pa.ListArray.from_arrays(pa.array([0, len(rows)], pa.int32()), rows), ",")
     text: bytes = whole[0].as_buffer().to_pybytes()
     return b"[" + text + b"]"

@@ -1,11 +1,12 @@
 """Conversion of Arrow columns to Python values for JSON, one column at a time.
 
-A page must have exactly the JSON values that Flink's SQL Gateway would return, although types differ between
-Spark, Arrow and JSON. The conversion has two steps. Spark first casts the types for which Arrow has no form,
-and instants, which JSON shows as wall clock times of the session (`casts`); then an encoder for each type,
-nested ones recursively, converts a whole Arrow array (`encoder`). Arrays are converted as a whole because one
-Python call per value dominates the cost of a page. Values that JSON lacks become text (NaN, Infinity), and
-DECIMAL stays exact. Nested map keys are refused: JSON object keys are text.
+A page must have exactly the JSON values that Flink's SQL Gateway would return, although types differ
+between Spark, Arrow and JSON. The conversion has two steps. Spark first casts the types that Arrow cannot
+represent, and instants, which are wall clock times of the session in JSON (`casts`). An encoder for each
+type, nested ones recursively, then converts a whole Arrow array (`encoder`). Arrays are converted as a
+whole, because calling Python for each value would take most of the time of a page. Values that JSON lacks
+become text (NaN, Infinity), and DECIMAL remains exact. Nested map keys are refused, because the keys of
+JSON objects are text.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from mt_core.errors import Unsupported
 
 Encode = Callable[[pa.Array], list[Any]]
 _EXACT = Context(prec=76)
-# The end of the year 9999, relative to 1970.
+# The end of the year 9999, in days and microseconds since 1970.
 _LAST_DAY = 2_932_896
 _LAST_MICROSECOND = 253_402_300_799_999_999
 _NOT_FINITE = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
@@ -37,12 +38,12 @@ ARROW_CASTS: Mapping[type[spark.DataType], spark.DataType] = {
     spark.CharType: spark.StringType(),
     spark.VarcharType: spark.StringType(),
 }
-"""The casts that Spark must apply to types without Arrow form."""
+"""The casts that Spark must apply to types that have no Arrow form."""
 JSON_CASTS: Mapping[type[spark.DataType], spark.DataType] = {
     **ARROW_CASTS,
     spark.TimestampType: spark.TimestampNTZType(),
 }
-"""The casts for JSON: TIMESTAMP also becomes wall clock time, since only Spark knows the session's zone."""
+"""The casts for JSON. TIMESTAMP becomes wall clock time, because only Spark knows the session's zone."""
 
 
 def casts(
@@ -153,7 +154,7 @@ def _signed(texts: pa.Array, values: pa.Array, last: int) -> pa.Array:
 
 
 def _trimmed(texts: pa.Array) -> pa.Array:
-    # Arrow always writes the full fraction, so this cannot remove zeros of the seconds.
+    # Arrow always writes the full fraction, so this does not remove zeros of the seconds.
     return pc.utf8_rtrim(pc.utf8_rtrim(texts, "0"), ".")
 
 
@@ -164,7 +165,7 @@ AS_TEXTS: dict[type[spark.DataType], Callable[[pa.Array], pa.Array]] = {
     spark.TimestampType: lambda array: pc.binary_join_element_wise(_iso(array), "Z", ""),
     spark.TimestampNTZType: _iso,
 }
-"""Functions by type from an array to texts without characters that JSON must escape."""
+"""For some types, functions from an array to texts without characters that JSON must escape."""
 
 _SCALARS: dict[type[spark.DataType], Encode] = {
     spark.BooleanType: _values,
@@ -224,7 +225,7 @@ def _key_encoder(data_type: spark.MapType, name: str) -> Encode:
 
 
 def _parts(array: pa.Array, values: pa.Array, encode: Encode) -> tuple[list[int], list[Any]]:
-    """Return the offsets of the lists in *array*, relative to the first, and their encoded values."""
+    """Return the offsets of the lists in *array*, relative to the first offset, and their encoded values."""
     offsets = array.offsets.to_pylist()
     first, last = offsets[0], offsets[-1]
     return [offset - first for offset in offsets], encode(values.slice(first, last - first))

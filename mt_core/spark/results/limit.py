@@ -1,4 +1,4 @@
-"""LIMIT and OFFSET at the top of a query, applied by the reader so that it need not run all partitions."""
+"""LIMIT and OFFSET at the top of a query, which the reader applies so that not all partitions must run."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _ADAPTIVE = "AdaptiveSparkPlan"
 
 @dataclass(slots=True, kw_only=True)
 class Window:
-    """The part of a query's rows that belongs to its result: *left* rows (None: all) after *skip*.
+    """The part of a query's rows that belongs to its result: *left* rows after the first *skip* rows.
 
-    The window advances as rows arrive.
+    *left* is None if there is no limit. The window advances as rows are received.
     """
 
     skip: int = 0
@@ -28,7 +28,7 @@ class Window:
 
     @property
     def full(self) -> bool:
-        """Whether all rows of the result have arrived."""
+        """True if all rows of the result have been received."""
         return self.left is not None and self.left <= 0
 
     def cut(self, batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -60,8 +60,8 @@ def below_limit(frame: DataFrame, change: Callable[[DataFrame], DataFrame]) -> D
 def limited_rows(frame: DataFrame) -> tuple[Any, Any, Window]:
     """Return an RDD of Arrow messages with the rows of *frame*, its physical plan, and the window.
 
-    Spark's own execution of a limit without collect() reads all partitions first. With adaptive execution,
-    all stages before the last run in this call.
+    Except in collect(), Spark reads all partitions before it applies a limit. The returned RDD does not.
+    With adaptive execution, all stages before the last one run in this call.
     """
     jdf: Any = frame._jdf
     plan = jdf.queryExecution().executedPlan()

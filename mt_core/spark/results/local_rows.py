@@ -1,4 +1,4 @@
-"""Rows that exist after planning, without a Spark job: SELECT 1, VALUES and results of commands."""
+"""Rows that exist after planning, without a Spark job: SELECT 1, VALUES, and the results of commands."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from pyspark.sql import DataFrame, SparkSession
 
 from mt_core.spark.driver.jvm_objects import static_member
 
-# A job transfers more rows faster than a call.
+# For more rows, a job is faster than a call.
 MOST = 1000
 COMMAND_RESULT = "CommandResult"
 _CONVERTERS = "org.apache.spark.sql.execution.arrow.ArrowConverters$.MODULE$"
 _PLANS = "org.apache.spark.sql.catalyst.plans.logical"
 _TO_LOCAL = "org.apache.spark.sql.catalyst.optimizer.ConvertToLocalRelation$.MODULE$"
-# The plan of one row without columns, by JVM.
+# The plan of one row without columns, for each JVM.
 _one_rows: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
 
 
@@ -29,7 +29,7 @@ def command_rows(frame: DataFrame) -> Any:
 
 
 def local_batches(frame: DataFrame, schema: pa.Schema) -> Generator[pa.RecordBatch | None] | None:
-    """Return the rows of *frame* if they need no Spark job, else None."""
+    """Return the rows of *frame* if they need no Spark job, or None if they do."""
     jdf: Any = frame._jdf
     optimized = jdf.queryExecution().optimizedPlan()
     match optimized.nodeName():
@@ -43,13 +43,16 @@ def local_batches(frame: DataFrame, schema: pa.Schema) -> Generator[pa.RecordBat
 
 
 def row_batches(frame: DataFrame, rows: Any, schema: pa.Schema) -> Generator[pa.RecordBatch | None] | None:
-    """Return Spark's internal *rows* as batches, or None if a job would be faster (more than `MOST`)."""
+    """Return Spark's internal *rows* as batches, or None for more than `MOST` rows, when a job is faster."""
     count = rows.size()
     return _batches(frame, rows if count else None, schema) if count <= MOST else None
 
 
 def _row_of_constants(session: SparkSession, project: Any) -> Any:
-    """Return the row of a SELECT without FROM, for which Spark would run a job, or None for other queries."""
+    """Return the row of a SELECT without FROM, or None for other queries.
+
+    Without this, Spark would run a job for it.
+    """
     if project.child().nodeName() != "OneRowRelation" or not project.deterministic():
         return None
     jvm: Any = session._jvm
@@ -67,7 +70,7 @@ def _batches(frame: DataFrame, rows: Any, schema: pa.Schema) -> Generator[pa.Rec
     if rows is None:
         return
     converters = static_member(frame.sparkSession, _CONVERTERS)
-    # The time zone only affects the schema, which the messages do not contain.
+    # The time zone affects only the schema, which the messages do not contain.
     messages = converters.toBatchIterator(
         rows.iterator(), frame._jdf.schema(), MOST, "UTC", True, False, None
     )

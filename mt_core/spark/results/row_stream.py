@@ -1,11 +1,12 @@
-"""Query results that are read while Spark still produces rows.
+"""Query results that are read while Spark is still producing rows.
 
 Clients fetch pages in their own threads, whereas Spark produces rows in jobs of unpredictable length. A
-result therefore has one producer, a thread that moves Arrow batches from Spark to a spool, and any number of
-readers that fetch pages from it; one condition guards both. Small results are read by the thread that ran
-the statement, which saves a thread. Backpressure: the producer waits between jobs while the spool is full,
+result therefore has one producer, a thread that moves Arrow batches from Spark to a spool, and any number
+of readers that fetch pages from the spool. One condition guards both. Small results are read by the thread
+that ran the statement, which saves a thread. The producer waits between jobs while the spool is full,
 because the JVM buffers the rows of a started job until they are read. A result ends exactly once, with or
-without an error; rows received before the error can still be read. Rows stay Arrow until a page is encoded.
+without an error, and rows received before the error can still be read. Rows are stored in Arrow format
+until a page is encoded.
 """
 
 from __future__ import annotations
@@ -26,19 +27,21 @@ from mt_core.spark.results.local_rows import local_batches
 from mt_core.spark.results.parts import DEFAULT_SIZES, PartSizes
 from mt_core.spark.results.spool import MEBIBYTE, Spool, Spools
 
-# The thread that ran the statement reads results up to this size: another thread would only cost time.
+# The thread that ran the statement reads results up to this size, in bytes. Another thread would only take
+# more time.
 INLINE_BYTES = 4 * MEBIBYTE
-# The maximum size of a page, independent of its number of rows.
+# The maximum size of a page in bytes, regardless of its number of rows.
 PAGE_BYTES = 32 * MEBIBYTE
 Batches = Generator[pa.RecordBatch | None]
 Ended = Callable[[MtError | None], None]
 
 
 class StreamedRows:
-    """The rows of one query: its own thread reads them from Spark while others fetch pages. Thread-safe.
+    """The rows of one query, which a thread reads from Spark while others fetch pages. Thread-safe.
 
-    *source* yields batches, and None before a batch that may take long; *stop* ends the query. `running`:
-    the query may produce more rows. `stalled`: it waits for a reader, which an *endless* query always does.
+    *source* yields batches, and None before a batch that may take long. *stop* ends the query. `running`
+    means that the query may produce more rows. `stalled` means that it waits for a reader, which is always
+    true for an *endless* query.
     """
 
     def __init__(
@@ -56,13 +59,13 @@ class StreamedRows:
         self.changelog = form.changelog
         self._changed = threading.Condition()
         self.running, self.stalled = True, endless
-        # Whether the next batch needs another job. Only for the reading thread.
+        # True if the next batch requires another job. Used only by the reading thread.
         self._between_jobs = False
         self._error: MtError | None = None
         self._callbacks: list[Ended] = []
 
     def begin(self) -> None:
-        """Read until the first rows arrive or the query ends, and then continue in a new thread.
+        """Read until the first rows are received or the query ends, and continue in a new thread.
 
         Raises the query's error.
         """
@@ -79,13 +82,13 @@ class StreamedRows:
             self.begin_in_background()
 
     def begin_in_background(self) -> None:
-        """Read in a new thread: the first rows may come late, or never."""
+        """Read in a new thread, because the first rows may be late or never be received."""
         threading.Thread(target=self._read_on, name="result", daemon=True).start()
 
     def available(self, start: int, size: int, timeout_s: float) -> int:
-        """Wait until row *start* is available or the query has ended.
+        """Wait until row *start* is available or the query has ended, for up to *timeout_s* seconds.
 
-        Return how many rows, up to *size*, the next page can have.
+        Return the number of rows, up to *size*, that the next page can have.
         """
         with self._changed:
             self._changed.wait_for(lambda: self._spool.rows > start or not self.running, timeout_s)
@@ -96,11 +99,11 @@ class StreamedRows:
         return self._form.rows(self._take(start, size))
 
     def kinds(self, start: int, size: int) -> list[RowKind]:
-        """Return the row kinds of the same rows as `page`."""
+        """Return the row kinds of the rows that `page` returns."""
         return self._form.kinds(self._take(start, size))
 
     def encoded(self, start: int, size: int, form: PageForm) -> bytes | memoryview:
-        """Return the same rows as `page`, as JSON text or as an Arrow IPC stream."""
+        """Return the rows that `page` returns, as JSON text or as an Arrow IPC stream."""
         batches = self._take(start, size)
         return self._form.stream(batches) if form is PageForm.ARROW else self._form.json(batches)
 
@@ -111,7 +114,7 @@ class StreamedRows:
             self._changed.notify_all()
 
     def on_end(self, callback: Ended) -> None:
-        """Call *callback* once with the query's error or None when it ends, or now if it has ended."""
+        """Call *callback* once when the query ends, or now if it has ended, with its error or None."""
         with self._changed:
             if self.running:
                 self._callbacks.append(callback)
@@ -119,7 +122,7 @@ class StreamedRows:
         callback(self._error)
 
     def abort(self, error: MtError) -> None:
-        """End the query if it is running. Reading missing rows then raises *error*."""
+        """End the query if it is running. Reading the missing rows then raises *error*."""
         if self._end(error):
             self._stop()
 
@@ -147,14 +150,14 @@ class StreamedRows:
         except MtError as cause:
             error = cause
         finally:
-            # Unread rows would stay in the JVM as long as this result exists.
+            # Without this, unread rows would remain in the JVM as long as this result exists.
             self._source.close()
             self._end(error)
 
     def _read(self, *, patient: bool) -> bool:
         """Read from Spark, and return whether the query has ended.
 
-        Unless *patient*, return once there are rows and reading more may take long.
+        Unless *patient*, return as soon as there are rows and reading more may take long.
         """
         received = 0
         if self._between_jobs:
@@ -176,7 +179,7 @@ class StreamedRows:
     def _await_room(self) -> None:
         """Wait for space in the spool before the next job, whose rows the JVM buffers until they are read.
 
-        Without the wait, many unread results could exhaust the JVM's memory.
+        Without this, many unread results could exhaust the JVM's memory.
         """
         with self._changed:
             self.stalled = self.endless or self._spool.full
@@ -189,7 +192,7 @@ class StreamedRows:
             raise self._error or Canceled("The query of the result was ended.")
 
     def _end(self, error: MtError | None) -> bool:
-        """Record the end of the query with *error*, and return False if it had already ended."""
+        """Record the end of the query with *error*. Return False if it had already ended."""
         with self._changed:
             if not self.running:
                 return False
@@ -204,9 +207,9 @@ class StreamedRows:
 def fetch(
     driver: SparkDriver, frame: DataFrame, job: QueryJob, spools: Spools, sizes: PartSizes = DEFAULT_SIZES
 ) -> StreamedRows:
-    """Run *frame*, and return its rows once the first are available or the query has ended.
+    """Run *frame*, and return its rows when the first of them are available or the query has ended.
 
-    The caller must run this as the job (`SparkDriver.run_tagged`); later work tags itself. Raises the query's
+    The caller must run this within `SparkDriver.run_tagged`; later work is tagged here. Raises the query's
     error, and Unsupported before the query runs if a column has no JSON form.
     """
     form, shown = ResultForm(frame.schema), arrow_frame(frame)

@@ -16,7 +16,7 @@ _LENGTH = 4
 
 
 class ServedMessages:
-    """Reads the messages served by PythonRDD.runJob."""
+    """Reads the messages that PythonRDD.runJob serves."""
 
     def __init__(self, session: SparkSession, served: Any) -> None:
         try:
@@ -32,7 +32,8 @@ class ServedMessages:
         head = self._file.read(_LENGTH)
         size = int.from_bytes(head, "big", signed=True) if len(head) == _LENGTH else -1
         if size < 0:
-            # The end looks like a JVM that died between two messages. getResult distinguishes them.
+            # The end looks like a JVM that exited between two messages. getResult distinguishes the two
+            # cases.
             self._server.getResult()
             return None
         message = self._file.read(size)
@@ -42,13 +43,13 @@ class ServedMessages:
         return message
 
     def close(self) -> None:
-        """Release the messages in the JVM, both unsent ones and those that the server object references."""
+        """Release the messages in the JVM: those not sent, and those that the server object references."""
         self._file.close()
         self._server = None
 
 
 def _dismiss(session: SparkSession, served: Any) -> None:
-    """End the JVM thread that serves a wave without a reader; it would keep the rows and wait forever.
+    """End the JVM thread that serves a wave without a reader, which would retain the rows and wait forever.
 
     The JVM connects to itself, because this process may have run out of file descriptors.
     """

@@ -1,12 +1,13 @@
 """Spools: the unread rows of a result as Arrow batches, in memory or in temporary files.
 
-A gateway serves many results whose clients may read slowly or never, so memory must be bounded across all of
-them, and a result may be larger than memory. Batches go to memory while the shared budget lasts, and to
-append-only segment files after that; the order of rows is independent of the place. Readers advance
-through a result and release what they have read, so a segment is deleted when its last batch is released,
-instead of tracking free space within files. The limit on disk is advisory: `full` stops the producer between
-jobs, since rows that Spark has already computed must go somewhere. Files have no name where the system allows
-it, so a killed process leaves none.
+A gateway serves many results whose clients may read slowly or never, so memory must be bounded across all
+of them, and a result may be larger than memory. Batches are stored in memory while the shared budget lasts,
+and then in append-only segment files. The order of rows does not depend on where they are stored.
+
+Readers advance through a result and release the rows that they have read. A segment is deleted when its
+last batch is released, so free space within files need not be tracked. The limit on disk is not strict:
+`full` stops the producer between jobs, because rows that Spark has already computed must be stored. Files
+have no name if the operating system permits it, so that a process that is killed does not leave any.
 """
 
 from __future__ import annotations
@@ -35,8 +36,8 @@ _PREFIX = "result-"
 class Spools:
     """Creates the spools of a gateway. Thread-safe.
 
-    *folder* must not contain anything else: files of an earlier process are deleted. All spools share
-    *max_memory* bytes of memory; each one should use at most *max_disk* bytes of files.
+    *folder* must not contain anything else, because files of an earlier process are deleted. All spools
+    share *max_memory* bytes of memory. Each spool should use up to *max_disk* bytes of files.
     """
 
     def __init__(
@@ -53,7 +54,7 @@ class Spools:
         return Spool(schema, self)
 
     def take_memory(self, size: int) -> bool:
-        """Reserve *size* bytes of memory, and return False if they are not free."""
+        """Reserve *size* bytes of memory. Return False if they are not free."""
         with self._lock:
             if size > self._free_memory:
                 return False
@@ -67,7 +68,7 @@ class Spools:
 
 @dataclass(slots=True, kw_only=True)
 class _Segment:
-    """A file with consecutive batches. It is closed, and thereby deleted, after all are released."""
+    """A file with consecutive batches. It is closed, and thereby deleted, after all of them are released."""
 
     file: IO[bytes]
     size: int = 0
@@ -99,7 +100,7 @@ class Spool:
 
     @property
     def full(self) -> bool:
-        """Whether the files have reached their limit: release rows before adding more."""
+        """True if the files have reached their limit. Rows must be released before more are added."""
         return self._on_disk >= self._spools.max_disk
 
     def append(self, batch: pa.RecordBatch) -> None:
@@ -117,7 +118,7 @@ class Spool:
         self.rows += chunk.rows
 
     def read(self, start: int, count: int) -> list[pa.RecordBatch]:
-        """Return the available rows from *start* to *start* + *count*, which must not have been released."""
+        """Return the available rows from *start* to *start* + *count*. They must not have been released."""
         batches = []
         for chunk, first, rows in self._parts(start, min(start + count, self.rows)):
             batch = chunk.batch
@@ -165,7 +166,7 @@ class Spool:
         self.release(self.rows)
         segment, self._segment = self._segment, None
         if segment is not None:
-            # Closing retries a write that failed on a full disk; ignore the repeated error.
+            # Closing retries a write that failed on a full disk. Ignore the repeated error.
             with suppress(OSError):
                 segment.file.close()
 
@@ -193,7 +194,7 @@ class Spool:
         self._on_disk += message.size
 
     def _open_segment(self) -> _Segment:
-        """Return a segment with space. The last one is reused after all its batches are released."""
+        """Return a segment with space. The last segment is reused after all its batches are released."""
         segment = self._segment
         if segment is not None and not segment.chunks:
             segment.file.truncate(0)
@@ -202,8 +203,8 @@ class Spool:
             folder = self._spools.folder
             if folder is not None:
                 folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            # The file is unnamed where the system allows it, so that a killed process leaves none.
-            # `release` or `close` closes it.
+            # The file is unnamed if the operating system permits it, so that a process that is killed does
+            # not leave it. `release` or `close` closes it.
             file = tempfile.TemporaryFile(prefix=_PREFIX, dir=folder)  # noqa: SIM115
             segment = self._segment = _Segment(file=file)
         return segment

@@ -1,1 +1,1 @@
-"""Execution of session statements: Spark sessions, protected tables and results."""
+"""Execution of the statements of sessions: Spark sessions, protected tables and results."""

@@ -23,10 +23,10 @@ _SPARK_TABLE = "org.apache.iceberg.spark.source.SparkTable"
 
 
 def affected_rows(frame: DataFrame, started_ms: int) -> int | None:
-    """Return how many rows the statement behind *frame* changed, or None if unknown or not a change.
+    """Return how many rows the statement behind *frame* changed, or None if it is unknown or not a change.
 
     *started_ms* is the start time of the statement in milliseconds since 1970. Errors while counting are
-    only logged: the change is done.
+    only logged, because the change has been made.
     """
     try:
         return _counted(frame, started_ms)
@@ -49,7 +49,7 @@ def _counted(frame: DataFrame, started_ms: int) -> int | None:
         case "DeleteFromTable":
             return _in_snapshot(plan.table(), "deleted-records", started_ms)
         case kind if kind in _TABLES_OF_QUERIES:
-            # IF NOT EXISTS adds no snapshot to an existing table.
+            # IF NOT EXISTS does not add a snapshot to an existing table.
             absent = 0 if kind.startswith("AtomicCreate") and plan.ifNotExists() else None
             return _in_snapshot(plan.catalog().loadTable(plan.ident()), "added-records", started_ms, absent)
         case _:
@@ -62,9 +62,10 @@ def _written(plan: Any) -> int | None:
 
 
 def _changed(statement: Any, plan: Any, *, rewrites: bool) -> int | None:
-    """Return the affected rows of an UPDATE, DELETE or MERGE.
+    """Return the number of rows affected by an UPDATE, DELETE or MERGE.
 
-    *rewrites*: the statement rewrote files (copy-on-write) instead of adding delete files (merge-on-read).
+    *rewrites* means that the statement rewrote files (copy-on-write) instead of adding delete files
+    (merge-on-read).
     """
     written = _written(plan)
     added, removed, *delete_files = _metrics(plan, _COMMITTED)
@@ -75,12 +76,12 @@ def _changed(statement: Any, plan: Any, *, rewrites: bool) -> int | None:
             merged = _merge_rows(plan)
             return None if merged is None else sum(_metrics(merged, _MERGED))
         case "DELETE", True:
-            # A file's records include those that a delete file removed from it before.
+            # The record count of a file includes records that delete files had already removed from it.
             return None if any(delete_files) else removed - added
         case "DELETE", False:
             return written
         case "UPDATE", True:
-            # With a condition, unchanged rows of rewritten files were written too.
+            # With a condition, unchanged rows of rewritten files were also written.
             return written if str(statement.condition().toString()) == "true" else None
         case "UPDATE", False:
             return added
@@ -108,8 +109,8 @@ def _metrics(plan: Any, names: tuple[str, ...]) -> list[int]:
 def _in_snapshot(table: Any, key: str, started_ms: int, absent: int | None = None) -> int | None:
     """Return the number *key* in the summary of the only snapshot since *started_ms*, or *absent*.
 
-    None if concurrent statements committed too, or if the number includes records that delete files had
-    already removed.
+    Return None if concurrent statements also committed, or if the number includes records that delete files
+    had already removed.
     """
     if str(table.getClass().getName()) != _SPARK_TABLE:
         return None

@@ -23,7 +23,7 @@ _NO_ALTER_VIEW, _NO_VIEWS = "ALTER VIEW <viewName> AS is not supported", "does n
 def emptying(session: SparkSession, catalog: str, levels: tuple[str, ...]) -> Iterator[str]:
     """Yield the statements that drop the contents of an Iceberg database.
 
-    Nothing for other catalogs, which support CASCADE.
+    Nothing is yielded for other catalogs, because they support CASCADE.
     """
     plugin = state_of(session).catalogManager().catalog(catalog)
     if not java_class(session, _CATALOG).isInstance(plugin):
@@ -50,14 +50,14 @@ class AlteredView:
 
     @property
     def is_computed(self) -> bool:
-        """Whether the name is an IDENTIFIER() clause, which Iceberg does not resolve."""
+        """True if the name is an IDENTIFIER() clause, which Iceberg does not resolve."""
         return str(self.plan.children().head().productPrefix()) == "PlanWithUnresolvedIdentifier"
 
     def is_refused(self, error: Exception) -> bool:
         """Return whether Iceberg's catalog refused the statement as unsupported.
 
         Spark has then analysed the query, and the view exists. Raises TableNotFound if the view does not
-        exist, for which Iceberg's error is that the catalog does not support views.
+        exist. In this case, Iceberg's error says that the catalog does not support views.
         """
         if _NO_VIEWS in str(error):
             name = display_name(self.parts)
@@ -69,7 +69,7 @@ class AlteredView:
         return _NO_ALTER_VIEW in str(error)
 
     def statement(self, qualified: Callable[[tuple[str, ...]], tuple[str, ...]]) -> str:
-        """Return the replacement: the same with a plain name, or CREATE OR REPLACE VIEW.
+        """Return the replacement: the statement with a plain name, or CREATE OR REPLACE VIEW.
 
         Both preserve the view's comment and properties.
         """

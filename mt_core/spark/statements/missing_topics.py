@@ -20,13 +20,13 @@ from mt_core.spark.queries.relations import base_relations
 from mt_core.spark.streams.inserts import query_of
 
 _MISSING = "does not host this topic-partition"
-# The text form of Kafka's relation: KafkaRelation(strategy=Subscribe[a, b], start=…
+# Matches the text form of Kafka's relation: KafkaRelation(strategy=Subscribe[a, b], start=…
 _TOPICS = re.compile(r"strategy=\w+\[(?P<topics>.*?)\], start=")
 
 
 @contextmanager
 def naming_topics(session: SparkSession, text: str, source: ConnectorSource) -> Iterator[None]:
-    """Raise QueryFailed with the topics and their tables if the block fails because of a missing topic.
+    """Raise QueryFailed with the topics and their tables if the block fails because a topic is missing.
 
     The block must run *text*.
     """
@@ -47,7 +47,7 @@ def naming_topics(session: SparkSession, text: str, source: ConnectorSource) -> 
 
 
 def _topics_read(session: SparkSession, text: str, source: ConnectorSource) -> set[str]:
-    """Return the topics that *text* reads, each with its table name."""
+    """Return the topics that *text* reads, each with the name of its table."""
     with active_session(session):
         state, described = state_of(session), set[str]()
         skip = static_member(session, "org.apache.spark.sql.execution.CommandExecutionMode.SKIP")
@@ -69,9 +69,9 @@ def _topics_read(session: SparkSession, text: str, source: ConnectorSource) -> s
 
 
 def _query(session: SparkSession, text: str) -> Any:
-    """Return the parsed plan of the query in *text*: Spark cannot analyse an INSERT into a topic."""
+    """Return the parsed plan of the query in *text*. Spark cannot analyse an INSERT into a topic."""
     try:
         return query_of(session, text)
     except Unsupported:
-        # An INSERT that streams do not support, such as INSERT OVERWRITE.
+        # This is an INSERT that streams do not support, such as INSERT OVERWRITE.
         return state_of(session).sqlParser().parsePlan(text)

@@ -1,4 +1,4 @@
-"""Which statements are allowed on materialized tables, and alternatives to the others, by plan class."""
+"""The statements that are allowed on materialized tables, and alternatives to the others, by plan class."""
 
 from __future__ import annotations
 
@@ -34,9 +34,10 @@ HARMLESS = frozenset(
 )
 # Procedures that rewrite files without changing rows.
 PROCEDURES = frozenset({"rewrite_data_files", "rewrite_manifests", "rewrite_position_delete_files"})
-# Procedures that create a table named by an argument.
+# Procedures that create a table, whose name is an argument.
 NAMING_PROCEDURES = frozenset({"register_table", "snapshot"})
-# Iceberg's own statements have the table's name in field `table`; Spark's row changes have a relation there.
+# In Iceberg's own statements, the field `table` has the table's name. In Spark's row changes, it has a
+# relation.
 TABLE_FIELD = frozenset(
     {
         *(
@@ -54,21 +55,21 @@ WRITES_TO_ITS_TABLE = frozenset(
         *("UpdateTable", "DeleteFromTable"),
     }
 )
-# These need an existing namespace.
+# These require an existing namespace.
 CREATES = frozenset(
     {
         *("CreateTable", "CreateTableAsSelect", "ReplaceTable", "ReplaceTableAsSelect"),
         *("CreateView", "CreateIcebergView"),
     }
 )
-# These remove a table from the name by which streaming jobs read or write it.
+# After these, streaming jobs no longer find a table under the name by which they read or write it.
 TAKES_AWAY: Mapping[str, str] = {
     "DropTable": "DROP TABLE",
     "RenameTable": "ALTER TABLE … RENAME",
-    # The view that stands for a table with a connector.
+    # The view that represents a table with a connector.
     **dict.fromkeys(("DropView", "DropIcebergView"), "DROP TABLE"),
 }
-# After these a query may refer to a missing column.
+# After these, a query may refer to a missing column.
 LOSES_COLUMNS = frozenset({"DropColumns", "RenameColumn", "ReplaceColumns"})
 
 NEW_NAME = "choose another name"
@@ -92,9 +93,9 @@ _SHOW = "use SHOW CREATE MATERIALIZED TABLE {table}"
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A statement that is refused on materialized tables, with the way out.
+    """A statement that is refused on materialized tables, and what to do instead.
 
-    `{table}` in the way out is replaced by the table's name.
+    `{table}` in `way_out` is replaced by the table's name.
     """
 
     statement: str
@@ -166,7 +167,7 @@ _REFUSALS: Mapping[str, Refusal] = {
 
 
 def refusal_of(kind: str, words: str) -> Refusal:
-    """Return the refusal for a plan class; *words* name the statement if the class has no specific one."""
+    """Return the refusal for a plan class. *words* name a statement that has no specific refusal."""
     if kind == "Call":
         return Refusal(words, _PROCEDURE)
     return _REFUSALS.get(kind, Refusal(words, _OPTIONS))

@@ -1,12 +1,14 @@
-"""Protection of materialized tables: every Spark statement that would change one is refused before it runs.
+"""Protection of materialized tables: a Spark statement that would change one is refused before it runs.
 
-The rows, columns and branches of a materialized table belong to its refreshes; any other writer would break
+The rows, columns and branches of a materialized table belong to its refreshes. Any other writer would break
 the fence and the record of sources. Spark has no hook that sees all statements with resolved names, so this
-module checks the parsed plan: it collects the tables that a command changes, qualifies their names as the
-session would, and asks the directory whether one is a materialized table. The check is an allow-list: a
-command that is not known to be harmless is refused on a materialized table. Nested statements (scripts,
-EXECUTE IMMEDIATE, IDENTIFIER()) are checked too, and refused if their object is only known when they run.
-Statements that begin with a reading keyword skip the check, so that queries cost nothing extra.
+module checks the parsed plan. It collects the tables that a command changes, qualifies their names as the
+session would, and looks up whether one of them is a materialized table.
+
+The check is an allow-list: a command that is not known to be harmless is refused on a materialized table.
+Nested statements (scripts, EXECUTE IMMEDIATE, IDENTIFIER()) are checked too, and are refused if their
+object is known only when they run. Statements that begin with a reading keyword are not checked, so that
+queries have no additional cost.
 """
 
 from __future__ import annotations
@@ -64,7 +66,7 @@ class TableDirectory(Protocol):
         """Return the materialized tables in a namespace and its descendants."""
 
     def readers(self, identifiers: Sequence[TableIdentifier]) -> Sequence[TableIdentifier]:
-        """Return the materialized tables that read one of *identifiers* (tables or views)."""
+        """Return the materialized tables that read one of *identifiers*, which are tables or views."""
 
     def check_no_stream(self, identifiers: Sequence[TableIdentifier], statement: str) -> None:
         """Raise TableBusy if a streaming job reads or writes a table that *statement* would remove."""
@@ -100,17 +102,17 @@ def run_protected(
 ) -> DataFrame:
     """Run *text* unless it would change one of *tables*.
 
-    *warn* receives warnings about materialized tables that read an object which the statement removes.
-    *adapt* may change the parsed plan of a statement that is not a query, after the tables of *connectors*
-    were resolved. The plan is also what runs, so that a long INSERT is parsed only once. Queries are neither
-    parsed nor checked here.
+    *warn* receives warnings about materialized tables that read an object that the statement removes.
+    *adapt* may change the parsed plan of a statement that is not a query, after the names of connector
+    tables (*connectors*) have been resolved. The same plan is then run, so that a long INSERT is parsed
+    only once. Queries are neither parsed nor checked here.
 
-    Raises TableProtected, DefinitionInvalid for an object in a namespace that does not exist, and Spark's own
+    Raises TableProtected, DefinitionInvalid for an object in a namespace that does not exist, and Spark's
     errors.
     """
     words = _first_words(text)
     if words and words[0] in _READS and words[:2] != ["SHOW", "CREATE"]:
-        # Make only the last of the five calls of PySpark's sql(); the others are for arguments.
+        # Make only the last of the five calls of PySpark's sql(). The others are for arguments.
         return DataFrame(session._jsparkSession.sql(text), session)
     with active_session(session):
         parser = state_of(session).sqlParser()
@@ -153,7 +155,7 @@ def _first_words(text: str) -> list[str]:
 
 
 class _Check:
-    """Checks the parsed plan of one statement in the session that will run it.
+    """Checks the parsed plan of one statement, in the session that will run it.
 
     *words* are the first words of the statement, for messages.
     """
@@ -242,7 +244,7 @@ class _Check:
         if kind in CREATES:
             for full in changed:
                 check_new_name(full)
-                # A script may create the namespace first.
+                # A script may create the namespace before.
                 if not self._in_script:
                     check_namespace(self._session, full)
         self._warn(changed, kind)
@@ -252,7 +254,7 @@ class _Check:
         if kind == "RenameTable":
             catalog, *namespace, _ = self.qualified(targets[0][0])
             new = _parts(plan.newName())
-            # A new name with one part stays in the namespace of the old name.
+            # If the new name has one part, the table stays in the namespace of the old name.
             new_name = (catalog, *(namespace if len(new) == 1 else ()), *new)
             self._refuse(Refusal("ALTER TABLE … RENAME TO", NEW_NAME), [new_name])
             check_new_name(new_name)
@@ -283,7 +285,7 @@ class _Check:
                 )
 
     def _targets(self, plan: Any, kind: str) -> Iterator[tuple[tuple[str, ...], bool]]:
-        """Yield the names of the tables that a command changes, each with whether it is a temporary view."""
+        """Yield the names of the tables that a command changes, and whether each is a temporary view."""
         if kind in TABLE_FIELD:
             yield _parts(plan.table()), False
         elif kind in WRITES_TO_ITS_TABLE:
@@ -374,14 +376,14 @@ class _Check:
         return self._parser.parseMultipartIdentifier(self._value(node.identifierExpr(), "IDENTIFIER"))
 
     def _names_in(self, text: str) -> list[tuple[str, ...]]:
-        """Return *text* parsed as a name, in a list that is empty if it cannot be a name."""
+        """Return a list with *text* parsed as a name, or an empty list if it cannot be a name."""
         try:
             return [_parts(self._parser.parseMultipartIdentifier(text))]
         except SPARK_ERRORS:
             return []
 
     def _value(self, expression: Any, statement: str) -> str:
-        """Return the value, as text, of a constant expression, which may use session variables."""
+        """Return the value of a constant expression as text. The expression may use session variables."""
         if str(expression.productPrefix()) == "Literal":
             return str(expression.toString())
         refusal = Unsupported(f"{statement}: its object is known only when it runs; write the name itself.")
@@ -396,9 +398,10 @@ class _Check:
 
 
 def _identifiers(name: tuple[str, ...]) -> list[TableIdentifier]:
-    """Return the tables that a full name may denote.
+    """Return the tables to which a full name may refer.
 
-    Iceberg's JDBC catalogs join the levels of a namespace with dots and do not distinguish the forms.
+    Iceberg's JDBC catalogs join the levels of a namespace with dots, so that different names refer to the
+    same table.
     """
     if len(name) <= 2:
         return []

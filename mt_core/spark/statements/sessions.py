@@ -23,7 +23,7 @@ from mt_core.tables.settings import ZONE_KEY
 
 @dataclass(slots=True, kw_only=True)
 class _Entry:
-    """A Spark session, the settings last applied to it, and their previous values."""
+    """A Spark session, the settings last applied to it, and the values that they had before."""
 
     generation: int
     session: SparkSession
@@ -33,19 +33,19 @@ class _Entry:
 
 
 class SparkSessions:
-    """Creates the Spark session of each gateway session at its first use, and again after a lost JVM."""
+    """Creates the Spark session of each gateway session at its first use, and again in each new JVM."""
 
     def __init__(self, driver: SparkDriver, sync: CatalogSync) -> None:
         self._driver, self._sync = driver, sync
         self._lock = threading.Lock()
         self._entries: dict[str, _Entry] = {}
         self._jars: defaultdict[str, dict[str, str]] = defaultdict(dict)
-        # The number of statements that use each session, and the sessions to end after the last of them.
+        # The number of statements that use each session, and the sessions to close after the last of them.
         self._uses, self._closed = Counter[str](), set[str]()
 
     @contextmanager
     def use(self, context: SessionContext) -> Iterator[SparkSession]:
-        """Yield the session with the created catalogs and the properties of *context* applied.
+        """Yield the session after applying the created catalogs and the properties of *context*.
 
         Raises EngineUnavailable, and QueryFailed for a static setting.
         """
@@ -71,14 +71,14 @@ class SparkSessions:
             self._end(entry)
 
     def close(self, session_id: str) -> None:
-        """Remove the session and close its catalogs, once no statement uses it."""
+        """Remove the session and close its catalogs, as soon as no statement uses it."""
         with self._lock:
             self._closed.add(session_id)
             entry = self._removed(session_id)
         self._end(entry)
 
     def jars(self, session_id: str) -> dict[str, str]:
-        """Return the copies of the session's jars by path. The mapping is dropped with the session."""
+        """Return the copies of the session's jars, by path. They are forgotten when the session is closed."""
         with self._lock:
             return self._jars[session_id]
 
@@ -92,7 +92,7 @@ class SparkSessions:
             return entry
 
     def _removed(self, session_id: str) -> _Entry | None:
-        """Remove and return the entry of a closed session, unless a statement uses it."""
+        """Remove and return the entry of a closed session, or return None if a statement uses it."""
         if self._uses[session_id]:
             return None
         self._closed.discard(session_id)
@@ -118,7 +118,8 @@ class SparkSessions:
             conf = entry.session.conf
             for key in [key for key in entry.applied if key not in settings]:
                 earlier = entry.before.pop(key)
-                # Spark's unset would restore Spark's default, not the value with which the driver started.
+                # Spark's unset would restore Spark's default, and not the value with which the driver was
+                # started.
                 if earlier is None:
                     conf.unset(key)
                 else:

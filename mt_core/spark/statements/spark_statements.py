@@ -1,12 +1,12 @@
-"""The statement engine on Spark, behind the gateway's sessions.
+"""The statement engine on Spark, which runs the statements of the gateway's sessions.
 
-Every gateway session has its own Spark session in one shared driver, so settings, temporary views and the
-current namespace are isolated, while catalogs and executors are shared. A statement runs inside three
-wrappers, in this order: the session with its properties applied (`SparkSessions.use`), the tag of its job,
-by which it is shown, canceled and accounted (`run_tagged`), and the protection of materialized tables
-(`run_protected`). Commands have run when `execute` returns, and their rows are local; queries have only
-started, and their rows are read by `fetch`. A CREATE TABLE … AS is reserved before it runs, so that a later
-process can undo it (`settle`) if this one is killed.
+Every gateway session has a Spark session of its own in one shared driver. Settings, temporary views and the
+current namespace are therefore isolated, while catalogs and executors are shared. A statement runs inside
+three wrappers, in this order: the session with its properties applied (`SparkSessions.use`), the tag of its
+job, by which it is displayed, cancelled and counted (`run_tagged`), and the protection of materialized
+tables (`run_protected`). Commands have run when `execute` returns, and their rows are local. Queries have
+only started, and their rows are read by `fetch`. A CREATE TABLE … AS is reserved before it runs, so that
+another process can undo it (`settle`) if this process is killed.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ _IN_MEMORY = {"type": "in-memory"}
 
 
 class SparkStatements(StatementEngine):
-    """Runs the statements of gateway sessions, each with its own Spark session in a shared driver."""
+    """Runs the statements of gateway sessions. Each has a Spark session of its own in a shared driver."""
 
     def __init__(
         self,
@@ -137,7 +137,7 @@ class SparkStatements(StatementEngine):
         ):
             if (records := insert_records(session, sql, self._connectors)) is not None:
                 return StatementResult(is_query=False, rows=None, affected_rows=records)
-            # `run_protected` executes commands; queries run when their rows are fetched.
+            # `run_protected` executes commands. Queries run when their rows are fetched.
             warnings: list[str] = []
             if reservation is None:
                 warn = warnings.append
@@ -168,7 +168,7 @@ class SparkStatements(StatementEngine):
     def _check_names(self, session: SparkSession, sql: str, table: str) -> None:
         """Raise DefinitionInvalid if a query column of *sql* has a name that Iceberg cannot write or read."""
         names: list[str] = []
-        with suppress(MtError, *SPARK_ERRORS):  # The statement itself reports errors in its query.
+        with suppress(MtError, *SPARK_ERRORS):  # The statement itself will report errors in its query.
             query = state_of(session).sqlParser().parsePlan(sql).query()
             query = ConnectorNames(session, self._connectors).adapted(query)
             names = list(java_dataset(session, query).schema().fieldNames())
@@ -192,7 +192,7 @@ class SparkStatements(StatementEngine):
             return Topology(spark_version=str(session.version), operators=tuple(operators))
 
     def _unexecuted(self, session: SparkSession, sql: str) -> Any:
-        """Return the analysed execution of a statement, without running it."""
+        """Return the analysed execution of a statement, without running the statement."""
         state = state_of(session)
         parsed = state.sqlParser().parsePlan(sql)
         if str(parsed.productPrefix()) == "UnresolvedExecuteImmediate":
@@ -296,7 +296,7 @@ class SparkStatements(StatementEngine):
     ) -> CreatedFunction:
         with self._session(context) as session:
             catalog, namespace = Names(session).current()
-            # Use a scratch session: the user's session would show the function before it is stored.
+            # Use a temporary session, because the user's session would show the function before it is stored.
             scratch = self._sync.apply(
                 session.newSession(), except_for=configured_catalogs(context.properties)
             )
@@ -328,7 +328,8 @@ class SparkStatements(StatementEngine):
         if generation != self._driver.generation:
             with self._lock, self._driver.translating():
                 generation = self._driver.generation
-                # Spark's configuration; the first session's would include the created catalogs.
+                # Use the configuration of Spark, because the first session's also includes the created
+                # catalogs.
                 settings = dict(self._driver.session.sparkContext.getConf().getAll())
                 catalogs = {
                     name: options

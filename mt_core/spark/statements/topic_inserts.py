@@ -20,9 +20,9 @@ _INSERT, _WITH = "InsertIntoStatement", "UnresolvedWith"
 
 
 def insert_records(session: SparkSession, text: str, source: ConnectorSource) -> int | None:
-    """Run *text* if it is an INSERT into a topic, and return the record count, or None if it is not.
+    """Run *text* if it is an INSERT into a topic, and return the record count, or else return None.
 
-    Raises DefinitionInvalid, Unsupported, and Spark's own errors.
+    Raises DefinitionInvalid, Unsupported, and Spark's errors.
     """
     if not text.lstrip()[:6].upper().startswith(("INSERT", "WITH")):
         return None
@@ -39,7 +39,7 @@ def insert_records(session: SparkSession, text: str, source: ConnectorSource) ->
 
 
 def _written(rows: DataFrame, table: TopicTable) -> int:
-    """Write *rows*, and return the record count. A table with a key gets one record for each key."""
+    """Write *rows*, and return the record count. If the table has a key, one record is written per key."""
     if not table.topic.keys:
         return write_records(rows, table.topic)
     present = {name.lower() for name in rows.columns}
@@ -52,7 +52,7 @@ def _written(rows: DataFrame, table: TopicTable) -> int:
 
 
 def _target(session: SparkSession, text: str, source: ConnectorSource) -> TopicTable | None:
-    """Return the Kafka table into which *text* inserts, or None for another statement.
+    """Return the Kafka table into which *text* inserts, or None for other statements.
 
     Raises Unsupported for INSERT OVERWRITE.
     """

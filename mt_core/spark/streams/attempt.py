@@ -1,15 +1,15 @@
-"""One attempt of a stream in this process, from its session to its batches, until it is stopped or fails.
+"""One attempt to run a stream in this process, from creating its session until it is stopped or fails.
 
 An attempt is one Structured Streaming query for all members of a job, with `foreachBatch` as its only sink.
-Spark repeats a batch that it has begun and not committed, with the same offsets and the same number. So each
-table stores the number of its last batch in the commit that publishes the rows, and a batch is written only
-to the tables that do not have it yet: together that is exactly once per table, without a transaction across
-tables.
+If Spark has started a batch and not committed it, it repeats the batch with the same offsets and the same
+number. Each table therefore stores the number of its last batch in the commit that publishes the rows, and
+a batch is written only to the tables that do not have it yet. Together this writes each batch exactly once
+to each table, without a transaction across tables.
 
-The invariant is that no table has a batch which the checkpoint has not begun; the start checks it
-(`check_batches`). `pause` waits for a batch that only some tables have, because a savepoint in the middle of
-a batch could not be resumed. Batch -1 has the rows of the sources' starting snapshots, written before the
-query starts and never repeated once a table has it.
+The invariant is that no table has a batch that the checkpoint has not begun. It is checked at the start
+(`check_batches`). `pause` waits for a batch that only some tables have, because a savepoint in the middle
+of a batch could not be resumed. Batch -1 has the rows of the sources' starting snapshots. It is written
+before the query starts, and is not repeated for a table that has it.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ _LASTING = (StreamBroken, Unsupported, DefinitionInvalid, TableProtected)
 
 
 class StreamAttempt:
-    """Runs a stream; safe from any thread. *sinks* are open, one for each table written."""
+    """Runs a stream. Thread-safe. *sinks* has an open sink for each table that is written."""
 
     def __init__(
         self,
@@ -79,7 +79,7 @@ class StreamAttempt:
         self._plan = definition.planned
         self._job, self._generation, self._jobs = uuid4().hex, driver.generation, driver.jobs_at_work()
         self._session: SparkSession | None = None
-        # Spark's clone of the session, in which the batches run.
+        # Spark's clone of the session. The batches run in it.
         self._batches: SparkSession | None = None
         self._rows = MemberRows()
         self._source_columns = SourceColumns(())
@@ -87,18 +87,18 @@ class StreamAttempt:
         self._failure: MtError | None = None
         self._ending, self._pausing = threading.Event(), threading.Event()
         self._position = Position()
-        # The offset at which the last bounded source ends; None if a source is unbounded.
+        # The offset at which the last bounded source ends, or None if a source is unbounded.
         self._last_offset: int | None = None
-        # Names of the stateful operators from the sink down to the sources, as Spark reports them.
+        # The names of the stateful operators from the sink to the sources, in the order of Spark's reports.
         self._operators: Sequence[str] = ()
         self._batch: int | None = None
         self._written = 0
         self._thread = threading.Thread(target=self._run, name="stream-start", daemon=True)
 
-    # --------------------------------------------------------------------------------------------------- life
+    # ----------------------------------------------------------------------------------------- start and stop
 
     def start(self) -> None:
-        """Start in a thread, which exits once Spark runs the batches."""
+        """Start the stream in a thread, which exits once Spark runs the batches."""
         self._thread.start()
 
     def fail(self, error: MtError) -> None:
@@ -106,9 +106,9 @@ class StreamAttempt:
         self._failure = error
 
     def stop(self) -> None:
-        """Stop the stream; on return no batch runs.
+        """Stop the stream. No batch is running when this returns.
 
-        Raises EngineUnavailable if Spark was lost, and the stream with it.
+        Raises EngineUnavailable if the JVM that ran the stream is lost.
         """
         self._ending.set()
         if self._query is None:
@@ -119,24 +119,27 @@ class StreamAttempt:
             with self._driver.translating():
                 self._query.stop()
         if self._batch is None and not self._is_lost:
-            # The caller may discard the table next, so no task may still write its first rows.
+            # The caller may delete the table next, so no task may still be writing its first rows.
             self._driver.wait_tasks(self._job)
         if not self._is_lost:
             for session in filter(None, (self._session, self._batches)):
                 close_plugins(session, self._driver.session)
 
     def pause(self, *, drain: bool) -> None:
-        """Stop between two batches; with *drain* after all rows that the sources have now."""
+        """Stop between two batches.
+
+        With *drain*, the stream first processes all rows that its sources have now.
+        """
         if self._thread.is_alive():
             self._thread.join()
         query = self._query
         if query is not None and not self._is_lost:
             if drain:
-                # A stream that fails here has ended as well.
+                # A stream that fails here has also ended.
                 with suppress(*SPARK_ERRORS):
                     query.processAllAvailable()
             self._finish_batch()
-            # A next batch checks this before it writes anything.
+            # The next batch checks this flag before it writes anything.
             self._pausing.set()
             with self._driver.translating():
                 while query.isActive and query.status["isTriggerActive"]:
@@ -144,15 +147,16 @@ class StreamAttempt:
         self.stop()
 
     def _finish_batch(self) -> None:
-        """Wait for the commit of a batch that only some tables have, which would bar a savepoint."""
+        """Wait until a batch that only some tables have is committed, because it prevents a savepoint."""
         has = [sink.batch for sink in self._sinks.values() if sink.batch is not None]
-        # If the stream fails, the batch stays partial.
+        # If the stream fails, the batch remains partial.
         with suppress(EngineError, EngineUnavailable):
             self.wait_batch(max(has, default=FIRST_ROWS))
 
     def wait_batch(self, batch: int) -> None:
-        """Wait until *batch* is committed; raises the error of a stream that fails first, or
-        EngineUnavailable.
+        """Wait until *batch* is committed.
+
+        Raises the stream's error if the stream fails first, or EngineUnavailable if it is lost.
         """
         while self._committed < batch:
             progress = self.progress()
@@ -161,12 +165,12 @@ class StreamAttempt:
             time.sleep(_POLL_S)
 
     def follow(self, other: StreamAttempt) -> None:
-        """Continue the counts of *other*, the attempt that this one resumes."""
+        """Continue the row counts of *other*, the attempt that this one resumes."""
         other._advance()
         self._position.rows_read, self._written = other._position.rows_read, other._written
 
     def progress(self) -> StreamProgress:
-        """Return the progress of the stream; never raises."""
+        """Return the progress of the stream. Does not raise errors."""
         if self._is_lost:
             return self._lost()
         with suppress(MtError), self._driver.translating():
@@ -193,23 +197,23 @@ class StreamAttempt:
 
     @property
     def keeps_state(self) -> bool:
-        """Whether the query retains rows or aggregates for later batches."""
+        """True if the query retains rows or aggregates for later batches."""
         return any(check_streamable(member) for member in self._rows.members)
 
     @property
     def _committed(self) -> int:
-        """The last batch that Spark has committed."""
+        """The last batch in Spark's progress reports, which Spark makes after the commit."""
         self._advance()
         return self._position.batch
 
     @property
     def has_begun(self) -> bool:
-        """Whether each table has its first batch."""
+        """True if every table has its first batch."""
         return all(sink.batch is not None for sink in self._sinks.values())
 
     @property
     def _is_lost(self) -> bool:
-        """Whether another JVM has replaced the one that ran the stream."""
+        """True if the JVM that ran the stream has been replaced."""
         return self._driver.generation != self._generation
 
     # -------------------------------------------------------------------------------------------------- start
@@ -219,7 +223,7 @@ class StreamAttempt:
             with self._driver.run_tagged(self._job, REFRESH_POOL, "start of a stream"):
                 self._begin()
         except FunctionUncallable as error:
-            # A module that is being loaded will be available soon: retry as after any other failure.
+            # A module that is being loaded will be available soon, so retry as after any other failure.
             self._failure = error if error.loading else StreamFilesMissing.of(self._definition, error.message)
         except MtError as error:
             self._failure = error
@@ -264,7 +268,7 @@ class StreamAttempt:
             )
 
     def _write_first_rows(self) -> None:
-        """Write the rows of the sources' starting snapshots, unless the tables have them."""
+        """Write the rows of the sources' starting snapshots to the tables that do not have them."""
         snapshots = snapshots_of(self._plan.starts)
         if not snapshots or self._plan.begun or self._batch is not None:
             return
@@ -279,7 +283,7 @@ class StreamAttempt:
     # ------------------------------------------------------------------------------------------------ batches
 
     def _take(self, rows: DataFrame, number: int) -> None:
-        """Write a batch. Spark calls this, and calls it again after a failure."""
+        """Write a batch. Spark calls this, possibly again after a failure."""
         try:
             with self._driver.at_work(self._job), self._driver.translating():
                 self._check(BATCH)
@@ -297,7 +301,7 @@ class StreamAttempt:
             table: sink for table, sink in self._sinks.items() if sink.batch is None or sink.batch < number
         }
         if not due:
-            # The batch was published before the stream failed. Spark requires that its state is read.
+            # The batch was published before the stream failed. Spark still requires its state to be read.
             rows.write.format("noop").mode("overwrite").save()
             return
         self._advance()
@@ -315,13 +319,13 @@ class StreamAttempt:
                 rows.unpersist()
 
     def _check(self, step: str) -> None:
-        """Raise Canceled once the stream must end; published rows stay."""
+        """Raise Canceled if the stream must end. Published rows remain."""
         self._watch(step)
         if (self._ending.is_set() and step != PUBLISHED) or (self._pausing.is_set() and step == BATCH):
             raise Canceled("The stream was stopped.")
 
     def _check_starts(self) -> None:
-        """Raise StreamBroken if a source that was not read yet can no longer be read from its start."""
+        """Raise StreamBroken if a source has not been read yet and can no longer be read from its start."""
         if self._position.is_in_each_source:
             return
         for source in sources_of(self._rows.members):
@@ -331,15 +335,15 @@ class StreamAttempt:
     # ----------------------------------------------------------------------------------------------- progress
 
     def _advance(self) -> None:
-        """Add the counts of the batches since the last call."""
+        """Add the row counts of the batches since the last call."""
         if self._query is not None and self._batch is not None:
             self._position.advance(self._query, self._batch)
 
     def _error(self) -> MtError | None:
-        """Return the error that ended the stream, or None if it was lost with Spark."""
+        """Return the error that ended the stream, or None if Spark was lost."""
         failure = self._failure
         if failure is None and self._query is not None:
-            # PySpark's exception has no cause and carries the text of the whole plan.
+            # PySpark's exception has no cause, and its message contains the whole plan.
             ended_by = self._query._jsq.exception()
             if ended_by.isDefined() and self._session is not None:
                 cause = convert_exception(ended_by.get().cause())

@@ -1,14 +1,15 @@
-"""Checkpoints of streams, and savepoints, which are copies of them.
+"""Checkpoints of streams, and savepoints, which are copies of checkpoints.
 
-A checkpoint is Spark's folder of a query: the offset log (`offsets/N`, what batch N reads), the commit log
-(`commits/N`), the sources' own logs and the state of the operators. Next to these files Freshtable stores
-`job`, which makes a lost checkpoint distinguishable from a new one, `operators` with the state layout, and
-`created`. A savepoint is a copy of a checkpoint between two batches plus `savepoint.json`. Files are written
-and copied in an order that makes a partial result recognizable: the facts come last in a savepoint, and a
-restored checkpoint is prepared under another name and moved as a whole.
+A checkpoint is the folder in which Spark stores the state of a query: the offset log (`offsets/N`, what
+batch N reads), the commit log (`commits/N`), the sources' own logs, and the state of the operators.
+Freshtable adds three files: `job`, which distinguishes a lost checkpoint from a new one, `operators` with
+the state layout, and `created`. A savepoint is a copy of a checkpoint, made between two batches, plus
+`savepoint.json`. Files are written and copied in an order that makes a partial result recognizable:
+`savepoint.json` is written last, and a restored checkpoint is prepared under another name and moved as a
+whole.
 
-Three details of Spark's format need care in a copy: the id of the query (a new job needs its own), absolute
-paths of state schemas, and offsets without source names, which are matched by position only (`order`).
+Three details of Spark's format need care in a copy. A new job needs a query id of its own. State schemas
+are stored with absolute paths. Offsets have no source names and are matched by position only (`order`).
 """
 
 from __future__ import annotations
@@ -35,12 +36,12 @@ _JOB = "job"
 _OPERATORS = "operators"
 # Spark's metadata of a stateful operator.
 _METADATA, _SCHEMAS = "_metadata/v2", "/_stateSchema/"
-# Spark's file with the query id, which a restored job must not share.
+# Spark's file with the query id, which a restored job must not share with the original job.
 _QUERY = "metadata"
 
 
 class Checkpoints:
-    """Checkpoint and savepoint folders, on any file system that Spark supports. Raises Spark's errors."""
+    """Checkpoint and savepoint folders on any file system that Spark supports. Raises Spark's errors."""
 
     def __init__(self, session: SparkSession) -> None:
         self._folders = Files(session)
@@ -50,24 +51,25 @@ class Checkpoints:
         return self._folders.exists(folder)
 
     def begin(self, folder: str, job_id: str) -> None:
-        """Create the checkpoint of a new job; from then on its absence means that it was lost."""
+        """Create the checkpoint of a new job. If it is absent later, it has been lost."""
         if not self._folders.exists(f"{folder}/{_JOB}"):
             self._folders.write(f"{folder}/{_JOB}", job_id)
 
     def batches(self, folder: str) -> tuple[int | None, int | None]:
-        """Return the last batch that the stream began and the last that it committed; None before
-        the first.
+        """Return the last batch that the stream began and the last one that it committed.
+
+        Each is None before the first batch.
         """
         return self._last(f"{folder}/offsets"), self._last(f"{folder}/commits")
 
     def offsets(self, folder: str, batch: int) -> list[Any]:
-        """Return the end offset of each source in *batch*, None for a source without rows."""
-        # Line 1 is the file version, line 2 the settings of the batch.
+        """Return the end offset of each source in *batch*, or None for a source without rows."""
+        # Line 1 is the file version, and line 2 has the settings of the batch.
         lines = self._folders.read(f"{folder}/offsets/{batch}").splitlines()[2:]
         return [None if line == "-" else json.loads(line) for line in lines]
 
     def note_created(self, folder: str) -> None:
-        """Note that the stream has created its table; may be repeated."""
+        """Record that the stream has created its table. May be repeated."""
         if not self.has_created(folder):
             self._folders.write(f"{folder}/{_CREATED}", "")
 
@@ -82,16 +84,16 @@ class Checkpoints:
         return int(json.loads(self._folders.read(f"{folder}/{_OPERATORS}"))["layout"])
 
     def savepoint_layout(self, savepoint: str) -> int | None:
-        """Return the same as `layout` for a savepoint."""
+        """Return the result of `layout` for a savepoint."""
         return self.layout(f"{savepoint}/{_COPY}")
 
     def savepoint_offsets(self, savepoint: str) -> list[Any]:
-        """Return the end offset of each source in a savepoint; empty before the first batch."""
+        """Return the end offset of each source in a savepoint, or an empty list before the first batch."""
         _, committed = self.batches(f"{savepoint}/{_COPY}")
         return [] if committed is None else self.offsets(f"{savepoint}/{_COPY}", committed)
 
     def take_layout(self, folder: str) -> None:
-        """Note that the states have this release's layout; raises StreamBroken if they have another one."""
+        """Record that the states have this release's layout. Raises StreamBroken if theirs is different."""
         layout = self.layout(folder)
         if layout is None:
             self._folders.write(f"{folder}/{_OPERATORS}", json.dumps({"layout": LAYOUT}))
@@ -103,11 +105,10 @@ class Checkpoints:
             )
 
     def add_last_batch(self, folder: str) -> int | None:
-        """Add a batch without rows, with a watermark at the end of time, to the checkpoint of a stopped
-        stream.
+        """Add an empty batch with a watermark at the end of time to the checkpoint of a stopped stream.
 
-        Spark runs it at the next start, which makes windows and joins emit their remaining rows. Returns its
-        number, or None if there is no batch yet or the last one is not committed.
+        Spark runs the batch at the next start, which makes windows and joins emit their remaining rows.
+        Return its number, or None if there is no batch yet or the last one is not committed.
         """
         began, committed = self.batches(folder)
         if committed is None or began != committed:
@@ -118,20 +119,21 @@ class Checkpoints:
         return committed + 1
 
     def take_back(self, folder: str, batch: int) -> None:
-        """Remove a batch that `add_last_batch` added, unless it has been committed."""
+        """Remove a batch that `add_last_batch` added, if it has not been committed."""
         _, committed = self.batches(folder)
         if committed is None or committed < batch:
             self._folders.delete(f"{folder}/offsets/{batch}")
 
     def check_writable(self, savepoint: str) -> None:
-        """Raise Spark's error unless a savepoint can be written to that folder."""
+        """Raise Spark's error if a savepoint cannot be written to that folder."""
         self._folders.make(savepoint)
         self._folders.write(f"{savepoint}/{_PROBE}", "")
         self._folders.delete(f"{savepoint}/{_PROBE}")
 
     def save(self, checkpoint: str, savepoint: str, facts: Mapping[str, Any]) -> None:
-        """Copy the checkpoint of a stopped stream to a savepoint; its *facts* are written last and make it
-        complete.
+        """Copy the checkpoint of a stopped stream to a savepoint.
+
+        The *facts* are written last and make the savepoint complete.
         """
         if self._folders.exists(f"{savepoint}/{_FACTS}"):
             return
@@ -139,7 +141,7 @@ class Checkpoints:
         self._folders.write(f"{savepoint}/{_FACTS}", json.dumps({"version": SAVEPOINT_VERSION, **facts}))
 
     def facts(self, savepoint: str) -> dict[str, Any]:
-        """Return the facts of a savepoint; raises DefinitionInvalid if the folder does not contain one."""
+        """Return the facts of a savepoint. Raises DefinitionInvalid if the folder has no savepoint."""
         facts = f"{savepoint.rstrip('/')}/{_FACTS}"
         if not self._folders.exists(facts):
             raise DefinitionInvalid(
@@ -149,9 +151,10 @@ class Checkpoints:
         return body
 
     def restore(self, savepoint: str, checkpoint: str, order: Sequence[int] | None = None) -> None:
-        """Copy a savepoint to the checkpoint of a new job; does nothing if the job already has a checkpoint.
+        """Copy a savepoint to the checkpoint of a new job, or do nothing if the job already has a
+        checkpoint.
 
-        *order* maps the position of each source of the job to its position in the savepoint.
+        *order* lists, for each source of the job, its position in the savepoint.
         """
         if self._folders.exists(checkpoint):
             return
@@ -166,14 +169,12 @@ class Checkpoints:
         self._folders.move(part, checkpoint)
 
     def delete(self, folder: str) -> None:
-        """Delete a folder; harmless if it does not exist."""
+        """Delete a folder, if it exists."""
         self._folders.delete(folder)
         self._folders.delete(f"{folder}.part")
 
     def _relocate(self, part: str, checkpoint: str) -> None:
-        """Rewrite the absolute state schema paths in *part*, which Spark stores, to point into
-        *checkpoint*.
-        """
+        """Rewrite the absolute paths of state schemas in *part* so that they point into *checkpoint*."""
         for operator in self._folders.names(f"{part}/state"):
             metadata = f"{part}/state/{operator}/{_METADATA}"
             for name in filter(str.isdecimal, self._folders.names(metadata)):
@@ -189,7 +190,7 @@ class Checkpoints:
                 )
 
     def _reorder(self, part: str, order: Sequence[int]) -> None:
-        """Move each source of a checkpoint to its position by *order*."""
+        """Move each source of a checkpoint to its position in *order*."""
         offsets, sources = f"{part}/offsets", f"{part}/sources"
         for name in filter(str.isdecimal, self._folders.names(offsets)):
             version, facts, *lines = self._folders.read(f"{offsets}/{name}").splitlines()
@@ -215,5 +216,5 @@ class Checkpoints:
         if self._folders.exists(source):
             self._folders.copy(source, target)
         else:
-            # The stream has not started a batch.
+            # The stream has not started any batch.
             self._folders.make(target)

@@ -1,15 +1,15 @@
-"""The stream engine on Spark: prepares, starts, monitors, stops and copies streams.
+"""The stream engine on Spark: prepares, starts, monitors and stops streams, and copies their checkpoints.
 
-The durable state of a stream is its definition, its checkpoint and the job's mark in each table; `_attempts`
-has only the streams of this process. Every method therefore works from the definition, uses a local attempt
-if there is one, and can be repeated by another process that took the job over.
+The durable state of a stream is its definition, its checkpoint and the job's mark in each table.
+`_attempts` has only the streams of this process. Every method therefore works from the definition and uses
+a local attempt if there is one. Another process that has taken over the job can repeat the call.
 
-Attempts are fenced by the tables: `start` opens each table with the attempt's number before the query starts,
-and `stop` closes the tables after the query has ended. So no attempt, even one in a process without a
-connection to the registry, can publish afterwards. A savepoint is only taken between two batches that every
-table has; otherwise resuming it would lose or repeat rows, and the job must first finish the batch. One lock
-per job (`_turns`) serializes these steps, because stopping one stream may take as long as its batch and must
-not delay others.
+Attempts are fenced by the tables. `start` opens each table with the attempt's number before the query
+starts, and `stop` closes the tables after the query has ended. After that, no attempt can publish, not even
+one in a process without a connection to the registry. A savepoint is taken only between two batches that
+every table has, because resuming a savepoint from the middle of a batch would lose or repeat rows. One lock
+per job (`_turns`) serializes these steps: stopping one stream may take as long as its batch and must not
+delay others.
 """
 
 from __future__ import annotations
@@ -62,9 +62,9 @@ class SparkStreams(StreamEngine):
         self._attempts: dict[str, StreamAttempt] = {}
         # The final progress of stopped streams.
         self._stopped: dict[str, StreamProgress] = {}
-        # Jobs whose last attempt in this process failed for a missing file.
+        # Jobs whose last attempt in this process failed because a file was missing.
         self._jobs_missing_files: set[str] = set()
-        # One lock per job: stopping one stream must not delay others.
+        # One lock per job, because stopping one stream must not delay others.
         self._turns: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
 
     def prepare(self, definition: StreamDefinition, job_id: str) -> StreamDefinition:
@@ -150,8 +150,8 @@ class SparkStreams(StreamEngine):
                 tables = [sink.last_batch() for sink in sinks.values() if sink.records_batch]
                 began, committed = Checkpoints(session).batches(definition.checkpoint)
                 self._discard_attempt(job_id)
-                # Tables of other connectors cannot report their last batch; the attempt can if it ran in this
-                # process.
+                # Tables of other connectors cannot report their last batch. The attempt can, if it ran in
+                # this process.
                 unknown = None in tables or len(tables) < len(sinks)
                 begun = (
                     definition.planned.begun
@@ -186,7 +186,7 @@ class SparkStreams(StreamEngine):
                         batches[table] = sink.last_batch()
                 check_batches(definition, checkpoints.batches(definition.checkpoint)[0], batches)
             if job_id in self._jobs_missing_files:
-                # The missing file may be that of a function, which only an analysis detects.
+                # The missing file may be that of a function, which only analysing the query detects.
                 with self._driver.translating(), self._sessions.passing(definition) as session:
                     for member in definition.members:
                         _ = self._sessions.member(session, member, definition.settings).analysed
@@ -195,7 +195,7 @@ class SparkStreams(StreamEngine):
         except FunctionUncallable as error:
             return StreamFilesMissing.of(definition, error.message).message
         except (QueryFailed, Unsupported) as error:
-            # The error of the next start says how to fix it.
+            # The error of the next start will say how to fix this.
             log.info("job %s: %s", job_id, error, extra={"action": "stream_not_analysed"})
         return None
 
@@ -217,8 +217,9 @@ class SparkStreams(StreamEngine):
     # ----------------------------------------------------------------------------------------------- internal
 
     def _end_time(self, job_id: str, definition: StreamDefinition, paused: StreamAttempt) -> StreamAttempt:
-        """Run a paused stream to the end of event time, so that windows and joins emit their remaining rows;
-        return the attempt.
+        """Run a paused stream to the end of event time, and return the new attempt.
+
+        This makes windows and joins emit their remaining rows.
         """
         with self._working() as session:
             last = Checkpoints(session).add_last_batch(definition.checkpoint)

@@ -1,11 +1,10 @@
-"""EXPLAIN of streams: the start of each source, the state of each operator, the delivery to each table, and
-the plans.
+"""EXPLAIN of streams: sources with their starts, operator states, delivery to tables, and plans.
 
-EXPLAIN must say what running the statement would do, and reject what running it would reject. So it does not
-interpret the text separately: it performs the same analysis and checks as the preparation of a job
-(`read_query`, `start_of`, `check_changes`, `materialized_key`), and only prints the results. Nothing is
-written and no job is created. The plan at the end is Spark's plan of the query with our operators inserted;
-the operators above it have Flink's names, as in compiled plans.
+EXPLAIN must describe what running the statement would do, and reject what running it would reject. It does
+not interpret the text separately, but performs the same analysis and checks as the preparation of a job
+(`read_query`, `start_of`, `check_changes`, `materialized_key`) and only prints the results. Nothing is
+written and no job is created. The plan at the end is Spark's plan of the query with our operators inserted.
+The operators above it have Flink's names, as in compiled plans.
 """
 
 from __future__ import annotations
@@ -50,8 +49,9 @@ class _Reading:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Written:
-    """The table that an INSERT writes: its `stored` columns, and the `keys` among them that form its primary
-    key.
+    """The table that an INSERT writes.
+
+    `stored` are its columns, and `keys` the columns of its primary key.
     """
 
     insert: Insert
@@ -64,7 +64,7 @@ class _Written:
         return self.insert.table
 
     def sink_states(self, changelog: Changelog, query: StreamedQuery) -> tuple[OperatorState, ...]:
-        """Return the states of the table's upsert materialization; empty if rows are not materialized."""
+        """Return the states of the table's upsert materialization; empty if there is none."""
         given = query.given if self.insert.by_name else self.insert.columns or self.stored
         keyed = KeyedInsert(table=self.table, columns=given, keys=self.keys)
         return states_of(materialized_key(keyed, changelog, query.settings), query)
@@ -87,9 +87,10 @@ def explained_streams(
     connectors: ConnectorSource,
     settings: Mapping[str, str],
 ) -> str:
-    """Return the explanation of queries, CREATE TABLE … AS or INSERT statements that read streams, in *mode*.
+    """Return the explanation, in *mode*, of statements that read streams.
 
-    *settings* are the properties of the session. Raises what running the statements would raise.
+    They are queries, CREATE TABLE … AS or INSERT statements. *settings* are the properties of the session.
+    Raises the errors that running the statements would raise.
     """
     with active_session(session):
         parts = []
@@ -182,7 +183,7 @@ def _as_they_stand(
 
 
 def _creation(session: SparkSession, member: StreamMember, changelog: Changelog) -> Iterator[str]:
-    """Yield the line about the table that *member* creates, if it creates one."""
+    """Yield the line about the table that *member* creates, or nothing if it does not create one."""
     creation = creation_of(session, member.text)
     if creation is None:
         return
@@ -208,7 +209,7 @@ def _written(
 
 
 def _plan(session: SparkSession, changelog: Changelog, mode: str) -> str:
-    # Spark plans a stream only for a query execution that is known to be streaming.
+    # Spark plans a stream only in a query execution that is marked as streaming.
     execution = java_dataset(session, changelog.plan).queryExecution()
     if mode == _JSON:
         return str(execution.analyzed().prettyJson())

@@ -1,6 +1,4 @@
-"""The parts of a statement that runs as a stream (INSERT or CREATE TABLE … AS): table, named columns and
-query.
-"""
+"""The parts of an INSERT or CREATE TABLE … AS that runs as a stream: table, columns and query."""
 
 from __future__ import annotations
 
@@ -23,9 +21,9 @@ _BATCH = "run it in batch mode: SET 'execution.runtime-mode' = 'batch'"
 class Insert:
     """The parsed parts of an INSERT.
 
-    `table` is the full table name, or the single part of a temporary table's name. `columns` are those
-    written after the name. `plan` is the parsed query, and `statement` the parsed statement without its WITH
-    clause. A table that is *created* has the columns of the query.
+    `table` is the full table name, or the one-part name of a temporary table. `columns` are the columns
+    listed after the table name. `plan` is the parsed query, and `statement` the parsed statement without
+    its WITH clause. If the statement has *created* the table, its columns are those of the query.
     """
 
     table: tuple[str, ...]
@@ -36,7 +34,7 @@ class Insert:
     statement: Any = field(repr=False)
 
     def of(self, session: SparkSession, query: Any) -> Any:
-        """Return the statement's plan with the analysed plan *query* as its query."""
+        """Return the plan of the statement with its query replaced by the analysed plan *query*."""
         *others, _ = scala_items(self.statement.children())
         return self.statement.withNewChildren(scala_sequence(session, [*others, query]))
 

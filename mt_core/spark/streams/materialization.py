@@ -1,5 +1,7 @@
-"""Upsert materialization: retains the rows that a stream has emitted for each table key, to emit the last
-remaining one.
+"""Upsert materialization: determines which row is current for each key of a table that a stream writes.
+
+The rows that the stream has emitted for a key are retained. When the latest row is retracted, the previous
+one becomes current.
 """
 
 from __future__ import annotations
@@ -35,7 +37,7 @@ _NEED = "The table with a key"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyedInsert:
-    """An INSERT into `columns` of a table with the primary key `keys`, empty for a table without one."""
+    """An INSERT into `columns` of a table with the primary key `keys`, which is empty if there is none."""
 
     table: TableName
     columns: Sequence[str]
@@ -43,10 +45,10 @@ class KeyedInsert:
 
 
 def materialized_key(insert: KeyedInsert, rows: Changelog, settings: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the key by which the rows of an INSERT are materialized in a session with *settings*; empty if
-    they are not.
+    """Return the key by which the rows of an INSERT are materialized; empty if they are not.
 
-    Raises DefinitionInvalid if the INSERT does not set a key column.
+    *settings* are the properties of the session. Raises DefinitionInvalid if the INSERT does not set a key
+    column.
     """
     given = {name.lower() for name in insert.columns}
     missing = [key for key in insert.keys if key.lower() not in given]
@@ -57,9 +59,7 @@ def materialized_key(insert: KeyedInsert, rows: Changelog, settings: Mapping[str
 
 
 def no_value_of_key(table: str, missing: Sequence[str]) -> DefinitionInvalid:
-    """Return the error for an INSERT into *table* that does not set the *missing* columns of its
-    primary key.
-    """
+    """Return the error for an INSERT that does not set the *missing* primary key columns of *table*."""
     return DefinitionInvalid(
         f"INSERT INTO {table} gives no value for {', '.join(missing)} of its PRIMARY KEY; "
         "name all columns of the key."
@@ -69,8 +69,8 @@ def no_value_of_key(table: str, missing: Sequence[str]) -> DefinitionInvalid:
 def _is_needed(insert: KeyedInsert, rows: Changelog, choice: UpsertMaterialize) -> bool:
     """Return whether rows must be materialized.
 
-    They need not be if the key columns identify a row of the query: each update then retracts the previous
-    row.
+    This is not necessary if the key columns identify a row of the query, because each update then retracts
+    the previous row.
     """
     if not insert.keys or choice is UpsertMaterialize.NONE:
         return False
@@ -83,12 +83,15 @@ def _is_needed(insert: KeyedInsert, rows: Changelog, choice: UpsertMaterialize) 
 
 
 def states_of(key: Sequence[str], query: StreamedQuery) -> tuple[OperatorState, ...]:
-    """Return the materialization state of a query by *key*; empty without a key."""
+    """Return the state in which a query's rows are materialized by *key*; empty without a key."""
     return (OperatorState.of(0, STATE, policy_of(query)),) if key else ()
 
 
 def policy_of(query: StreamedQuery) -> TtlPolicy:
-    """Return the TTL policy of a query's materialized rows: from its compiled plan, else from the session."""
+    """Return the TTL policy of a query's materialized rows.
+
+    The policy comes from the compiled plan if there is one, and from the session if not.
+    """
     if query.ttls:
         # The sink is the last operator of a plan.
         return planned_policy(query.ttls[-1][0])
@@ -96,7 +99,7 @@ def policy_of(query: StreamedQuery) -> TtlPolicy:
 
 
 def materialized(rows: DataFrame, keys: Sequence[str], policy: TtlPolicy) -> DataFrame:
-    """Return a changelog with the last row of each of the *keys* that *rows* have not retracted.
+    """Return a changelog with the current row for each of the *keys*: the last one not retracted in *rows*.
 
     Entries expire by *policy*.
     """

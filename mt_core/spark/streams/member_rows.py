@@ -1,6 +1,4 @@
-"""Rows of a stream's members, in the columns of their queries at creation and of the tables that
-they write.
-"""
+"""The rows of a stream's members, with the columns of their queries or of the tables that they write."""
 
 from __future__ import annotations
 
@@ -53,7 +51,7 @@ class MemberRows:
         return self._named([member.pinned(snapshots) for member in self.members])
 
     def of_batch(self, rows: DataFrame) -> list[DataFrame]:
-        """Return the rows of each member in a batch of the `packed` stream."""
+        """Return the rows of each member in one batch of the stream that `packed` returned."""
         if len(self.plans) == 1:
             return [rows]
         return [_unpacked(rows, position, plan.columns) for position, plan in enumerate(self.plans)]
@@ -67,7 +65,7 @@ class MemberRows:
             added = lit(RowKind.INSERT.code).cast("tinyint")
             mine = [frame if is_changelog(frame) else frame.withColumn(ROW_KIND, added) for frame in mine]
         if any(frame.dtypes != mine[0].dtypes for frame in mine):
-            # UNION would widen DECIMAL and DOUBLE to DOUBLE, whatever the type in the table.
+            # UNION would widen DECIMAL and DOUBLE to DOUBLE, regardless of the type in the table.
             mine = [_stored(frame, table) for frame in mine]
         rows = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), mine)
         if ROW_KIND not in rows.columns or is_changelog(rows):
@@ -75,8 +73,9 @@ class MemberRows:
         return rows.select(*(quote(name) for name in rows.columns if name != ROW_KIND), ROW_KIND)
 
     def _named(self, frames: Sequence[DataFrame]) -> list[DataFrame]:
-        """Return *frames*, one per member, with the columns of their queries at creation, named as in their
-        tables.
+        """Return *frames*, one per member, with the columns that their queries had at the job's creation.
+
+        The columns are named as in the tables that the members write.
         """
         return [
             _renamed(_selected(frame, _with_kind(frame, plan.given)), _with_kind(frame, plan.columns))
@@ -85,8 +84,9 @@ class MemberRows:
 
 
 def packed(frames: Sequence[DataFrame]) -> DataFrame:
-    """Return the rows of all *frames* as one stream. Several frames become a frame number and one struct
-    column per frame.
+    """Return the rows of all *frames* as one stream.
+
+    Several frames are combined into one with a frame number and one struct column per frame.
     """
     if len(frames) == 1:
         return frames[0]
@@ -110,7 +110,7 @@ def packed(frames: Sequence[DataFrame]) -> DataFrame:
 
 
 def _unpacked(rows: DataFrame, number: int, columns: Sequence[str]) -> DataFrame:
-    """Return the rows of one frame of a `packed` stream, with *columns* as names."""
+    """Return the rows of frame *number* in a `packed` stream, with the names *columns*."""
     mine = rows.where(col(_MEMBER) == number)
     has_kind = len(mine.select(f"_{number}.*").columns) > len(columns)
     names = [*columns, ROW_KIND] if has_kind else columns

@@ -1,6 +1,4 @@
-"""Files that a stream needs before it starts, besides its tables; all of them may be missing on another
-machine.
-"""
+"""The files that a stream needs at its start, besides its tables. They may be missing on another machine."""
 
 from __future__ import annotations
 
@@ -15,7 +13,7 @@ from mt_core.spark.streams.position import FIRST_ROWS
 
 
 def check_files(checkpoints: Checkpoints, definition: StreamDefinition) -> None:
-    """Raise StreamFilesMissing unless the job's checkpoint and jars are present."""
+    """Raise StreamFilesMissing if the job's checkpoint or one of its jars does not exist."""
     if definition.planned.has_checkpoint and not checkpoints.exists(definition.checkpoint):
         raise StreamFilesMissing.of(
             definition, f"There is no checkpoint {definition.checkpoint}, from which the job continues."
@@ -29,10 +27,9 @@ def check_files(checkpoints: Checkpoints, definition: StreamDefinition) -> None:
 def check_batches(
     definition: StreamDefinition, began: int | None, batches: Mapping[TableName, int | None]
 ) -> None:
-    """Raise StreamFilesMissing if a table has a batch beyond the last that the checkpoint *began*: its number
-    would be reused.
+    """Raise StreamFilesMissing if a table has a later batch than the last one that the checkpoint *began*.
 
-    *batches* are the last batches of the tables.
+    The number of such a batch would be used again. *batches* has the last batch of each table.
     """
     for table, batch in batches.items():
         last_batch = FIRST_ROWS if batch is None else batch

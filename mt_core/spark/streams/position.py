@@ -1,6 +1,4 @@
-"""The position of a stream: the offset of each source after its committed batches, and the size of its
-states.
-"""
+"""The position of a stream: the offset of each source after the last committed batch, and the state sizes."""
 
 from __future__ import annotations
 
@@ -19,29 +17,30 @@ _EXPIRED = "numValuesRemovedDueToTTLExpiry"
 
 
 class Position:
-    """The position of one attempt; `batch` is the last batch in Spark's progress reports, which follow the
-    commit.
+    """The position of one attempt.
+
+    `batch` is the last batch in Spark's progress reports, which Spark makes after the commit.
     """
 
     def __init__(self) -> None:
         self.batch, self.rows_read = FIRST_ROWS, 0
-        # One per source; empty before the first batch.
+        # One offset per source; empty before the first batch.
         self._offsets: Sequence[Any] = ()
         self._states: Sequence[Mapping[str, Any]] = ()
-        # Per operator: the total of removed rows and of expired entries.
+        # For each operator, the total number of removed rows and of expired entries.
         self._removed_and_expired: list[tuple[int, int]] = []
 
     def begin(self, batch: int, offsets: Sequence[Any]) -> None:
-        """Start after *batch* of an earlier attempt, which has read up to *offsets*."""
+        """Start after *batch* of an earlier attempt, which had read up to *offsets*."""
         self.batch, self._offsets = batch, offsets
 
     def advance(self, query: StreamingQuery, batch: int) -> None:
-        """Add what *query* has read since the last call, up to *batch*."""
+        """Add the rows that *query* has read since the last call, up to *batch*."""
         if batch <= self.batch:
             return
         for progress in query.recentProgress:
             body: dict[str, Any] = json.loads(progress.json)
-            # An idle Spark reports the next batch with the figures of the last one.
+            # While there is no input, Spark reports the next batch number with the metrics of the last batch.
             if "addBatch" in body["durationMs"] and self.batch < body["batchId"] <= batch:
                 self.batch = body["batchId"]
                 self.rows_read += body["numInputRows"]
@@ -49,7 +48,7 @@ class Position:
                 self._record_states(body["stateOperators"])
 
     def has_ended(self, last: int | None) -> bool:
-        """Return whether the sources have delivered all their rows, which end at offset *last*."""
+        """Return whether the sources have delivered all their rows, up to offset *last*."""
         return has_ended(self._offsets, last)
 
     @property
@@ -60,7 +59,7 @@ class Position:
     def states(self, names: Sequence[str]) -> str | None:
         """Return the state metrics of each operator as JSON, or None for a stateless query.
 
-        *names* are the names of our operators from the sink down to the sources.
+        *names* are the names of our operators from the sink to the sources.
         """
         if len(names) != len(self._states):
             names = [each["operatorName"] for each in self._states]
@@ -88,12 +87,12 @@ class Position:
 
     @property
     def is_in_each_source(self) -> bool:
-        """Whether rows of each source have been read."""
+        """True if at least one row of each source has been read."""
         return bool(self._offsets) and all(map(_is_read, self._offsets))
 
     @property
     def snapshots(self) -> list[int]:
-        """The snapshots of Iceberg tables up to which they were read."""
+        """The last snapshot read from each Iceberg table."""
         return [
             each["snapshot_id"] for each in self._offsets if isinstance(each, dict) and "snapshot_id" in each
         ]

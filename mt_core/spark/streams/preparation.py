@@ -1,9 +1,9 @@
-"""Preparation of a stream: analyses its statements, resolves its tables and decides its plan; nothing runs.
+"""Preparation of a stream: analyses its statements, resolves its tables and decides its plan. Nothing runs.
 
-Each statement is analysed once, in a session of the stream's own. The definition must be sufficient for a
-later start, and an analysis in the user's session would hide missing parts. The columns of the query, its
-operators and its sources all come from that one analysis, and so does the check that the table accepts the
-columns, which analyses the INSERT above the analysed query.
+Each statement is analysed once, in a separate session. A later start has only the definition, and an
+analysis in the user's session would hide what the definition lacks. The columns of the query, its operators
+and its sources all come from this one analysis. So does the check that the table accepts the columns, which
+analyses the INSERT on top of the analysed query.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ from mt_core.spark.streams.sources.starts import start_of
 class PreparedStream:
     """A `definition` with its plan, and its members, analysed in a session of their own.
 
-    `order` has the position of each source in the savepoint that the stream starts from, or None if these
-    match.
+    `order` has the position of each source in the savepoint that the stream starts from. It is None if the
+    positions are the same.
     """
 
     definition: StreamDefinition
@@ -71,7 +71,8 @@ def prepared_stream(
 ) -> PreparedStream:
     """Return *definition*, whose *members* were read in *session*, with the plan of its job.
 
-    Raises Unsupported and DefinitionInvalid with the way out, TableNotFound, and Spark's errors.
+    Raises Unsupported and DefinitionInvalid, whose messages say what to do instead, TableNotFound, and
+    Spark's errors.
     """
     writes = tuple(dict.fromkeys(member.insert.table for member in members))
     creates = definition.creates is not None and members[0].insert.created
@@ -139,7 +140,7 @@ def _check_apart(reads: Sequence[TableName], writes: Sequence[TableName]) -> Non
 def _reads(
     session: SparkSession, members: Sequence[MemberQuery], source: ConnectorSource
 ) -> tuple[TableName, ...]:
-    """Return all tables that the members read, as streams or not."""
+    """Return all tables that the members read, as streams or as batches."""
     names: dict[TableName, None] = {}
     with active_session(session):
         connectors = ConnectorNames(session, source)
@@ -155,8 +156,8 @@ def _reads(
 def _target(catalogs: Catalogs, table: TableName, keeps: str | None) -> IcebergTarget:
     """Return a target table, which may be the materialized table with the id *keeps*.
 
-    Raises TableNotFound, StorageMissing for the materialized table, and Unsupported unless the table can
-    receive each batch exactly once.
+    Raises TableNotFound, StorageMissing for the materialized table, and Unsupported if a stream cannot
+    write each batch to the table exactly once.
     """
     with suppress(CatalogUnsupported):
         if len(table) > 2 and table[0] != SESSION_CATALOG:
@@ -172,7 +173,7 @@ def _target(catalogs: Catalogs, table: TableName, keeps: str | None) -> IcebergT
 
 
 def _folded(table: TableName) -> TableName:
-    """Return a table name in comparable form: names of temporary tables are case-insensitive."""
+    """Return a table name in comparable form. The names of temporary tables are case-insensitive."""
     return tuple(map(str.lower, table)) if len(table) == 1 else table
 
 

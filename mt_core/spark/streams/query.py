@@ -1,15 +1,15 @@
 """The query of a stream: the members of its definition in a session of their own, as batches and as streams.
 
-The same text must be read in three ways: analysed without options to check and describe it (`analysed`), as a
-stream with the readers' options that select its start (`changelog`), and as a batch at fixed snapshots of its
-sources (`pinned`) for the first rows. `StreamedText` renders the text for each of them. The analysis without
-options serves several callers, so it is made once and cached.
+The same text must be read in three ways: analysed without options to check and describe it (`analysed`), as
+a stream with the reader options that select its start (`changelog`), and as a batch at fixed snapshots of
+its sources (`pinned`) for the first rows. `StreamedText` renders the text for each of them. Several callers
+use the analysis without options, so it is made once and cached.
 
-A streaming analysis passes through our operators before Spark plans it (`with_operators`): Spark's Append
-mode rejects most queries whose results change, and the rewritten plan contains a changelog instead, with the
-row kind as its last column. Whatever remains for Spark is checked by Spark's own checker, so that a query is
-rejected when it is submitted and not when its job starts. Sessions are never shared with users: a stream must
-start the same way after its user's session is gone.
+Our operators are inserted into a streaming plan before Spark plans it (`with_operators`). Spark's Append
+mode rejects most queries whose results change; the rewritten plan contains a changelog instead, with the
+row kind as its last column. Spark's own checker then checks the plan, so that an unsupported query is
+rejected when it is submitted and not when its job starts. Sessions are never shared with users, because a
+stream must start in the same way after its user's session is closed.
 """
 
 from __future__ import annotations
@@ -93,11 +93,12 @@ class _Analysis:
     changelog: Changelog
 
 
-# No slots: cached properties need a __dict__.
+# Without slots, because cached properties need a __dict__.
 @dataclass(frozen=True, kw_only=True)
 class StreamedQuery:
-    """A query in its session with its sources; `settings` are session properties, `ttls` those of a compiled
-    plan.
+    """A query in its session, with its sources.
+
+    `settings` are session properties. `ttls` are the TTLs of a compiled plan, or None without one.
     """
 
     text: StreamedText
@@ -107,7 +108,7 @@ class StreamedQuery:
 
     @property
     def analysed(self) -> Changelog:
-        """The `changelog` of the query without reader options; analysed once."""
+        """The `changelog` of the query without reader options. It is analysed only once."""
         return self._without_options.changelog
 
     @property
@@ -125,8 +126,9 @@ class StreamedQuery:
         return self._analysis({})
 
     def stream_of(self, changelog: Changelog) -> DataFrame:
-        """Return the rows of a `changelog` of the query; the last column is `ROW_KIND` unless rows are only
-        added.
+        """Return the rows of a `changelog` of the query.
+
+        The last column is `ROW_KIND`, unless the changelog only adds rows.
         """
         with active_session(self.session):
             return DataFrame(java_dataset(self.session, changelog.plan), self.session)
@@ -134,7 +136,7 @@ class StreamedQuery:
     def changelog(self, options: Mapping[str, Mapping[str, str]]) -> Changelog:
         """Return the query as a stream; *options* has the reader options of each source, by source name.
 
-        Raises Unsupported for a subquery that reads a stream, and for anything that no operator supports.
+        Raises Unsupported if a subquery reads a stream, or if no operator supports a part of the query.
         """
         return self._analysis(options).changelog
 
@@ -184,13 +186,13 @@ class StreamedQuery:
 
 @dataclass(frozen=True, kw_only=True)
 class MemberQuery(StreamedQuery):
-    """One INSERT of a stream; `topic` is the target table if that is a Kafka topic."""
+    """One INSERT of a stream; `topic` is the target table if it is a Kafka topic."""
 
     insert: Insert
     topic: TopicTable | None = None
 
     def columns(self) -> tuple[str, ...]:
-        """Return the table columns that receive the query's columns, in the query's order."""
+        """Return the table columns into which the query's columns are inserted, in the query's order."""
         if self.topic is not None:
             by_name = self.insert.by_name
             return columns_of_insert(self.topic.topic, self.insert.columns, self.given, by_name=by_name)
@@ -201,7 +203,7 @@ class MemberQuery(StreamedQuery):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamSessions:
-    """Creates the sessions in which streams run, and reads their members there."""
+    """Creates the sessions in which streams run, and reads the members of streams in them."""
 
     driver: SparkDriver
     contexts: QueryContexts
@@ -218,10 +220,10 @@ class StreamSessions:
             settings=settings,
         )
         session = self.contexts.new_session(query)
-        # A stateful stream would otherwise run an empty batch at each trigger.
+        # Without this, a stateful stream would run an empty batch at each trigger.
         session.conf.set("spark.sql.streaming.noDataMicroBatches.enabled", "false")
-        # An attempt that was killed while it wrote its first offset leaves a temporary file, which is not
-        # another stream's.
+        # An attempt that was killed while it wrote its first offset leaves a temporary file. Spark would take
+        # it for a file of another stream.
         session.conf.set("spark.sql.streaming.verifyCheckpointDirectoryEmptyOnStart", "false")
         for jar in definition.jars:
             self.driver.added_jars.add(session, jar)
@@ -235,7 +237,7 @@ class StreamSessions:
 
     @contextmanager
     def passing(self, definition: StreamDefinition) -> Iterator[SparkSession]:
-        """Provide a session of the stream's own within the block and close its catalogs afterwards."""
+        """Provide a separate session for the stream within the block, and close its catalogs afterwards."""
         session = self.session(definition)
         try:
             yield session
@@ -243,9 +245,9 @@ class StreamSessions:
             close_plugins(session, self.driver.session)
 
     def member(self, session: SparkSession, member: StreamMember, settings: Mapping[str, str]) -> MemberQuery:
-        """Return an INSERT of a stream with *settings*, and its sources.
+        """Return an INSERT of a stream, with its sources.
 
-        Raises Unsupported, and Spark's errors.
+        *settings* are the properties of the user's session. Raises Unsupported, and Spark's errors.
         """
         with active_session(session):
             insert = read_insert(session, member.text)
@@ -269,7 +271,7 @@ def read_query(
     connectors: ConnectorSource = no_connectors,
     settings: Mapping[str, str] = no_settings,
 ) -> StreamedQuery:
-    """Return the query of a SELECT or INSERT in a session with *settings*, and its sources.
+    """Return the query of a SELECT or INSERT, with its sources; *settings* are session properties.
 
     Raises Unsupported, and Spark's errors.
     """
@@ -279,12 +281,12 @@ def read_query(
 
 
 def sources_of(members: Sequence[MemberQuery]) -> tuple[StreamSource, ...]:
-    """Return the distinct sources of all members."""
+    """Return the sources of all members, without duplicates."""
     return tuple({source.name: source for member in members for source in member.text.sources}.values())
 
 
 def check_stateless(member: StreamedQuery) -> None:
-    """Raise Unsupported unless each input row determines its result rows independently of other rows."""
+    """Raise Unsupported if the result for a row depends on rows of other batches."""
     if member.analysed.updates or check_streamable(member, way_out=_STATELESS):
         raise Unsupported(f"Its query combines rows of several batches. {_STATELESS}")
 
@@ -316,7 +318,10 @@ def check_streamable(member: StreamedQuery, *, way_out: str = _WAY_OUT) -> bool:
 
 
 def check_first_rows(member: StreamedQuery, starts: Mapping[str, Start]) -> None:
-    """Raise Unsupported if reading the first rows would need rows of a stream without snapshots."""
+    """Raise Unsupported if the query reads both a table with snapshots and a stream without them.
+
+    Its first rows cannot be computed, because only the table can be read at its starting snapshot.
+    """
     snapshots = snapshots_of(starts)
     if any(source.name in snapshots for source in member.text.sources) and member.is_stream_at(snapshots):
         raise Unsupported(
@@ -327,9 +332,9 @@ def check_first_rows(member: StreamedQuery, starts: Mapping[str, Start]) -> None
 
 
 def check_columns(member: MemberQuery, text: str, connectors: ConnectorSource) -> None:
-    """Raise Spark's error unless the target accepts the columns of *member*'s query, as in a batch.
+    """Raise Spark's error if a batch INSERT of *member*'s query into the target would be rejected.
 
-    *text* is the statement of *member*; errors in the query are reported with their position in it.
+    *text* is the statement of *member*. Errors in the query are reported with their position in it.
     """
     with active_session(member.session):
         try:
@@ -341,14 +346,14 @@ def check_columns(member: MemberQuery, text: str, connectors: ConnectorSource) -
 
 
 def _check_analysed(session: SparkSession, statement: Any, connectors: ConnectorSource) -> None:
-    """Raise Spark's error unless the parsed *statement* can be analysed; *session* must be active."""
+    """Raise Spark's error if the parsed *statement* cannot be analysed; *session* must be active."""
     skip = static_member(session, "org.apache.spark.sql.execution.CommandExecutionMode.SKIP")
     adapted = ConnectorNames(session, connectors).adapted(statement)
     state_of(session).executePlan(adapted, skip()).assertAnalyzed()
 
 
 def _keeps_state(plan: Any) -> bool:
-    """Return whether a streaming plan joins or aggregates rows of several batches."""
+    """Return whether a streaming plan joins, aggregates or limits rows across batches."""
     if not plan.isStreaming():
         return False
     kind, children = class_name(plan), list(scala_items(plan.children()))

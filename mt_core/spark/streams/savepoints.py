@@ -1,4 +1,4 @@
-"""Savepoints: the facts that they store about their job, and the state that a new job inherits from one."""
+"""Savepoints: the facts that they store about their job, and the state that a new job takes from them."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ from mt_core.spark.streams.sources.order import SOURCES, order_of
 
 
 def savepoint_facts(plan: StreamPlan, *, begun: bool) -> dict[str, Any]:
-    """Return the facts that a savepoint stores; *begun* means that the rows up to the starts have been
-    written.
+    """Return the facts that a savepoint stores.
+
+    *begun* means that the rows of the starting snapshots have been written.
     """
     starts = {name: start.to_json() for name, start in plan.starts.items()}
     facts = {"starts": starts, "begun": begun}
@@ -31,10 +32,10 @@ def restored(
     *,
     keeps_state: bool,
 ) -> tuple[StreamPlan, Sequence[int] | None]:
-    """Return *plan* with the decisions of a savepoint, and the source order, for a job that reads the Iceberg
-    *tables*.
+    """Return *plan* with the decisions stored in a savepoint, and the order of its sources.
 
-    The order has the position of each source in the savepoint; it is None if the positions match.
+    The order has the position of each source in the savepoint. It is None if the positions are the same.
+    *tables* are the Iceberg tables that the job reads, by name.
     """
     checkpoints = Checkpoints(session)
     facts, layout = checkpoints.facts(savepoint), checkpoints.savepoint_layout(savepoint)

@@ -1,14 +1,14 @@
-"""Unbounded results: the rows of a SELECT over streams, read on for as long as the result is open.
+"""Unbounded results: the rows of a SELECT over streams, delivered for as long as the result is open.
 
-A result is a pull interface (fetch a page), and a Structured Streaming query pushes batches. A bounded queue
-joins the two: Spark's batch thread puts Arrow batches in, the result's thread takes them out, and a full
-queue blocks the batch, so a client that does not fetch slows the stream instead of filling memory. The query
-has a temporary checkpoint and no sink, so it starts from scratch with each statement and its rows are
-delivered at most once; a failure ends the result.
+A client pulls pages of a result, while a Structured Streaming query pushes batches. A bounded queue
+connects the two: Spark's batch thread puts Arrow batches in, and the result's thread takes them out. A full
+queue blocks the batch, so a client that does not fetch slows down the stream instead of filling memory. The
+query has a temporary checkpoint and no sink. It therefore starts from scratch with each statement, and its
+rows are delivered at most once. A failure ends the result.
 
-Rows of the sources' current snapshots are read first by a batch job, then the stream begins after those
-snapshots. A query with updates reads everything as a stream, because its operators must see all rows. None in
-the queue marks the end of a Spark batch, after which a bounded stream may be complete.
+A batch job first reads the rows of the sources' current snapshots, and the stream begins after these
+snapshots. A query with updates reads everything as a stream, because its operators must see all rows. None
+in the queue marks the end of a Spark batch, after which a bounded stream may be complete.
 """
 
 from __future__ import annotations
@@ -43,13 +43,12 @@ from mt_core.spark.streams.sources.ends import has_ended, last_offset
 from mt_core.spark.streams.sources.starts import options_of, snapshots_of, start_of
 
 _POLL_S = 0.5
-# Arrow batches buffered for the reader of the result; a full queue blocks Spark's batch.
+# The number of Arrow batches buffered for the reader of the result. A full queue blocks Spark's batch.
 _QUEUE_SIZE = 16
 
 
 def follow(driver: SparkDriver, query: StreamedQuery, job: QueryJob, spools: Spools) -> StreamedRows:
-    """Return the rows of *query*: the present rows of its sources, then later ones until the result is
-    closed.
+    """Return the current rows of *query*, then later ones until the result is closed.
 
     Raises Unsupported for a query that cannot run as a stream, and Spark's errors.
     """
@@ -64,9 +63,9 @@ def follow(driver: SparkDriver, query: StreamedQuery, job: QueryJob, spools: Spo
 def reads_stream(query: StreamedQuery, *, of_insert: bool) -> bool:
     """Return whether *query* reads a table as a stream.
 
-    Raises Spark's errors, except for an INSERT whose text already shows that it reads a stream: the
-    preparation of its job analyses and reports it. Other statements must be analysed here, before a job or a
-    table exists.
+    Raises Spark's errors, except for an INSERT whose text already shows that it reads a stream. Such an
+    INSERT is analysed when its job is prepared. Other statements must be analysed here, before a job or a
+    table is created.
     """
     if of_insert and query.text.is_stream:
         return True
@@ -76,8 +75,8 @@ def reads_stream(query: StreamedQuery, *, of_insert: bool) -> bool:
 class _Frames:
     """The stream of a query, and the rows that its sources have at its start.
 
-    `first` is None if the stream itself delivers these rows, as it must if it `updates`: its operators must
-    see all rows.
+    `first` is None if the stream itself delivers these rows. It must do so if it `updates`, because its
+    operators must see all rows.
     """
 
     def __init__(self, query: StreamedQuery) -> None:
@@ -100,7 +99,7 @@ class _Frames:
 
 
 class _Feed:
-    """Passes the batches of a stream from Spark to the one thread that reads `batches`."""
+    """Passes the batches of a stream from Spark to the single thread that reads `batches`."""
 
     def __init__(self, driver: SparkDriver, frames: _Frames, schema: pa.Schema, job: QueryJob) -> None:
         self._driver, self._frames, self._schema, self._job = driver, frames, schema, job
@@ -108,24 +107,24 @@ class _Feed:
         self._queue: Queue[pa.RecordBatch | None] = Queue(_QUEUE_SIZE)
         self._ending = Event()
         self._failure: MtError | None = None
-        # Spark's clone of the session, in which the batches run.
+        # Spark's clone of the session. The batches run in it.
         self._session: SparkSession | None = None
 
     def stop(self) -> None:
-        """Stop the stream without waiting; safe from any thread."""
+        """Stop the stream without waiting. Thread-safe."""
         self._ending.set()
         self._driver.cancel(self._job.job_id)
 
     def batches(self) -> Generator[pa.RecordBatch | None]:
-        """Yield the rows until the stream fails or ends, with None after each Spark batch.
+        """Yield the rows until the stream ends, with None after each Spark batch.
 
-        Raises the stream's error.
+        Raises the stream's error if it fails.
         """
         if self._frames.first is not None:
             yield from self._first_rows(self._frames.first)
         query = self._start()
         try:
-            # Without a timeout a stream without rows would never notice its end.
+            # Without a timeout, this would wait forever for rows of a stream that has ended.
             while not self._ending.is_set():
                 try:
                     batch = self._queue.get(timeout=_POLL_S)
@@ -138,7 +137,7 @@ class _Feed:
                     return
         finally:
             self._ending.set()
-            # The JVM may be lost, and its streams with it.
+            # The JVM and its streams may be lost.
             with suppress(*SPARK_ERRORS, EngineUnavailable):
                 query.stop()
                 if self._session is not None:
@@ -168,7 +167,7 @@ class _Feed:
             return writer.start()
 
     def _take(self, rows: DataFrame, number: int) -> None:
-        """Pass the rows of a batch on. Spark calls this, and starts the next batch when it returns."""
+        """Pass on the rows of a batch. Spark calls this, and starts the next batch when it returns."""
         self._session = rows.sparkSession
         try:
             with self._driver.translating():
@@ -179,7 +178,7 @@ class _Feed:
                             self._hand_over(batch)
                 self._hand_over(None)
         except MtError as error:
-            # Spark stores only the traceback text of an exception raised here.
+            # Spark stores only the text of the traceback of an exception raised here.
             self._failure = error
             raise
 
@@ -191,9 +190,7 @@ class _Feed:
         raise Canceled("The result was closed.")
 
     def _has_ended(self, query: StreamingQuery) -> bool:
-        """Return whether the batches up to the one passed on contain all rows that the sources will ever
-        have.
-        """
+        """Return whether the rows passed on so far are all rows that the sources will ever have."""
         if self._frames.last_offset is None:
             return False
         with self._driver.translating():
@@ -203,7 +200,7 @@ class _Feed:
             return self._queue.empty() and has_ended(offsets, self._frames.last_offset)
 
     def _is_active(self, query: StreamingQuery) -> bool:
-        """Return whether the stream is active; raises the error that ended it."""
+        """Return whether the stream is active. Raises the error that ended it, if there is one."""
         with self._driver.translating():
             if query.isActive:
                 return True

@@ -1,4 +1,4 @@
-"""Folders and formats of file tables, from Spark's own catalog or from a CREATE statement."""
+"""The folders and formats of file tables, from Spark's own catalog or from a CREATE statement."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ def stored_folder(table: Any) -> FileFolder:
 
 
 def temporary_folders(temporary: Iterable[str]) -> dict[str, FileFolder]:
-    """Return the folders of the file tables that the statements *temporary* create, by lower-case name.
+    """Return the folders of the file tables that the statements in *temporary* create, by lower-case name.
 
-    Tables without a path are left out.
+    Tables without a path are omitted.
     """
     tables = {name: table for name, table in temporary_tables(temporary).items() if table.connector in FILES}
     folders = {name: _folder(table) for name, table in tables.items()}

@@ -20,16 +20,16 @@ from mt_core.spark.driver.jvm_objects import active_session
 from mt_core.spark.files.hadoop_files import Files
 
 LISTED = "_freshtable"
-"""The subfolder of a table for the state of its streams; readers of files ignore names with `_`."""
+"""The subfolder of a table for the state of its streams. File readers ignore names that begin with `_`."""
 _ATTEMPT, _LIST = "attempt-", ".json"
 
 
 class FileSink(Sink):
     """The sink of one attempt of a job that writes a file table.
 
-    A batch is committed when its list of files is written, which is atomic. Any later attempt that reads a
-    list moves the files that have not been moved yet, so a repeated batch is not written twice. A reader may
-    see some files of a batch before the others.
+    A batch is committed when its list of files is written, which is atomic. Every later attempt reads the
+    list and moves the files that have not been moved yet, so a repeated batch is not written twice. A
+    reader may see some files of a batch before the others.
     """
 
     guarantee = "each batch once; its files appear one after the other"
@@ -42,9 +42,9 @@ class FileSink(Sink):
     # ----------------------------------------------------------------------------------------------- attempts
 
     def open(self) -> None:
-        """Take the table over, and move the files that earlier attempts listed.
+        """Take over the table, and move the files that earlier attempts listed.
 
-        Raises CommitConflict if a later attempt has taken it over.
+        Raises CommitConflict if a later attempt has taken over the table.
         """
         files, folders = self._files(), self._folders
         lists = self._lists(files)
@@ -56,15 +56,15 @@ class FileSink(Sink):
             self._move(files, self.batch)
 
     def close(self) -> None:
-        """Do nothing: the gateway has already ended the attempt."""
+        """Do nothing, because the gateway has already ended the attempt."""
 
     def forget(self) -> None:
-        """Delete the job's state from the folder. Does nothing if the table is gone."""
+        """Delete the job's state from the folder. Does nothing if the table does not exist."""
         with suppress(StreamBroken):
             self._folders.delete(self._lists(self._files()))
 
     def last_batch(self) -> int | None:
-        """Return the last batch that the job committed, or None."""
+        """Return the last batch that the job committed, or None if there is none."""
         return self._last(self._lists(self._files()))
 
     # ------------------------------------------------------------------------------------------------ batches
@@ -97,7 +97,7 @@ class FileSink(Sink):
         return count
 
     def _final(self, path: str, batch: int, number: int) -> str:
-        """Return the unique path in the table for a file of the side folder; partition folders are kept."""
+        """Return the unique path in the table for a file of the side folder, in its partition folder."""
         folder, _, name = path.rpartition("/")
         ending = name[name.index(".") :] if "." in name else ""
         final = f"part-{self._job_id}-{batch}-{number}{ending}"
@@ -115,7 +115,7 @@ class FileSink(Sink):
         if files.has_catalog_partitions and moves:
             self._catalogs.session.sql(f"ALTER TABLE {self._target.stored_name} RECOVER PARTITIONS")
         for name in folders.names(lists):
-            # Lists of earlier batches, and side folders of attempts that never listed them.
+            # These are lists of earlier batches, and side folders of attempts that did not list their files.
             if name != f"{batch}{_LIST}" and not name.startswith(_ATTEMPT):
                 folders.delete(f"{lists}/{name}")
 
@@ -142,7 +142,7 @@ class FileSink(Sink):
     def _files(self) -> FileFolder:
         name = self._target.table
         if len(name) == 1:
-            # A temporary table of the job's session.
+            # This is a temporary table of the job's session.
             return temporary_folders(self._temporary)[name[0].lower()]
         session: SparkSession = self._catalogs.session
         with active_session(session):

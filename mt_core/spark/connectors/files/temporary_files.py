@@ -21,7 +21,7 @@ _PATH = "path"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileView:
-    """A temporary view over files, with its name as written and Spark's file `relation`."""
+    """A temporary view over files, with its name as written and Spark's `relation` of the files."""
 
     name: str
     relation: Any = field(repr=False, compare=False)
@@ -33,7 +33,7 @@ class FileView:
         return f"files_of_{self.name.encode().hex()}"
 
     def stream(self, session: SparkSession) -> DataFrame:
-        """Return its rows as a stream with its watermark; each file is read once. Raises Spark's errors."""
+        """Return the rows as a stream with its watermark. Each file is read once. Raises Spark's errors."""
         relation = self.relation
         files = TemporaryFiles.from_options(_options(session, relation))
         option = static_member(session, "scala.Option.apply")
@@ -48,7 +48,7 @@ class FileView:
             option(None),
         )
         stream = DataFrame(java_dataset(session, static_member(session, _STREAM)(source)), session)
-        # Restore the column order of the view: a stream has its partition columns last.
+        # Restore the column order of the view, because a stream has its partition columns last.
         rows = stream.select(*map(quote, relation.schema().fieldNames()))
         mark = files.watermark
         return rows if mark is None else rows.withWatermark(mark.column, mark.delay)
@@ -68,7 +68,7 @@ def file_view(session: SparkSession, name: str) -> FileView | None:
 
 @contextmanager
 def streamed_files(session: SparkSession, views: Iterable[FileView]) -> Iterator[None]:
-    """Create temporary views over the streams of *views* for the duration of the block."""
+    """Create temporary views over the streams of *views* within the block."""
     names = []
     try:
         for view in views:

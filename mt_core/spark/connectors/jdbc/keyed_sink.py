@@ -25,7 +25,7 @@ _DIALECT = "org.apache.spark.sql.jdbc.JdbcDialects.get"
 class KeyedJdbcSink(RepeatingSink):
     """The sink of one attempt of a job that writes a JDBC table with a primary key.
 
-    Raises StreamBroken after the table is dropped.
+    Raises StreamBroken if the table was dropped.
     """
 
     guarantee = "each batch in one transaction, by key; a batch that is repeated changes nothing"
@@ -50,7 +50,7 @@ class KeyedJdbcSink(RepeatingSink):
     def _table(
         self, session: SparkSession, options: Mapping[str, str], columns: Sequence[str], keys: Sequence[str]
     ) -> KeyedTable:
-        """Return the table with its column names in the case that the database uses."""
+        """Return the table, with its column names spelled as in the database."""
         present = {
             name.lower(): name for name in session.read.format("jdbc").options(**options).load().columns
         }
@@ -69,7 +69,7 @@ class KeyedJdbcSink(RepeatingSink):
         )
 
     def _options(self) -> Mapping[str, str]:
-        """Return the table's options under Spark's names."""
+        """Return the table's options under the names that Spark uses."""
         name = self._target.table
         if len(name) == 1:
             created = temporary_tables(self._attempt.definition.temporary).get(name[0].lower())
@@ -85,7 +85,7 @@ class KeyedJdbcSink(RepeatingSink):
 
 
 def run_changes(changes: KeyChanges, options: Mapping[str, str], table: KeyedTable) -> None:
-    """Apply *changes* in one transaction. The columns of *table* must be in the order of theirs."""
+    """Apply *changes* in one transaction. *table* must have its columns in the same order as *changes*."""
     session = changes.changes.session
     rows, gone = changes.rows().frame, changes.deleted().frame
     deleted = changes.all_keys().frame if table.deletes_first else gone

@@ -1,4 +1,4 @@
-"""The sink for JDBC tables without a primary key: Spark inserts a batch, again after a failure."""
+"""The sink for JDBC tables without a primary key: Spark inserts a batch, and repeats it after a failure."""
 
 from __future__ import annotations
 

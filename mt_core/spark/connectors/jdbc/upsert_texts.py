@@ -25,12 +25,12 @@ class KeyedTable:
 
     @property
     def deletes(self) -> str:
-        """The statement that deletes a row by key; its parameters are the key columns."""
+        """The statement that deletes a row by key. Its parameters are the key columns."""
         return f"DELETE FROM {self.name} WHERE {' AND '.join(f'{self.quoted(key)} = ?' for key in self.keys)}"
 
     @property
     def inserts(self) -> str:
-        """The statement that upserts a row, or only inserts it; its parameters are all columns."""
+        """The statement that upserts a row, or only inserts it. Its parameters are all columns."""
         database, others = self._database, [column for column in self.columns if column not in self.keys]
         into, values = (
             f"{self.name} ({self._listed(self.columns)})",
@@ -44,7 +44,7 @@ class KeyedTable:
             action = f"UPDATE SET {changes}" if others else "NOTHING"
             return f"{text} ON CONFLICT ({self._listed(self.keys)}) DO {action}"
         if database in _ON_DUPLICATE_KEY:
-            # Without other columns, assign a key column to itself, which changes nothing.
+            # If there are no other columns, assign a key column to itself, which changes nothing.
             changes = ", ".join(
                 f"{self.quoted(each)} = VALUES({self.quoted(each)})" for each in others or self.keys[:1]
             )
@@ -53,12 +53,12 @@ class KeyedTable:
 
     @property
     def deletes_first(self) -> bool:
-        """Whether `inserts` is a plain INSERT, so that existing rows must be deleted before."""
+        """True if `inserts` is a plain INSERT, so that existing rows must be deleted first."""
         return self._database not in (*_ON_CONFLICT, *_ON_DUPLICATE_KEY, _MERGE_KEY)
 
     @property
     def _database(self) -> str:
-        """The database kind in the JDBC URL."""
+        """The kind of database, as named in the JDBC URL."""
         return self.url.partition(":")[2].partition(":")[0].lower()
 
     def _listed(self, columns: Sequence[str]) -> str:

@@ -1,1 +1,1 @@
-"""The Kafka connector: `source` reads topics, `sink` writes them from streams, `insert` from INSERT."""
+"""The Kafka connector: `source` reads topics, `sink` writes rows of streams, `insert` rows of INSERT."""

@@ -41,9 +41,9 @@ def columns_of_insert(
 
 
 def write_records(rows: DataFrame, topic: KafkaTopic) -> int:
-    """Write *rows*, whose columns are named like the table's, and return the record count.
+    """Write *rows*, whose columns have the names of the table's columns, and return the record count.
 
-    A deleted row becomes a tombstone, a record without a value. Raises Spark's own errors.
+    A deleted row becomes a tombstone, which is a record without a value. Raises Spark's errors.
     """
     present = {name.lower() for name in rows.columns}
     missing = [lit(None).alias(name) for name in topic.written if name.lower() not in present]

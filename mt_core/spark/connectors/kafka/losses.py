@@ -14,7 +14,10 @@ _UNREADABLE = re.compile(r"\[MALFORMED_RECORD_IN_PARSING")
 
 
 def loss_of(tables: Collection[TopicTable], messages: Iterable[str]) -> str | None:
-    """Return the error text, with the way out, if *messages* report lost or malformed records, or None."""
+    """Return an error message if *messages* report lost or malformed records, or None.
+
+    The error message says what to do.
+    """
     if not tables:
         return None
     names = " or ".join(f"{each.name} (topic {topics_text(each.topic)})" for each in tables)

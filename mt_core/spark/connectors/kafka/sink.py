@@ -57,7 +57,7 @@ class UpsertKafkaSink(KafkaSink):
     accepts_changelog = True
 
     def write(self, rows: DataFrame, batch: int) -> int:
-        """Send one record for each changed key: its row, or a tombstone."""
+        """Send one record for each changed key, which is its row or a tombstone."""
         rows = stored(rows, sql_name(self._target.table))
         keys = {key.lower() for key in self._target.keys}
         named = [name for name in rows.columns if name.lower() in keys]

@@ -1,4 +1,4 @@
-"""Kafka tables as sources: batch views of temporary tables, and the streams that replace them."""
+"""Kafka tables as sources: the batch views of temporary tables, and the streams that replace them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from mt_core.sql.catalog import CreateConnectorTable
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicTable:
-    """A Kafka table, with its full name, or the single part of a temporary table's name."""
+    """A Kafka table, with its full name, or with the one-part name of a temporary table."""
 
     parts: tuple[str, ...]
     topic: KafkaTopic
@@ -33,13 +33,13 @@ class TopicTable:
 
 
 UPSERT_KEYS = "freshtable.upserts"
-"""Metadata key of a row kind column; its value is the list of upsert key columns."""
-# Spark only stores the batch plan of a temporary view.
+"""The metadata key of a row kind column whose value is the list of upsert key columns."""
+# Spark stores only the batch plan of a temporary view.
 _tables: WeakKeyDictionary[SparkSession, dict[str, TopicTable]] = WeakKeyDictionary()
 
 
 def create_topic(session: SparkSession, table: CreateConnectorTable, topic: KafkaTopic) -> None:
-    """Create a temporary view that reads a topic's records as a batch. Raises Spark's own errors."""
+    """Create a temporary view that reads the records of a topic as a batch. Raises Spark's errors."""
     frame = batch_rows(session.read.format(KAFKA).options(**topic.batch).load(), topic)
     name = quote(table.name[0])
     if table.or_replace:
@@ -61,13 +61,13 @@ def topic_table(session: SparkSession, name: str) -> TopicTable | None:
 
 
 def topic_tables(session: SparkSession) -> tuple[TopicTable, ...]:
-    """Return the Kafka tables that *session* created, including tables dropped since."""
+    """Return the Kafka tables that *session* has created, including those that were dropped since."""
     return tuple(_tables.get(session, {}).values())
 
 
 @contextmanager
 def streamed(session: SparkSession, tables: Iterable[TopicTable]) -> Iterator[None]:
-    """Create temporary views over the streams of *tables* for the duration of the block."""
+    """Create temporary views over the streams of *tables* within the block."""
     names = []
     try:
         for table in tables:
@@ -87,9 +87,9 @@ def stream_name(table: TopicTable) -> str:
 
 
 def upserts(records: DataFrame, topic: KafkaTopic) -> DataFrame:
-    """Return the table's columns over upsert records.
+    """Return the columns of the table over upsert records.
 
-    The operator of `upsert_sources.py` completes the changelog.
+    The operator in `upsert_sources.py` completes the changelog.
     """
     kind = when(col("value").isNull(), RowKind.DELETE.code).otherwise(RowKind.INSERT.code).cast("tinyint")
     rows = _computed(_items(records, topic, kind.alias(ROW_KIND)), topic, ROW_KIND)

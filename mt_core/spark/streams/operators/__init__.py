@@ -1,1 +1,1 @@
-"""Freshtable's operators in streaming queries: the plans that they replace, and their state."""
+"""Freshtable's operators in streaming queries: how they are inserted into plans, and their state."""

@@ -1,8 +1,7 @@
-"""Group aggregates: GROUP BY, DISTINCT and global aggregates, whose results change as rows are added and
-retracted.
+"""Group aggregates: GROUP BY, DISTINCT and global aggregates over rows that are added and retracted.
 
-Event-time windows over append-only rows remain Spark's own: each emits its result once, and the watermark
-cleans up its state.
+Event-time windows over append-only rows remain Spark's own aggregates. Each window emits its result once,
+and the watermark removes its state.
 """
 
 from __future__ import annotations
@@ -42,9 +41,10 @@ _BETWEEN = frozenset({"Project", "Filter", "Expand", "Aggregate", "ResolvedHint"
 
 
 def aggregated(walk: Walk, plan: Any) -> Changelog:
-    """Return the changelog of an Aggregate; raises Unsupported if no operator can compute it."""
+    """Return the changelog of an Aggregate. Raises Unsupported if no operator can compute it."""
     keys = list(scala_items(plan.groupingExpressions()))
-    # Spark closes a group only if a grouping key is itself a watermarked column, not an expression over one.
+    # Spark closes a group only if a grouping key is a watermarked column itself, not an expression over such
+    # a column.
     windowed = _has(filter(lambda key: class_name(key) == "AttributeReference", keys), _WATERMARK)
     rows = walk.changelog(plan.child())
     if windowed and not rows.updates:
@@ -71,7 +71,7 @@ def aggregated(walk: Walk, plan: Any) -> Changelog:
 
 
 def distinct(walk: Walk, plan: Any) -> Changelog:
-    """Return the changelog of a DISTINCT: an aggregate by all columns, without a function."""
+    """Return the changelog of a DISTINCT, which is an aggregate by all columns without functions."""
     session = walk.session
     columns = list(scala_items(plan.child().output()))
     none = static_member(session, "scala.Option.empty")()
@@ -99,7 +99,7 @@ def _grouped(walk: Walk, plan: Any, rows: Changelog) -> Changelog:
 
 
 def _check(session: SparkSession, plan: Any, rows: Changelog) -> None:
-    """Raise Unsupported for functions and keys that the operator does not support."""
+    """Raise Unsupported if the operator does not support a function or key of the aggregate."""
     if rows.updates:
         check_repeatable(session, scala_items(plan.expressions()))
     declarative, imperative = (
@@ -134,8 +134,9 @@ def _check_key(session: SparkSession, key: Any) -> None:
 
 
 def _positions(plan: Any) -> Iterator[int | None]:
-    """Yield the positions of the SELECT items; none for a SELECT with a join, whose hints belong to
-    the join.
+    """Yield the positions of the SELECT items.
+
+    Yield nothing if the SELECT has a join, because the hints then belong to the join.
     """
     below = plan.child()
     while class_name(below) in _BETWEEN:
@@ -144,20 +145,20 @@ def _positions(plan: Any) -> Iterator[int | None]:
         return
     items = [*scala_items(plan.aggregateExpressions()), *scala_items(plan.groupingExpressions())]
     if class_name(plan.child()) == "Project":
-        # A DISTINCT has the items of the SELECT below it.
+        # The items of a SELECT DISTINCT are in the projection below it.
         items.extend(scala_items(plan.child().projectList()))
     for item in items:
         yield position_of(item)
 
 
 def _has(keys: Iterable[Any], marker: str) -> bool:
-    """Return whether the metadata of a column in *keys* contain *marker*."""
+    """Return whether the metadata of any column in *keys* contain *marker*."""
     columns = (column for key in keys for column in scala_items(key.references().toSeq()))
     return any(column.metadata().contains(marker) for column in columns)
 
 
 def _unique(plan: Any) -> Unique:
-    """Return the result columns that form the key; empty if one of them is computed or not selected."""
+    """Return the result columns that form the grouping key; empty if a key is not among them."""
     selected: dict[int, int] = {}
     for item in scala_items(plan.aggregateExpressions()):
         source = item.child() if class_name(item) == "Alias" else item

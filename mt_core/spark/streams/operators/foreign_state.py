@@ -1,4 +1,4 @@
-"""Foreign state: a checkpoint with the state of other operators, which no restart can read."""
+"""Foreign state: a checkpoint has the state of other operators, so that no restart can read it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _CONDITIONS = frozenset(
         "STREAMING_STATEFUL_OPERATOR_NOT_MATCH_IN_STATE_METADATA",
     }
 )
-# Beginnings of the lines in Spark's messages that describe the difference; other lines suggest to ignore it.
+# Prefixes of the lines in Spark's messages that describe the difference. Other lines advise ignoring it.
 _TELLING = ("Existing ", "Stateful operators ", "Cannot change ", "Incompatible ", "Schema evolution ")
 _ADVICE = ". Please "
 _TIMES = {"ProcessingTime": "PROCESSING TIME", "EventTime": "EVENT TIME"}
@@ -28,8 +28,9 @@ _WAY_OUT = "RESET 'execution.savepoint.path' and run the statement again: its ne
 
 
 def foreign_state(causes: Iterable[Thrown]) -> StreamBroken | None:
-    """Return the error of a stream that failed with *causes* because its state belongs to other operators,
-    else None.
+    """Return the error of a stream if its state belongs to other operators, or None.
+
+    *causes* are the Java exceptions with which the stream failed.
     """
     thrown = next((each for each in causes if each.condition in _CONDITIONS), None)
     if thrown is None:

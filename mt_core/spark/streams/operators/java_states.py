@@ -1,6 +1,4 @@
-"""Operator states as parameters of the Java operators, with the TTL policies of a compiled plan, a hint or
-the session.
-"""
+"""Operator states and their TTL policies, converted to parameters of the Java operators."""
 
 from __future__ import annotations
 
@@ -21,15 +19,16 @@ _MILLISECOND = timedelta(milliseconds=1)
 
 
 def java_state(session: SparkSession, state: OperatorState, rows: Any, need: str) -> Any:
-    """Return the name and policy of *state*, whose operator reads the plan *rows*.
+    """Return the name and policy of *state* for the Java operator that reads the plan *rows*.
 
-    Raises Unsupported, naming the operator as *need*, for event time over rows without it.
+    Raises Unsupported if the policy uses event time and the rows have none. *need* describes the operator
+    in the error message.
     """
     return java_operator(session, "KeptState")(state.name, java_policy(session, state, rows, need))
 
 
 def java_policy(session: SparkSession, state: OperatorState, rows: Any, need: str) -> Any:
-    """Return the policy of *state*; see `java_state`."""
+    """Return the policy of *state*, with the parameters and errors of `java_state`."""
     policy, in_event_time = state.policy, state.time is TtlTimeCharacteristic.EVENT_TIME
     if in_event_time and not any(map(_has_watermark, scala_items(rows.output()))):
         raise Unsupported(

@@ -1,6 +1,6 @@
-"""Joins of two streams: each row with all its matches, whenever they arrive.
+"""Joins of two streams: each row is joined with all its matches, whenever they arrive.
 
-Interval joins over append-only rows remain Spark's own: the watermark cleans up their state.
+Interval joins over append-only rows remain Spark's own joins, whose state the watermark removes.
 """
 
 from __future__ import annotations
@@ -36,9 +36,8 @@ _KINDS = _INNER | {"LEFT OUTER", "RIGHT OUTER", "FULL OUTER", "LEFT SEMI", "LEFT
 def with_conditions(session: SparkSession, plan: Any) -> Any:
     """Return *plan* with WHERE conditions pushed into the joins.
 
-    For example, `FROM a, b WHERE a.id = b.id` becomes a join on id.
-
-    Strings with a collation are compared by their collation keys.
+    For example, `FROM a, b WHERE a.id = b.id` becomes a join on id. Strings with a collation are compared
+    by their collation keys.
     """
     if not plan.containsPattern(static_member(session, f"{_PATTERN}.JOIN")()):
         return plan
@@ -51,7 +50,7 @@ def with_conditions(session: SparkSession, plan: Any) -> Any:
 def joined(walk: Walk, plan: Any) -> Changelog:
     """Return the changelog of a join of two streams, or of a stream with a table.
 
-    Raises Unsupported for a condition whose result for a pair of rows may change.
+    Raises Unsupported if the result of the condition may change for the same pair of rows.
     """
     inputs = list(scala_items(plan.children()))
     if not all(each.isStreaming() for each in inputs):
@@ -147,7 +146,7 @@ def _contains(session: SparkSession, expression: Any, pattern: str) -> bool:
 
 
 def _changes(kind: str, sides: Sequence[Changelog]) -> frozenset[RowKind]:
-    """Return the row kinds of a join: those of the inputs for pairs, and +I and -D for unmatched rows."""
+    """Return the row kinds of a join: the kinds of its inputs for pairs, and +I and -D for unmatched rows."""
     left, right = (side.changes for side in sides)
     if kind in _INNER:
         return ADDS | left | right
@@ -157,7 +156,7 @@ def _changes(kind: str, sides: Sequence[Changelog]) -> frozenset[RowKind]:
 
 
 def _equal_columns(session: SparkSession, plan: Any) -> tuple[Sequence[Any], Sequence[Any]] | None:
-    """Return the expressions of the left and the right side that must be equal, or None."""
+    """Return the expressions of the left and the right side that must be equal, or None if there are none."""
     keys = static_member(session, f"{_CATALYST}.planning.ExtractEquiJoinKeys.unapply")(plan)
     if keys.isEmpty():
         return None
@@ -165,8 +164,10 @@ def _equal_columns(session: SparkSession, plan: Any) -> tuple[Sequence[Any], Seq
 
 
 def _unique(kind: str, sides: Sequence[Changelog], equal: tuple[Sequence[Any], Sequence[Any]]) -> Unique:
-    """Return the columns that identify a row: of both sides, or of one if each of its rows has at most one
-    match.
+    """Return the column sets that identify a row of the join.
+
+    Usually they combine columns of both sides. The columns of one side are enough if each of its rows has
+    only one match.
     """
     left, right = (side.unique for side in sides)
     if kind in {"LEFT SEMI", "LEFT ANTI"}:

@@ -1,4 +1,4 @@
-"""LIMIT and OFFSET over a stream: the first rows by arrival or, with ORDER BY, by that order."""
+"""LIMIT and OFFSET over a stream: the first rows in order of arrival or, with ORDER BY, in that order."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _NEED = "LIMIT over a stream"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Limit:
-    """The rows numbered `first` to `last` of the node `rows` below."""
+    """The rows with the numbers `first` to `last` of the plan `rows`."""
 
     node: Any = field(repr=False)
     rows: Any = field(repr=False)
@@ -39,7 +39,8 @@ class _Limit:
 def limited(walk: Walk, plan: Any) -> Changelog | None:
     """Return the changelog of a LIMIT, an OFFSET, or both; None if it selects no rows.
 
-    Raises Unsupported.
+    Return None if no rows are selected, or if Spark runs the LIMIT itself. Raises Unsupported if the order
+    would require all rows to be retained.
     """
     limit = _limit(plan)
     if limit.first > limit.last:
@@ -59,7 +60,7 @@ def limited(walk: Walk, plan: Any) -> Changelog | None:
 
 
 def sorted_without_limit(walk: Walk, plan: Any) -> Changelog | None:
-    """Raise Unsupported for ORDER BY without LIMIT: a later row may belong before an emitted one."""
+    """Raise Unsupported: without a LIMIT, a later row may belong before a row that was already emitted."""
     raise Unsupported(
         "ORDER BY without LIMIT: a stream is unbounded, and a later row may belong "
         "before rows that were emitted; add a LIMIT, sort the result where it is read, "
@@ -68,7 +69,7 @@ def sorted_without_limit(walk: Walk, plan: Any) -> Changelog | None:
 
 
 def _limit(plan: Any) -> _Limit:
-    """Return the bounds of a LIMIT and an OFFSET; Spark puts the LIMIT above the OFFSET."""
+    """Return the bounds that a LIMIT and an OFFSET set. Spark puts the LIMIT above the OFFSET."""
     rows, most, left_out = plan, None, 0
     if class_name(rows) == "GlobalLimit":
         most, rows = _number(rows.limitExpr()), rows.child()
@@ -85,7 +86,7 @@ def _number(expression: Any) -> int:
 
 
 def _sort_below(plan: Any) -> tuple[list[Any], Any]:
-    """Return the projections above the sort in *plan*, and that sort; None without one."""
+    """Return the projections above the sort in *plan*, and the sort, or None if there is no sort."""
     projections, below = [], plan
     while class_name(below) == "Project":
         projections.append(below)
@@ -130,9 +131,7 @@ def _first_in_order(walk: Walk, limit: _Limit, sort: Any) -> Changelog:
 
 
 def _as_columns(session: SparkSession, sort: Any) -> tuple[Sequence[Any], Any]:
-    """Return the order of *sort* by columns, and the projection that computes missing order
-    columns, or None.
-    """
+    """Return the columns by which *sort* orders, and a projection that computes missing ones, or None."""
     orders, computed = [], []
     for position, order in enumerate(scala_items(sort.order())):
         if class_name(order.child()) == "AttributeReference":

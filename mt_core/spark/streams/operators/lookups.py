@@ -1,7 +1,7 @@
-"""Lookup joins: rows of a stream with the rows of a table as of the batch in which they arrive.
+"""Lookup joins: rows of a stream joined with the rows that a table has when their batch runs.
 
-Append-only rows are joined without state. For rows that change, the operator retains the matches of each row,
-because the table may have changed when the row is retracted.
+Append-only rows are joined without state. For rows that change, the operator retains the matches of each
+row, because the table may have changed by the time the row is retracted.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from mt_core.spark.streams.operators.walk import Walk
 _NEED = "A lookup join of rows that change"
 _BOTH_SIDES = frozenset({"INNER", "CROSS"})
 _OUTER = (frozenset({"LEFT OUTER", "LEFT SEMI", "LEFT ANTI"}), frozenset({"RIGHT OUTER"}))
-"""Further join types that Spark supports between a stream and a table, by the position of the stream."""
+"""The outer and semi joins of a stream with a table that Spark supports, by the stream's position."""
 
 
 def looked_up(walk: Walk, plan: Any) -> Changelog:

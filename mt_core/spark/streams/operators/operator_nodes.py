@@ -1,4 +1,4 @@
-"""Spark's plan nodes as operators with Flink's names."""
+"""Converts nodes of Spark's plans to operators with Flink's names."""
 
 from __future__ import annotations
 
@@ -24,26 +24,26 @@ _TYPES = {
     "EventTimeWatermark": "watermark-assigner",
     # Other aggregates are our operators.
     "Aggregate": "group-window-aggregate",
-    # Joins of a stream with a table; other joins are our operators.
+    # These are joins of a stream with a table. Other joins are our operators.
     "Join": "lookup-join",
 }
 _TRANSPARENT = frozenset({"SubqueryAlias", "View", "ResolvedHint", "Repartition", "RepartitionByExpression"})
 """Nodes that change neither rows nor columns."""
 _MOST_FIELDS = 25
-# Volatile parts of Spark's text: column numbers of the analysis, marks of streaming nodes, and object
+# Parts of Spark's text that differ between analyses: column numbers, marks of streaming nodes, and object
 # addresses.
 _VOLATILE = re.compile(r"^~|#\d+L?|(?<=[a-z])@[0-9a-f]{1,8}\b")
 
 
 def scan_of(plan: Any) -> Operator:
-    """Return the operator that reads *plan*, a stream source or a query of tables."""
+    """Return the operator that reads *plan*, which is a stream source or a query of tables."""
     return Operator(
         type="stream-exec-table-source-scan_2", description=_description(plan), output=_output(plan)
     )
 
 
 def sink_of(table: Sequence[str], rows: Operator, states: Sequence[OperatorState] = ()) -> Operator:
-    """Return the operator that writes *rows* to a table; *states* are those of its upsert materialization."""
+    """Return the operator that writes *rows* to a table; *states* are those of its materialization."""
     fields = ", ".join(name for name, _type in rows.output)
     description = f"Sink(table=[{display_name(table)}], fields=[{fields}])"
     return Operator(
@@ -66,7 +66,7 @@ def batch_operators(plan: Any) -> Operator:
 
 
 def stateless_operator(plan: Any, inputs: Sequence[Operator], changes: frozenset[RowKind]) -> Operator:
-    """Return the operator of a node for which Freshtable retains no state."""
+    """Return the operator of a node for which no state of ours is retained."""
     kind = class_name(plan)
     if kind in _TRANSPARENT and len(inputs) == 1:
         return inputs[0]

@@ -1,4 +1,4 @@
-"""The ranking operators: which one suits the input, and its row kinds."""
+"""Selects the ranking operator that suits the input, and derives the row kinds of its output."""
 
 from __future__ import annotations
 
@@ -17,18 +17,17 @@ from mt_core.spark.streams.operators.java_states import java_state
 from mt_core.spark.streams.operators.stateless import expression_id
 
 REPLACES = ADDS | {RowKind.UPDATE_BEFORE, RowKind.UPDATE_AFTER}
-"""The row kinds of an operator whose rows are added or replaced, but not deleted."""
+"""The row kinds of an operator that adds and replaces rows but does not delete any."""
 _CATALYST = "org.apache.spark.sql.catalyst"
 _NEED = "A query that ranks the rows of a stream"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ranking:
-    """The rows numbered `first` to `last` for each value of `keys`, expressions over the rows; for all rows
-    without keys.
+    """The rows numbered `first` to `last` for each value of `keys`, or among all rows without keys.
 
-    The rows are numbered by `order`, attributes with a direction each. Ties are broken by arrival: the
-    earliest row is first or, with `latest`, the last one.
+    `keys` are expressions over the rows. The rows are numbered by `order`, which are attributes with a
+    direction. Ties are broken by arrival: the earliest row comes first or, with `latest`, the latest one.
     """
 
     keys: Sequence[Any] = field(repr=False)
@@ -43,9 +42,7 @@ class Ranking:
         return ALL if rows.updates else REPLACES
 
     def plan_of(self, session: SparkSession, rows: Changelog, number: Any = None) -> Any:
-        """Return the plan of the ranked *rows*; their numbers are in the attribute *number* unless that is
-        None.
-        """
+        """Return the plan of the ranked *rows*, with their numbers in the attribute *number* if given."""
         orders = as_java_list(session, self.order)
         ranking = java_operator(session, "Ranking")(orders, self.latest, self.first, self.last)
         keys, state = java_keys(session, self.keys), java_state(session, self.state, rows.plan, _NEED)
@@ -57,7 +54,7 @@ class Ranking:
 
 
 def java_keys(session: SparkSession, keys: Sequence[Any]) -> Any:
-    """Return *keys* as a Java list; without keys, a constant that all rows share."""
+    """Return *keys* as a Java list. If there are none, it has a constant that is equal for all rows."""
     one = literal(session, 0)
     return as_java_list(session, keys or [one])
 
@@ -74,7 +71,7 @@ def as_java_list(session: SparkSession, items: Sequence[Any]) -> Any:
 
 
 def with_column(session: SparkSession, plan: Any, column: Any, *, updates: bool) -> Any:
-    """Return *plan* with a further column at the end, before the row kind if its rows have one."""
+    """Return *plan* with another column at the end, but before the row kind if its rows have one."""
     columns = list(scala_items(plan.output()))
     columns.insert(len(columns) - (1 if updates else 0), column)
     return static_member(session, f"{_CATALYST}.plans.logical.Project")(
@@ -83,7 +80,7 @@ def with_column(session: SparkSession, plan: Any, column: Any, *, updates: bool)
 
 
 def column_set(expressions: Iterable[Any]) -> frozenset[frozenset[int]]:
-    """Return the columns that identify a row; empty if one of the expressions is not a column."""
+    """Return the set of columns that identifies a row; empty if one of *expressions* is not a column."""
     columns = list(expressions)
     if any(class_name(each) != "AttributeReference" for each in columns):
         return frozenset()
@@ -91,8 +88,9 @@ def column_set(expressions: Iterable[Any]) -> frozenset[frozenset[int]]:
 
 
 def check_keys(session: SparkSession, keys: Sequence[Any], what: str) -> None:
-    """Raise Unsupported for keys with values that are equal but not identical; *what* names them in the
-    message.
+    """Raise Unsupported if values of the keys can be equal but not identical.
+
+    *what* describes the keys in the error message.
     """
     is_stable = static_member(session, f"{_CATALYST}.util.UnsafeRowUtils.isBinaryStable")
     if not all(is_stable(key.dataType()) for key in keys):

@@ -1,7 +1,7 @@
-"""Top-N and deduplication: a ROW_NUMBER that is filtered by an upper bound, replaced by a ranking operator.
+"""Top-N and deduplication: a filter with an upper bound on ROW_NUMBER, replaced by a ranking operator.
 
-The statements are Flink's top-N, `rn <= n` over `ROW_NUMBER() OVER (PARTITION BY … ORDER BY …) AS rn`, and
-its deduplication, with `rn = 1` and an order by processing time.
+These are Flink's statements for both. Top-N has `rn <= n` over `ROW_NUMBER() OVER (PARTITION BY … ORDER BY
+…) AS rn`. Deduplication has `rn = 1` and an order by processing time.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ from mt_core.spark.streams.operators.walk import Walk
 
 
 def ranked(walk: Walk, plan: Any) -> Changelog | None:
-    """Return the changelog of the filter *plan* if it bounds a row number, else None.
+    """Return the changelog of the filter *plan* if it bounds a row number, or None.
 
-    Raises Unsupported for numbers other than ROW_NUMBER.
+    Raises Unsupported for RANK and DENSE_RANK.
     """
     numbered = numbered_rows(plan)
     return None if numbered is None else _ranked(walk, numbered, is_read=True)
 
 
 def ranked_without_number(walk: Walk, plan: Any) -> Changelog | None:
-    """Return the changelog of the projection *plan* if it drops the number of such a filter, else None.
+    """Return the changelog of the projection *plan* if it drops a filtered row number, or None.
 
-    Rows whose number changes are not updated then.
+    If the number is not in the result, a row does not change when only its number changes.
     """
     path, below = [plan], plan.child()
     while class_name(below) == "SubqueryAlias":
@@ -81,7 +81,10 @@ def _ranked(walk: Walk, numbered: NumberedRows, *, is_read: bool) -> Changelog:
 def _ranked_rows(
     walk: Walk, numbered: NumberedRows, rows: Changelog, ranking: Ranking, *, is_read: bool
 ) -> Changelog:
-    """Return the ranked *rows* in place of the window; the number is meaningless unless it *is_read*."""
+    """Return the changelog of the ranked *rows*, which replaces the window.
+
+    The number is meaningful only if *is_read* is true.
+    """
     session, number = walk.session, numbered.number
     single = ranking.first == ranking.last
     only_first = ranking.state.name == "deduplicateState" and not ranking.latest and not rows.updates
@@ -103,7 +106,7 @@ def _ranked_rows(
 
 
 def _first_rows(walk: Walk, rows: Changelog, ranking: Ranking) -> Any:
-    """Return the first of *rows* by key, which no later row replaces."""
+    """Return the first row of *rows* for each key. Later rows do not replace it."""
     session, need = walk.session, "The first row of each key"
     keys, state = java_keys(session, ranking.keys), java_state(session, ranking.state, rows.plan, need)
     return java_operator(session, "FirstRows").of(rows.plan, keys, state)
@@ -113,7 +116,7 @@ _NOW = frozenset({"CurrentTimestamp", "Now", "LocalTimestamp"})
 
 
 def is_processing_time(expression: Any, plan: Any) -> bool:
-    """Return whether *expression*, over the rows of *plan*, is the time at which a row is read."""
+    """Return whether *expression*, over the rows of *plan*, is the time at which a row is processed."""
     kind = class_name(expression)
     if kind in _NOW:
         return True

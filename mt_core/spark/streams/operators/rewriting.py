@@ -1,4 +1,4 @@
-"""The rewrite of a stream's analysed plan: puts our operators into it and derives its row kinds."""
+"""Rewrites the analysed plan of a stream: inserts our operators and derives the row kinds."""
 
 from __future__ import annotations
 
@@ -23,9 +23,10 @@ _CATALYST = "org.apache.spark.sql.catalyst"
 
 
 def with_operators(session: SparkSession, analysed: Any, ttls: StateTtls) -> Changelog:
-    """Return the changelog of the stream *analysed*; its plan is *analysed* itself without operators of ours.
+    """Return the changelog of the stream *analysed*.
 
-    Raises Unsupported for a statement that no operator supports.
+    If the changelog does not need any of our operators, its plan is *analysed* itself. Raises Unsupported
+    for a statement that no operator supports.
     """
     has_common = bool(
         analysed.containsPattern(static_member(session, f"{_CATALYST}.trees.TreePattern.CTE")())
@@ -64,4 +65,4 @@ _OPERATORS: Mapping[str, Callable[[Walk, Any], Changelog | None]] = {
     "Project": _projected,
     "Sort": sorted_without_limit,
 }
-"""By node class: the function that replaces the node with one of our operators, or returns None."""
+"""For each node class, the function that replaces a node with one of our operators or returns None."""

@@ -1,4 +1,4 @@
-"""Bounded row numbers in plans: `rn <= n` over `ROW_NUMBER() OVER (PARTITION BY … ORDER BY …) AS rn`."""
+"""Filters with an upper bound on a row number: `rn <= n` over `ROW_NUMBER() OVER (…) AS rn`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mt_core.spark.streams.operators.state_ttls import position_of
 from mt_core.spark.streams.operators.stateless import carried, expression_id
 
 MOST = 2**31 - 1
-"""The highest row number, a Java int."""
+"""The highest row number: the maximum of a Java int."""
 _CATALYST = "org.apache.spark.sql.catalyst"
 _MIRRORED = {
     "LessThan": "GreaterThan",
@@ -28,9 +28,10 @@ _FUNCTIONS = frozenset({"RowNumber", "Rank", "DenseRank"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NumberedRows:
-    """A filter on the numbers of *window* from *first* to *last*, with further conditions in *others*.
+    """A filter that selects the numbers from *first* to *last* of *window*.
 
-    `as_filtered` is the attribute of the number below the filter.
+    *others* are the other conditions of the filter. `as_filtered` is the attribute of the number below the
+    filter.
     """
 
     filter: Any = field(repr=False)
@@ -42,7 +43,7 @@ class NumberedRows:
 
     @property
     def number(self) -> Any:
-        """The named expression of the number."""
+        """The named expression that computes the number."""
         return self.window.windowExpressions().apply(0)
 
     @property
@@ -52,13 +53,11 @@ class NumberedRows:
 
     @property
     def position(self) -> int | None:
-        """The position of the number in the text of the query or view, or None if unknown."""
+        """The position of the number in the text of the query or view, or None if it is unknown."""
         return position_of(self.number)
 
     def is_read_by(self, expressions: Iterable[Any]) -> bool:
-        """Return whether one of *expressions* above the filter, or another condition of the filter, uses the
-        number.
-        """
+        """Return whether *expressions* above the filter, or its other conditions, use the number."""
         wanted = expression_id(self.as_filtered)
         references = (each.references().toSeq() for each in (*expressions, *self.others))
         return any(
@@ -66,8 +65,9 @@ class NumberedRows:
         )
 
     def over(self, session: SparkSession, numbered: Changelog) -> Changelog:
-        """Return the changelog of the filter with *numbered*, the rows within the bounds, in place of the
-        window.
+        """Return the changelog of the filter after the window is replaced by *numbered*.
+
+        *numbered* has only the rows within the bounds.
         """
         found = _above(session, self.filter.child(), numbered)
         if not self.others:
@@ -78,7 +78,7 @@ class NumberedRows:
 
 
 def numbered_rows(plan: Any) -> NumberedRows | None:
-    """Return the bounds of the filter *plan* on a row number, or None without an upper bound."""
+    """Return the bounds that the filter *plan* sets for a row number, or None if there is no upper bound."""
     conditions = [(condition, _bounds(condition)) for condition in _conjuncts(plan.condition())]
     for number in (bounds[0] for _, bounds in conditions if bounds is not None):
         mine = [
@@ -97,26 +97,26 @@ def numbered_rows(plan: Any) -> NumberedRows | None:
 
 
 def definition(items: Any, attribute: Any) -> Any:
-    """Return the expression among *items* that defines *attribute*, or None."""
+    """Return the expression among *items* that defines *attribute*, or None if there is none."""
     found = (item for item in scala_items(items) if item.exprId().equals(attribute.exprId()))
     return next(found, None)
 
 
 def _above(session: SparkSession, plan: Any, numbered: Changelog) -> Changelog:
-    """Return the nodes from *plan* down to the window, above *numbered*."""
+    """Return the nodes from *plan* down to the window, with *numbered* in place of the window."""
     if class_name(plan) == "Window":
         return numbered
     return carried(session, plan, [_above(session, plan.child(), numbered)])
 
 
 def _window(plan: Any, number: Any) -> Any:
-    """Return the node below that computes the row number *number*, or None."""
+    """Return the window node in or below *plan* that computes the row number *number*, or None."""
     match class_name(plan):
         case "SubqueryAlias" | "View":
             return _window(plan.child(), number)
         case "Project":
             found = definition(plan.projectList(), number)
-            # A view casts each column to its type at the creation of the view.
+            # A view casts each column to the type that it had when the view was created.
             column = (
                 None if found is None else _uncast(found.child() if class_name(found) == "Alias" else found)
             )
@@ -131,7 +131,7 @@ def _window(plan: Any, number: Any) -> Any:
 
 
 def _bounds(condition: Any) -> tuple[Any, int, int] | None:
-    """Return an attribute and its lower and upper bound if *condition* has that form, else None."""
+    """Return an attribute with its lower and upper bound, or None if *condition* does not have this form."""
     kind = class_name(condition)
     if kind == "Between":
         lower, upper = _value(condition.lower()), _value(condition.upper())

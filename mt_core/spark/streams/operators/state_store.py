@@ -1,4 +1,4 @@
-"""The state store of our operators: RocksDB, the only one of Spark's that supports them."""
+"""The state store of our operators: RocksDB, the only store of Spark that supports them."""
 
 from __future__ import annotations
 
@@ -18,15 +18,16 @@ _NO_DATA_BATCHES = "spark.sql.streaming.noDataMicroBatches.enabled"
 
 @contextmanager
 def state_store_for(rows: DataFrame) -> Iterator[None]:
-    """Provide the settings that the operators of *rows* need for a start of the stream within the block.
+    """Provide the settings that the operators of *rows* need while the stream is started in the block.
 
-    Spark reads them from the session at the first start, and from the checkpoint at later ones.
+    Spark reads them from the session when the stream starts for the first time, and later from the
+    checkpoint.
     """
     if not _has_operator(rows):
         yield
         return
-    # Expired state is hidden on access, so an idle stream needs no batch for it. With changelog checkpoints a
-    # batch stores only its changes instead of the whole store.
+    # Expired state is hidden when it is accessed, so an idle stream needs no batch to remove it. With
+    # changelog checkpointing, a batch stores only its changes instead of the whole store.
     settings = {_NO_DATA_BATCHES: "false", _CHANGELOG: "true"}
     conf = rows.sparkSession.conf
     if "RocksDB" not in str(conf.get(_PROVIDER)):

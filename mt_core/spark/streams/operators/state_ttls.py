@@ -1,15 +1,14 @@
-"""TTL policies of a query's operator states: from a compiled plan, else from STATE_TTL hints, else from the
-session.
+"""TTL policies of a query's states: from a compiled plan, from STATE_TTL hints, or from the session.
 
-Policies are assigned in two ways. A compiled plan lists them in the order of its operators, so operators must
-ask for them in that order (`of_plan`). A hint belongs to one SELECT, but analysed plans no longer have hints
-or SELECTs. So hints are read from the parsed query, each with the text positions of its SELECT's items and
-joins; an operator later finds its hint by the position that Spark's nodes carry (`position_of`). Views have
-texts of their own, so their positions are offset by a hash of the view's name.
+A compiled plan has precedence over hints, and hints over the session. A compiled plan lists policies in the
+order of its operators, so the operators must request them in that order (`of_plan`). A hint belongs to one
+SELECT, but analysed plans no longer contain hints or SELECTs. Hints are therefore read from the parsed
+query, each with the text positions of the items and joins of its SELECT. An operator later finds its hint
+by the position that Spark records in its nodes (`position_of`). A view has a text of its own, so its
+positions are offset by a hash of the view's name.
 
-A hint that names a table must be used by some operator; otherwise it is an error (`check`), because a TTL
-that has no effect lets state grow without bound. Hints inside views are exempt, since a view may also be read
-as a batch.
+It is an error if no operator uses a hint (`check`), because a TTL without effect lets state grow without
+bound. Hints in views are exempt, because a view may also be read as a batch.
 """
 
 from __future__ import annotations
@@ -32,15 +31,17 @@ from mt_core.spark.driver.jvm_objects import class_name, scala_items, state_of
 
 _HINT = "STATE_TTL"
 _ABOVE_ITEMS = frozenset({"Distinct", "UnresolvedHaving", "WithWindowDefinition"})
-"""Nodes that Spark's parser puts above the items of a SELECT."""
+"""Nodes that Spark's parser puts above the projection of a SELECT."""
 _BESIDE_ALIASES = frozenset({"Filter", "ResolvedHint"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Block:
-    """The hints of one SELECT: positions of its items and joins, names of its tables, and policies by name.
+    """The hints of one SELECT.
 
-    A hint in a view may have no effect, since the view can also be read as a batch.
+    `starts` and `joins` are the positions of its items and joins. `reads` are the names of its tables, and
+    `ttls` the policies by name. A hint in a view may be without effect, because the view may also be read
+    as a batch.
     """
 
     starts: frozenset[int]
@@ -54,8 +55,8 @@ class _Block:
 class StateTtls:
     """The TTL policies of a query.
 
-    `planned` policies, from a compiled plan, are requested in the order of its operators: an operator asks
-    after those below it, the left input before the right one, in the order of `Operator.all`.
+    `planned` policies, from a compiled plan, must be requested in the order of `Operator.all`: an operator
+    after its inputs, and the left input before the right one.
     """
 
     default: TtlPolicy
@@ -64,8 +65,9 @@ class StateTtls:
     _used: set[tuple[int, str]] = field(init=False, default_factory=set, repr=False)
 
     def of_plan(self, count: int) -> tuple[TtlPolicy, ...] | None:
-        """Return the policies of the next operator, which has *count* states, in a compiled plan; None
-        without a plan.
+        """Return the policies of the next operator in a compiled plan, or None if there is no compiled plan.
+
+        The operator must have *count* states.
         """
         if self.planned is None:
             return None
@@ -87,7 +89,7 @@ class StateTtls:
         return self.default
 
     def of_join(self, start: int | None, inputs: Sequence[frozenset[str]]) -> tuple[TtlPolicy, ...]:
-        """Return the policy of each input of the join at *start*; *inputs* has their lower-case names."""
+        """Return a policy for each input of the join at *start*; *inputs* has their lower-case names."""
         if (planned := self.of_plan(len(inputs))) is not None:
             return planned
         for number, block in enumerate(self.blocks):
@@ -121,10 +123,11 @@ def read_ttls(
     planned_ttls: Sequence[Sequence[str]] | None = None,
     views: Mapping[str, Any] = MappingProxyType({}),
 ) -> StateTtls:
-    """Return the policies of the query *parsed* from *text* in a session with *settings*, or *planned_ttls*.
+    """Return the TTL policies of the query *parsed* from *text*.
 
-    *views* are those of `hinted_views`. Raises DefinitionInvalid for a hint about a table that its SELECT
-    does not read.
+    *planned_ttls* are those of a compiled plan, and *settings* the properties of the session. *views* is
+    the result of `hinted_views`. Raises DefinitionInvalid for a hint about a table that its SELECT does not
+    read.
     """
     hinted = {0: parsed} if _HINT in text.upper() else {}
     hinted |= {_base(name): view for name, view in views.items()}
@@ -169,7 +172,7 @@ def _blocks(plan: Any, base: int = 0) -> Iterator[_Block]:
         ttls: dict[str, TtlPolicy] = {}
         while kind == "UnresolvedHint":
             if str(plan.name()).upper() == _HINT:
-                # Of several hints about a table the first one applies, within one hint the last.
+                # If several hints name a table, the first hint applies; within a hint, the last entry.
                 ttls = dict(_ttls(plan)) | ttls
             plan = plan.child()
             kind = class_name(plan)
@@ -212,7 +215,7 @@ def _text(parameter: Any) -> str:
 
 
 def _joins(plans: Any, base: int) -> Iterator[int]:
-    """Yield the positions of the joins of a SELECT and of its WHERE, which Spark may merge into one."""
+    """Yield the positions of a SELECT's joins and of its WHERE, which Spark may merge into one."""
     for plan in scala_items(plans):
         if class_name(plan) not in {"SubqueryAlias", "UnresolvedRelation"}:
             position = position_of(plan)
@@ -221,8 +224,9 @@ def _joins(plans: Any, base: int) -> Iterator[int]:
 
 
 def position_of(node: Any) -> int | None:
-    """Return the position of *node* in the text of the query, offset for a view; None if Spark does not
-    record it.
+    """Return the position of *node* in the text of the query, with the offset of its view.
+
+    Return None if Spark does not record a position.
     """
     origin = node.origin()
     if not origin.startIndex().isDefined():
@@ -232,8 +236,9 @@ def position_of(node: Any) -> int | None:
 
 
 def names_of(plan: Any) -> Iterator[str]:
-    """Yield the lower-case names of the join input *plan* in a hint: its alias, else the forms of its table
-    name.
+    """Yield the lower-case names by which a hint can refer to the join input *plan*.
+
+    This is its alias or, without an alias, each form of its table name.
     """
     while class_name(plan) in _BESIDE_ALIASES:
         plan = plan.child()
@@ -249,8 +254,9 @@ def _base(view: str) -> int:
 
 
 def _reads(plans: Any) -> Iterator[str]:
-    """Yield the lower-case names that a SELECT reads: aliases, else table names as written and their last
-    parts.
+    """Yield the lower-case names of the tables that a SELECT reads.
+
+    These are its aliases or, without an alias, the table name as written and its last part.
     """
     for plan in scala_items(plans):
         match class_name(plan):

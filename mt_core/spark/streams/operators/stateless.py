@@ -1,4 +1,4 @@
-"""Stateless operators, which pass row kinds through."""
+"""Stateless operators, which pass on the row kinds of their input."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _OTHER_COLUMNS = frozenset({"Project", "Union", "Generate", "Expand"})
 def carried(session: SparkSession, plan: Any, children: Sequence[Changelog]) -> Changelog:
     """Return the changelog of the node *plan* with *children* as its inputs.
 
-    Raises Unsupported for a node that only accepts inserts and has another input.
+    Raises Unsupported if the node accepts only inserts and an input has other row kinds.
     """
     changes = frozenset[RowKind]().union(*(child.changes for child in children))
     if not any(child.updates for child in children):
@@ -57,8 +57,8 @@ def _of_changes(session: SparkSession, plan: Any, children: Sequence[Changelog])
             parts = [child.plan if child.updates else changelogs.added(child.plan) for child in children]
             return with_children(session, plan, parts)
         case "View":
-            # The View node of an analysed plan must not get another child, and our operators must be analysed
-            # again.
+            # Spark does not permit a View node of an analysed plan to get another child, and our operators
+            # must be analysed again.
             return first.plan
         case "Generate":
             return changelogs.kindLast(with_children(session, plan, [first.plan]), first.kind)
@@ -67,7 +67,7 @@ def _of_changes(session: SparkSession, plan: Any, children: Sequence[Changelog])
 
 
 def _check(session: SparkSession, plan: Any) -> None:
-    """Raise Unsupported unless the node produces the same row for a retraction as for the insert."""
+    """Raise Unsupported if the node may produce a different row for a retraction than for the insert."""
     kind = class_name(plan)
     if kind not in _SAME_COLUMNS | _OTHER_COLUMNS:
         raise Unsupported(
@@ -78,7 +78,7 @@ def _check(session: SparkSession, plan: Any) -> None:
 
 
 def check_repeatable(session: SparkSession, expressions: Iterable[Any]) -> None:
-    """Raise Unsupported for an expression that may return another value for the same row later."""
+    """Raise Unsupported for an expression that may later return a different value for the same row."""
     current, subquery = (
         static_member(session, f"{_PATTERN}.{each}")() for each in ("CURRENT_LIKE", "PLAN_EXPRESSION")
     )
@@ -106,7 +106,7 @@ def with_children(session: SparkSession, plan: Any, children: Sequence[Any]) -> 
 
 
 def _unique(plan: Any, children: Sequence[Changelog]) -> Unique:
-    """Return the column sets that still identify a row."""
+    """Return the sets of columns that still identify a row."""
     [first, *_] = children
     if not first.unique or len(children) > 1:
         return frozenset()
@@ -119,7 +119,7 @@ def _unique(plan: Any, children: Sequence[Changelog]) -> Unique:
     for column in scala_items(plan.projectList()):
         source = column.child() if class_name(column) == "Alias" else column
         if class_name(source) == "Cast" and source.dataType().equals(source.child().dataType()):
-            # A view casts each column to its type at the creation of the view.
+            # A view casts each column to the type that it had when the view was created.
             source = source.child()
         if class_name(source) == "AttributeReference":
             renamed.setdefault(expression_id(source), expression_id(column))

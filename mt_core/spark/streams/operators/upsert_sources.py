@@ -1,4 +1,4 @@
-"""Upsert sources: rows that set or delete the row of a key, converted to a changelog of whole rows."""
+"""Upsert sources: rows that set or delete the row of a key, converted to a changelog of complete rows."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _UPSERTS = frozenset({RowKind.INSERT, RowKind.UPDATE_AFTER, RowKind.DELETE})
 
 
 def upserted(walk: Walk, plan: Any) -> Changelog | None:
-    """Return the keyed changelog of the projection *plan*, or None if it is not an upsert projection."""
+    """Return the changelog of the projection *plan* if it marks its rows as upserts, or None."""
     last = plan.output().lastOption()
     if not last.isDefined() or not last.get().metadata().contains(UPSERT_KEYS):
         return None
@@ -41,11 +41,11 @@ def upserted(walk: Walk, plan: Any) -> Changelog | None:
 
 
 def normalized(session: SparkSession, upserts: Changelog, key: Sequence[int], policy: TtlPolicy) -> Changelog:
-    """Return the changelog of whole rows for *upserts*, keyed by the columns at positions *key*.
+    """Return the changelog of complete rows for *upserts*, whose key columns are at the positions *key*.
 
-    The last column of the plan of *upserts* is the row kind: +I and +U set the row of a key, and -D deletes
-    it and may have values only in the key columns. Raises Unsupported for a key that cannot be compared by
-    its bytes.
+    The last column of *upserts* is the row kind: +I and +U set the row of a key, and -D deletes it. A -D
+    row may have values only in the key columns. Raises Unsupported for a key that cannot be compared by its
+    bytes.
     """
     columns = list(scala_items(upserts.plan.output()))
     keys = [columns[place] for place in key]

@@ -1,4 +1,4 @@
-"""The state of one walk over a query plan, shared by the operators on its path."""
+"""One walk over a query plan: the state that its operators share."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mt_core.spark.streams.operators.state_ttls import StateTtls
 class Walk:
     """One walk over a plan, with the TTLs of the query's states.
 
-    `changelog` returns the changelog of a plan below with its operators in place; raises Unsupported.
+    `changelog` returns the changelog of a plan below, after inserting our operators. It raises Unsupported.
     """
 
     session: SparkSession

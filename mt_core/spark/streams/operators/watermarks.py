@@ -1,4 +1,4 @@
-"""Watermarks: whether a source's watermark reaches the rows of a plan, and which rows advance it."""
+"""Watermarks: whether the rows of a plan have a watermark, and which rows advance it."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _names = (f"freshtable.watermark{number}" for number in count())
 def is_reached(plan: Any) -> bool:
     """Return whether the rows of *plan* have a watermark.
 
-    Spark does not propagate watermarks through an operator with processing-time timers: above it the
-    watermark stays at 1970, whatever the column metadata say.
+    Spark does not propagate watermarks through an operator with processing-time timers. Above such an
+    operator, the watermark remains at 1970, even if the column metadata contain a watermark.
     """
     match class_name(plan):
         case "EventTimeWatermark":
@@ -32,8 +32,8 @@ def is_reached(plan: Any) -> bool:
 def of_all_rows(session: SparkSession, plan: Any) -> Any:
     """Return the analysed *plan* with each watermark advanced by all rows of its source.
 
-    Spark would push a filter below the watermark, which would then only advance with rows that pass the
-    filter. It does not push filters below an observed metric.
+    Without this, Spark would push a filter below the watermark, which then advances only with the rows that
+    pass the filter. Spark does not push filters below an observed metric.
     """
     if not plan.isStreaming():
         return plan
@@ -44,6 +44,6 @@ def of_all_rows(session: SparkSession, plan: Any) -> Any:
         return rows._jdf.queryExecution().analyzed()
     after = [of_all_rows(session, child) for child in scala_items(plan.children())]
     if class_name(plan) == "View":
-        # The View node of an analysed plan must not get another child.
+        # Spark does not permit a View node of an analysed plan to get another child.
         return plan if after[0].equals(plan.child()) else after[0]
     return with_children(session, plan, after)

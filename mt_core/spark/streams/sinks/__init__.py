@@ -1,3 +1,4 @@
-"""Sinks for Iceberg tables; `kinds` chooses the sink of each table. Sinks of other connectors are in
-`spark/connectors`.
+"""Sinks for Iceberg tables, and the choice of a sink for each table (`kinds`).
+
+Sinks of other connectors are in `spark/connectors`.
 """

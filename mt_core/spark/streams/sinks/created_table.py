@@ -1,5 +1,6 @@
-"""The table that a stream creates: its first batch with rows creates or replaces it in one commit; later
-batches append.
+"""The table that a stream creates: its first batch with rows creates or replaces it, later batches append.
+
+The first batch is a single commit.
 """
 
 from __future__ import annotations
@@ -24,10 +25,10 @@ from mt_core.spark.streams.sinks.iceberg import IcebergSink, target_of
 
 
 class CreatedTable(IcebergSink):
-    """One attempt of a job on the table that it creates.
+    """One attempt of a job to write the table that it creates.
 
-    The table itself says whether the job has published it: the job's record is in the same commit as the rows
-    of its first batch.
+    The table itself shows whether the job has published it, because the job's mark is in the same commit as
+    the rows of its first batch.
     """
 
     def __init__(self, reservation: Reservation, attempt: SinkAttempt) -> None:
@@ -36,13 +37,14 @@ class CreatedTable(IcebergSink):
         self._definition, self._reservation = attempt.definition, reservation
 
     def open(self) -> None:
-        """Take the table over, or remove the leftovers of an earlier attempt; raises StreamBroken if it
-        cannot be created.
+        """Take over the table, or remove the files of an earlier attempt that did not publish it.
+
+        Raises StreamBroken if the table cannot be created.
         """
         if self.rows() is not None:
             super().open()
-            # Write the note before Spark commits the batch. A table without the note is recreated by the same
-            # batch.
+            # Record this before Spark commits the batch. Until it is recorded, a repeated batch creates the
+            # table again if it was dropped.
             Checkpoints(self._session).note_created(self._definition.checkpoint)
             return
         name = display_name(self._reservation.table)
@@ -59,7 +61,7 @@ class CreatedTable(IcebergSink):
             return super().publish(rows, batch, check)
         check("write")
         if rows.isEmpty():
-            # Spark requires that the state of a batch is read.
+            # Spark requires that the state of a batch be read.
             rows.write.format("noop").mode("overwrite").save()
             return 0
         mark = Mark(number=self._writer.number, published=batch)
@@ -70,21 +72,21 @@ class CreatedTable(IcebergSink):
         with active_session(rows.sparkSession):
             filled(rows.sparkSession, member.text, self._reservation, rows, facts)
         check(PUBLISHED)
-        # IF NOT EXISTS has no effect if another statement was first; open() detects that.
+        # IF NOT EXISTS has no effect if another statement created the table first; open() detects that.
         self.open()
         return self.rows() or 0
 
     def discard(self, *, drop: bool) -> bool:
-        """Delete the files that the job wrote and, with *drop*, the table that it has published; may be
+        """Delete the files that the job wrote and, with *drop*, the table that it published. May be
         repeated.
 
-        Returns whether everything was removed: without *drop* a published table stays unchanged.
+        Return whether everything was removed. Without *drop*, a published table remains unchanged.
         """
         if self.rows() is not None:
             if not drop:
                 return False
             catalog = self._catalogs.iceberg_catalog(self.table.catalog)
-            # Purge file by file in a folder that the job does not own.
+            # In a folder that the job does not own, delete only the files of the table.
             catalog.dropTable(self._catalogs.iceberg_identifier(self.table), self._reservation.folder is None)
         settle(self._session, self._reservation)
         return True
@@ -95,10 +97,10 @@ class CreatedTable(IcebergSink):
 
 
 def check_creation(catalogs: Catalogs, definition: StreamDefinition, table: TableName) -> bool:
-    """Return whether *table*, which a stream will create, replaces an existing one.
+    """Return whether *table*, which a stream will create, replaces an existing table.
 
-    Raises Unsupported for a table that cannot be created by its first batch, and TableProtected for a
-    materialized table.
+    Raises Unsupported if the first batch cannot create the table, and TableProtected for a materialized
+    table.
     """
     name = display_name(table)
     if definition.restored_from is not None:
@@ -122,13 +124,13 @@ def check_creation(catalogs: Catalogs, definition: StreamDefinition, table: Tabl
 
 
 def _has_own_folder(definition: StreamDefinition) -> bool:
-    """Return whether the table's folder belongs to the job: files of other writers in it would be removed."""
+    """Return whether the table's folder belongs to the job, so that it may be deleted with all its files."""
     reservation = definition.creates
     return reservation is None or (reservation.folder or "").endswith(reservation.job_id)
 
 
 def not_created(name: str) -> Unsupported:
-    """Return the error for a table that the first batch of a stream cannot create."""
+    """Return the error for a table that cannot be created by the first batch of a stream."""
     return Unsupported(
         f"A stream cannot create {name}: only an Iceberg table of a catalog of type jdbc, such as lake, "
         "appears with its first batch. Name one of these, or CREATE TABLE first and INSERT INTO it."

@@ -1,17 +1,17 @@
-"""Iceberg tables as sinks of a stream: each batch exactly once, as one commit, by the attempt that opened the
-table last.
+"""Iceberg tables as sinks of a stream: each batch is published exactly once, as one commit.
 
-The problem is the same as in a refresh: a writer may be replaced while it works, and commits of other writers
-may come between. The fence is the same too (`mt_core.model.fence`): the table's properties have one mark per
-job, with the attempt that has it open and the last published batch. A batch is staged on a branch of the
-attempt, then one metadata swap checks the mark, makes the snapshot current and raises the batch number. So a
-batch is published exactly once, and an attempt that was replaced can stage but not publish.
+The problem is the same as in a refresh: a writer may be replaced while it works, and other writers may
+commit in the meantime. The fence is the same too (`mt_core.model.fence`): the table's properties have one
+mark per job, with the number of the attempt that has the table open and the last published batch. A batch
+is staged on the attempt's branch. Then one metadata swap checks the mark, makes the snapshot current and
+stores the batch number. A batch is therefore published exactly once, and an attempt that was replaced can
+stage but not publish.
 
-Other writers may commit to main in between. Added rows do not depend on them: the staged files are appended
-on top of the new main without being rewritten. A batch that replaces rows by key was computed against one
-version of the table, so it must be computed again (`_Overtaken`), at most MAX_CONFLICTS times. Its first try
-is a pending snapshot that the swap adds itself, which saves a commit; the later ones are on the branch, where
-they survive the commits of others.
+If other writers commit to main, a batch that only adds rows is not affected: its staged files are appended
+to the new main without being rewritten. A batch that replaces rows by key was computed against one version
+of the table, so it must be computed again (`_Overtaken`), up to MAX_CONFLICTS times. On the first try, its
+snapshot is left pending and added by the swap itself, which saves a commit. On later tries it is on the
+branch, where it survives the commits of other writers.
 """
 
 from __future__ import annotations
@@ -42,18 +42,18 @@ from mt_core.spark.iceberg.replacement import Replacement
 from mt_core.spark.iceberg.temporary_views import temporary_view
 from mt_core.spark.streams.sources.starts import uuid_of
 
-# Iceberg's own summary key: snapshot expiration retains files that a later snapshot shares with this one.
+# Iceberg's own summary key. Snapshot expiration retains files that are shared with this later snapshot.
 _SAME_FILES_AS = "source-snapshot-id"
 _ADDED_ROWS = "added-records"
 _Change = Callable[[StorageMetadata], MetadataChange | None]
 
 
 class IcebergSink(Sink):
-    """One attempt of one job on a table, which must have *uuid* unless that is None.
+    """One attempt of a job to write a table, which must have *uuid* unless that is None.
 
-    It opens, publishes and closes the table as described in `mt_core.model.fence`. With *keys*, columns of
-    the table, a row replaces the row with the same key. Raises Spark's errors, and StreamBroken if the table
-    is gone.
+    The table is opened, published and closed as described in `mt_core.model.fence`. With *keys*, columns of
+    the table, a row replaces the row with the same key. Raises Spark's errors, and StreamBroken if the
+    table was dropped or recreated.
     """
 
     guarantee = "each batch once, as one commit"
@@ -68,13 +68,13 @@ class IcebergSink(Sink):
     # ----------------------------------------------------------------------------------------------- attempts
 
     def open(self) -> None:
-        """Take the table over: no earlier attempt can publish from then on.
+        """Take over the table: no earlier attempt can publish afterwards.
 
         Raises CommitConflict if a later attempt has opened it.
         """
         table = self._load()
         if table.currentSnapshot() is None:
-            # A branch needs a snapshot to start from.
+            # A branch needs a snapshot as its start.
             table.newAppend().set(JOB_ID, self._job_id).commit()
 
         def opened(metadata: StorageMetadata) -> MetadataChange:
@@ -84,7 +84,7 @@ class IcebergSink(Sink):
         self._carry_out("open", opened)
 
     def close(self) -> None:
-        """Prevent every attempt from publishing; harmless if the table is gone."""
+        """Prevent every attempt from publishing. Does nothing if the table does not exist."""
 
         def closed(metadata: StorageMetadata) -> MetadataChange | None:
             is_open = self._writer.mark_of(metadata.properties).number is not None
@@ -94,7 +94,7 @@ class IcebergSink(Sink):
             self._carry_out("close", closed)
 
     def forget(self) -> None:
-        """Remove the job's mark from the table; harmless if the mark or the table does not exist."""
+        """Remove the job's mark from the table. Does nothing if the mark or the table does not exist."""
 
         def forgotten(metadata: StorageMetadata) -> MetadataChange | None:
             return self._writer.forget(metadata) if self._writer.is_known(metadata) else None
@@ -105,11 +105,11 @@ class IcebergSink(Sink):
     # ------------------------------------------------------------------------------------------------ batches
 
     def last_batch(self) -> int | None:
-        """Return the last batch of the job in the table, or None before the first."""
+        """Return the last batch of the job in the table, or None before the first batch."""
         return self._writer.mark_of(self._read().properties).published
 
     def rows(self) -> int | None:
-        """Return the row count of the table, or None unless a table with the job's first batch exists."""
+        """Return the row count of the table, or None if it does not have the job's first batch."""
         try:
             metadata = self._read()
         except StreamBroken:
@@ -120,7 +120,7 @@ class IcebergSink(Sink):
         return 0 if newest is None else int(newest.total_rows)
 
     def publish(self, rows: DataFrame, batch: int, check: Check) -> int:
-        """Write *rows* to the attempt's branch, make it main, and return the number of rows."""
+        """Write *rows* to the attempt's branch, publish the branch as main, and return the number of rows."""
         check("write")
         summary = {JOB_ID: self._job_id, BATCH: str(batch)}
         if self._keys:
@@ -137,9 +137,7 @@ class IcebergSink(Sink):
         return count
 
     def _publish_changes(self, rows: DataFrame, batch: int, summary: Mapping[str, str], check: Check) -> int:
-        """Replace the rows of the keys in *rows*; starts over if another writer has committed in the
-        meantime.
-        """
+        """Replace the rows with the keys of *rows*. Starts over if another writer commits meanwhile."""
         with computed_changes(stored(rows, self.table.sql), self._keys, str(self.table)) as changes:
             if changes is None:
                 self._publish(None, batch, summary, check)
@@ -147,7 +145,7 @@ class IcebergSink(Sink):
             keys, session = changes.all_keys(), rows.sparkSession
             for number in range(MAX_CONFLICTS):
                 begun = self._branch_at_main()
-                # Leave only the first try pending: a snapshot on the branch survives the commits of other
+                # Only the first try is left pending: a snapshot on the branch survives the commits of other
                 # writers.
                 table, base = begun.base.table, begun.main
                 staging = self._branch_commit(session, table, summary, base, leaves_pending=not number)
@@ -182,7 +180,7 @@ class IcebergSink(Sink):
         )
 
     def _branch_at_main(self) -> StorageMetadata:
-        """Move the attempt's branch to the main snapshot and return the resulting metadata."""
+        """Move the attempt's branch to the main snapshot, and return the resulting metadata."""
         begun: StorageMetadata | None = None
 
         def moved(metadata: StorageMetadata) -> MetadataChange | None:
@@ -198,8 +196,9 @@ class IcebergSink(Sink):
         raise self._crowded()
 
     def _staged(self, staging: BranchCommit) -> _Staged | None:
-        """Return the staged snapshot, or None if nothing was written, as when no key of a change is in the
-        table.
+        """Return the staged snapshot, or None if nothing was written.
+
+        For example, nothing is written if the changes delete only keys that the table does not have.
         """
         if staging.pending is not None:
             metadata = metadata_of(self._session, staging.table)
@@ -215,7 +214,7 @@ class IcebergSink(Sink):
         return _Staged(snapshot=snapshot, metadata=metadata, facts=facts)
 
     def _publish(self, staged: _Staged | None, batch: int, summary: Mapping[str, str], check: Check) -> None:
-        """Make the *staged* snapshot main, if there is one, and record the batch in the same commit."""
+        """Publish the *staged* snapshot as main, if there is one, and record the batch in the same commit."""
 
         def published(metadata: StorageMetadata) -> MetadataChange | None:
             check("publish")
@@ -236,11 +235,10 @@ class IcebergSink(Sink):
     def _snapshot_to_add(
         self, metadata: StorageMetadata, staged: _Staged, summary: Mapping[str, str]
     ) -> Any | None:
-        """Return the snapshot that a publish must add: *staged*, or its files on top of other writers'
-        commits.
+        """Return the snapshot that a publish must add, or None if it is already on the branch.
 
-        Returns None if the branch has a snapshot that follows main. Raises _Overtaken if the batch must be
-        computed again.
+        It is *staged* if that is pending, or a new snapshot that appends its files to other writers'
+        commits. Raises _Overtaken if the batch must be computed again.
         """
         if staged.pending_on is not None:
             # Another writer may have committed before the snapshot was based on this metadata, or after the
@@ -285,9 +283,7 @@ class IcebergSink(Sink):
         return metadata_of(self._session, self._load())
 
     def _carry_out(self, step: str, change: _Change, known: StorageMetadata | None = None) -> None:
-        """Commit the *change* of the current metadata, and retry it on new metadata after each conflicting
-        commit.
-        """
+        """Commit the *change* of the current metadata. After a conflict, retry it on the new metadata."""
         swap = partial(commit, self._session, str(self.table))
         try:
             for _ in carried_out(str(self.table), step, self._read, change, swap, known=known):
@@ -308,8 +304,8 @@ class IcebergSink(Sink):
 class _Staged:
     """A snapshot to publish, and the metadata that was read after it was written.
 
-    It is either on the attempt's branch, with `facts` as its summary, or pending: it can only be added to
-    exactly this metadata, while main is the snapshot `pending_on`.
+    The snapshot is either on the attempt's branch, with `facts` as its summary, or pending. A pending
+    snapshot can be added only to exactly this metadata, and only while main is the snapshot `pending_on`.
     """
 
     snapshot: Any
@@ -319,15 +315,14 @@ class _Staged:
 
 
 class _Overtaken(Exception):
-    """Another writer committed after the rows that a batch deletes were located."""
+    """Raised if another writer committed after the rows that a batch deletes were located."""
 
 
 def target_of(catalogs: Catalogs, table: TableIdentifier, keeps: str | None = None) -> IcebergTarget | None:
-    """Return a table that a stream may write, including the materialized table with the id *keeps*, or None
-    without a table.
+    """Return a table that a stream may write, or None if it does not exist.
 
-    Raises TableProtected for any other materialized table, and CatalogUnsupported for a catalog without
-    compare-and-set.
+    It may be the materialized table with the id *keeps*. Raises TableProtected for any other materialized
+    table, and CatalogUnsupported for a catalog without compare-and-set.
     """
     try:
         loaded = catalogs.load_table(table)

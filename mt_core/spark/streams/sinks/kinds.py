@@ -1,4 +1,4 @@
-"""The sink kind of each table, chosen by connector, and the sinks of a job."""
+"""The kinds of sinks: the sink class for each connector, and the sinks of a job's tables."""
 
 from __future__ import annotations
 
@@ -41,17 +41,18 @@ KINDS: Mapping[str, type[FileSink | RepeatingSink]] = {
 }
 """The sink class of each connector that accepts streams; Iceberg tables have no connector."""
 KEYED_KINDS: Mapping[str, type[RepeatingSink]] = {JDBC: KeyedJdbcSink}
-"""Sink classes for tables with a primary key, where they differ."""
+"""The sink class of each connector that has a different one for tables with a primary key."""
 
 
 def kind_of(target: SinkTarget | None) -> type[Sink]:
-    """Return the sink class of a target, or of a table without a connector for None."""
+    """Return the sink class of a target, or of an Iceberg table if *target* is None."""
     return IcebergSink if target is None else _kind_with_connector(target)
 
 
 def keys_of(target: SinkTarget | None, table: IcebergTarget | None) -> tuple[str, ...]:
-    """Return the columns by which rows of *target*, or of the Iceberg *table*, replace others; empty for an
-    append-only table.
+    """Return the key columns by which rows written to a table replace others; empty if it is append-only.
+
+    The table is *target* or, if that is None, the Iceberg *table*.
     """
     if target is None:
         return () if table is None else table.keys
@@ -61,7 +62,7 @@ def keys_of(target: SinkTarget | None, table: IcebergTarget | None) -> tuple[str
 def check_changes(table: str, target: SinkTarget | None, keys: Sequence[str], rows: Changelog) -> None:
     """Raise Unsupported if *rows* contain updates or deletes and *table* is append-only.
 
-    The table is *target*, or a table without a connector with the primary key *keys*.
+    The table is *target* or, if that is None, an Iceberg table with the primary key *keys*.
     """
     accepts_changelog = bool(keys) if target is None else _kind_with_connector(target).accepts_changelog
     if accepts_changelog or not rows.updates:
@@ -80,9 +81,9 @@ def check_changes(table: str, target: SinkTarget | None, keys: Sequence[str], ro
 def targets_with_connector(
     session: SparkSession, source: ConnectorSource, temporary: Iterable[str], tables: Iterable[TableName]
 ) -> dict[TableName, SinkTarget]:
-    """Return the *tables* that have a connector which accepts streams, with their targets.
+    """Return the targets of those *tables* that have a connector to which streams can write.
 
-    The statements *temporary* create the tables with one-part names.
+    The statements in *temporary* create the tables with one-part names.
     """
     temporary = tuple(temporary)
     of_session, targets = _temporary_connectors(temporary), dict[TableName, SinkTarget]()
@@ -132,7 +133,7 @@ def sinks_of(attempt: SinkAttempt) -> dict[TableName, Sink]:
 
 
 def created_by(attempt: SinkAttempt) -> CreatedTable | None:
-    """Return the sink of the table that a job creates, or None."""
+    """Return the sink of the table that a job creates, or None if it does not create one."""
     reservation = attempt.definition.creates
     return None if reservation is None else CreatedTable(reservation, attempt)
 
@@ -143,9 +144,9 @@ def _kind_with_connector(target: SinkTarget) -> type[FileSink | RepeatingSink]:
 
 
 def _temporary_connectors(temporary: Iterable[str]) -> dict[str, str]:
-    """Return the connectors of the tables created by the statements in *temporary*, by lower-case name.
+    """Return the connectors of the tables that the statements in *temporary* create, by lower-case name.
 
-    Tables of files without a folder are omitted.
+    Tables over files whose folder is not set are omitted.
     """
     temporary = tuple(temporary)
     tables, folders = temporary_tables(temporary), temporary_folders(temporary)
@@ -157,7 +158,7 @@ def _temporary_connectors(temporary: Iterable[str]) -> dict[str, str]:
 
 
 def _provider(session: SparkSession, table: TableName) -> str:
-    """Return the data source of a table in Spark's own catalog; empty for any other table."""
+    """Return the data source of a table in Spark's own catalog, or an empty string for any other table."""
     if table[0] != SESSION_CATALOG or len(table) < 3:
         return ""
     plugin = state_of(session).catalogManager().catalog(SESSION_CATALOG)

@@ -1,3 +1,1 @@
-"""Sources of streams: how a query reads its tables as streams, where it starts, and how later changes of a
-table affect it.
-"""
+"""Sources of streams: how a query reads its tables as streams, where it starts, and how changes affect it."""

@@ -23,7 +23,7 @@ _IGNORE = f"{NEW_JOB} To skip such changes, first SET 'streaming.on-source-rewri
 def breakage(
     session: SparkSession, sources: Iterable[StreamSource], starts: Mapping[str, Start], error: BaseException
 ) -> StreamBroken | None:
-    """Return what happened to a source if that is why a stream failed with *error*, else None."""
+    """Return the StreamBroken error that explains *error* by a change of a source, or None."""
     sources = tuple(sources)
     for source in sources:
         if (
@@ -46,9 +46,7 @@ def breakage(
 
 
 def loss(sources: Iterable[StreamSource], error: BaseException) -> StreamBroken | None:
-    """Return what happened to the records of a topic if that is why a stream failed with *error*,
-    else None.
-    """
+    """Return the StreamBroken error that explains *error* by lost records of a topic, or None."""
     tables = [source.topic for source in sources if source.topic is not None]
     text = loss_of(tables, (*(thrown.message for thrown in thrown_by(error)), str(error)))
     return None if text is None else StreamBroken(text)
@@ -67,9 +65,7 @@ def _disappearance(session: SparkSession, source: StreamSource, start: Start) ->
 
 
 def _owner(sources: tuple[StreamSource, ...], snapshot_id: str) -> str:
-    """Return the name of the source that has the snapshot; the names of all sources if none has it
-    any more.
-    """
+    """Return the name of the source that has the snapshot, or the names of all sources if none has it now."""
     tables = [source for source in sources if source.table is not None]
     for source in tables:
         try:

@@ -1,4 +1,4 @@
-"""The columns that a running stream reads, and whether its sources still have them."""
+"""The columns that a running stream reads, and the check that its sources still have them."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ from mt_core.spark.streams.sources.streamed_text import StreamSource
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Columns:
-    """The columns of one schema version by name; the text of a column includes its id, so a replaced column
-    differs.
+    """The columns of one schema version by name.
+
+    The text of a column includes its field id, so that a replaced column differs.
     """
 
     schema_id: int
@@ -26,9 +27,9 @@ class _Columns:
 
 @dataclass(frozen=True, slots=True)
 class SourceColumns:
-    """The columns of *sources* when this is created, which must be before Spark plans the stream.
+    """The columns of *sources* when this object is created, which must be before Spark plans the stream.
 
-    Spark reads these columns by Iceberg's field ids, whatever columns have their names later.
+    Spark reads these columns by Iceberg's field ids, even if other columns have their names later.
     """
 
     sources: Iterable[StreamSource]
@@ -41,8 +42,9 @@ class SourceColumns:
                 self._read.append((source, _columns(source.table.schema())))
 
     def check(self) -> None:
-        """Raise SourcesChanged if a source has dropped one of these columns or has another one under its
-        name.
+        """Raise SourcesChanged if one of these columns was dropped or replaced.
+
+        A replaced column has the same name and a different field id or type.
         """
         for source, read in self._read:
             with suppress(*SPARK_ERRORS):

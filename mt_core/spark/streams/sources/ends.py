@@ -1,4 +1,4 @@
-"""Ends of bounded sources: the offset at which a stream has read all rows that its sources will ever have."""
+"""The ends of bounded sources: the offset at which a stream has read all rows that they will ever have."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from mt_core.spark.driver.jvm_objects import class_name, scala_items
 
 
 def last_offset(rows: DataFrame) -> int | None:
-    """Return the offset up to which each source of the stream *rows* must be read, or None if a source is
-    unbounded.
+    """Return the offset up to which each source of the stream *rows* must be read.
+
+    Return None if a source is unbounded.
     """
     plan = rows._jdf.queryExecution().analyzed()
     ends = [_end(leaf) for leaf in scala_items(plan.collectLeaves()) if leaf.isStreaming()]
@@ -22,7 +23,7 @@ def last_offset(rows: DataFrame) -> int | None:
 
 
 def has_ended(offsets: Sequence[Any], last: int | None) -> bool:
-    """Return whether sources at *offsets* have delivered all their rows, which end at offset *last*."""
+    """Return whether sources at *offsets* have delivered all their rows, up to offset *last*."""
     return (
         last is not None and bool(offsets) and all(isinstance(each, int) and each >= last for each in offsets)
     )

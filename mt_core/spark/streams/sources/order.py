@@ -1,4 +1,4 @@
-"""The order of a stream's sources, which identifies the unnamed lines of Spark's offset log."""
+"""The order of a stream's sources, by which the unnamed lines of Spark's offset log are assigned to them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mt_core.spark.driver.jvm_objects import class_name, scala_items
 SOURCES = "sources"
 """The savepoint fact with that order; absent for a plan of version 1."""
 _CATALOG_RELATION, _RELATION = "StreamingRelationV2", "StreamingRelation"
-# Options that distinguish two sources of one format.
+# Options that distinguish two sources with the same format.
 _PLACES = ("subscribe", "subscribepattern", "assign", "path")
 
 
@@ -25,9 +25,10 @@ def names_of(plans: Sequence[Any]) -> tuple[str, ...]:
 
 
 def order_of(offsets: Sequence[Any], names: Sequence[str], tables: Mapping[str, Any]) -> list[str]:
-    """Return the order of the sources *names* in a checkpoint without names, derived from its *offsets*.
+    """Return the order of the sources in *names* in a checkpoint that does not store it, from its *offsets*.
 
-    *tables* are Iceberg tables by name: an offset contains a snapshot id, which only one of the tables has.
+    *tables* are Iceberg tables by name. The offset of a table contains a snapshot id, which only this table
+    has.
     """
     order, rest = list[str | None](), list(names)
     for offset in offsets:

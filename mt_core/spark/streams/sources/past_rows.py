@@ -1,4 +1,4 @@
-"""Rows of an earlier snapshot of a table, in the table's current columns."""
+"""The rows of an earlier snapshot of a table, with the table's current columns."""
 
 from __future__ import annotations
 
@@ -13,11 +13,10 @@ from mt_core.spark.driver.jvm_objects import java_items
 
 
 def past_rows(session: SparkSession, parts: tuple[str, ...], table: Any, snapshot_id: str) -> str | None:
-    """Return a query for the rows of the Iceberg *table* at a snapshot, or None if VERSION AS OF returns the
-    same.
+    """Return a query for the rows of the Iceberg *table* at a snapshot, or None if VERSION AS OF is enough.
 
-    Spark reads a version with its old columns, while a stream reads the current ones. Raises Unsupported for
-    a column whose old values cannot be cast to its current type.
+    Spark reads a version with its old columns, while a stream reads the current ones. Raises Unsupported if
+    the old values of a column cannot be cast to its current type.
     """
     table.refresh()
     snapshot, schema = table.snapshot(int(snapshot_id)), table.schema()
@@ -33,9 +32,7 @@ def past_rows(session: SparkSession, parts: tuple[str, ...], table: Any, snapsho
 
 
 def _value(parts: tuple[str, ...], field: Any, before: Any, column_type: str) -> str:
-    """Return the expression of a column: NULL if it was added later, else its old value in its
-    current type.
-    """
+    """Return the expression for a column: NULL if it was added later, or its old value in the new type."""
     if before is None and field.initialDefault() is None:
         return f"CAST(NULL AS {column_type})"
     if before is not None and before.type().equals(field.type()):

@@ -1,4 +1,4 @@
-"""Starts of a stream: the snapshot at which a job starts to read each source."""
+"""The starts of a stream: the snapshot at which a job starts to read each source."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SKIPS = {"streaming-skip-overwrite-snapshots": "true", "streaming-skip-delete-s
 def options_of(starts: Mapping[str, Start], on_rewrite: OnSourceRewrite) -> dict[str, dict[str, str]]:
     """Return the options of Iceberg's reader for each source in *starts*, by source name."""
     skips = _SKIPS if on_rewrite is OnSourceRewrite.IGNORE else {}
-    # The reader starts with the first commit at or after that time.
+    # Iceberg's reader starts with the first commit at or after this time.
     return {
         name: ({} if start.snapshot is None else {"stream-from-timestamp": str(start.millis + 1)}) | skips
         for name, start in starts.items()
@@ -32,12 +32,12 @@ def snapshots_of(starts: Mapping[str, Start]) -> dict[str, str]:
 
 
 def start_of(source: StreamSource, *, keeps_state: bool, in_order: bool = False) -> Start:
-    """Return where a new stream starts to read *source*: after its current snapshot, which is read as a batch
-    before.
+    """Return where a new stream starts to read *source*.
 
-    A query that *keeps_state* must see all rows as a stream and starts with the first snapshot. So does, if
-    it can, a query whose later rows replace earlier ones (*in_order*). Raises Unsupported if a stateful query
-    needs rows that no longer have the snapshot which added them.
+    Usually it starts after the current snapshot, which is first read as a batch. A query that *keeps_state*
+    must see all rows as a stream, so it starts with the first snapshot. A query whose later rows replace
+    earlier ones (*in_order*) does the same if it can. Raises Unsupported if a stateful query needs rows
+    whose snapshot has expired.
     """
     table = source.table
     table.refresh()
@@ -67,19 +67,23 @@ def start_of(source: StreamSource, *, keeps_state: bool, in_order: bool = False)
 
 
 def uuid_of(table: Any) -> str:
-    """Return the UUID that distinguishes an Iceberg table from a later table of the same name."""
+    """Return the UUID of an Iceberg table, which a later table with the same name does not have."""
     return str(table.uuid().toString())
 
 
 def rows_at(table: Any, snapshot_id: str) -> int:
-    """Return the row count of an Iceberg table at a snapshot; deleted rows count until their files are
-    rewritten.
+    """Return the row count of an Iceberg table at a snapshot.
+
+    Deleted rows are counted until their files are rewritten.
     """
     return int(table.snapshot(int(snapshot_id)).summary().get("total-records") or 0)
 
 
 def check_start(source: StreamSource, start: Start, read: Iterable[int] = ()) -> None:
-    """Raise StreamBroken unless *source* has a snapshot in *read*, or can still be read from its *start*."""
+    """Raise StreamBroken if *source* can no longer be read.
+
+    It can be read from a snapshot in *read* that still exists, or from its *start*.
+    """
     table = source.table
     table.refresh()
     if uuid_of(table) != start.uuid:

@@ -1,14 +1,14 @@
 """Sources of a stream: the relations of a query that are read as streams, and the texts that read them.
 
-Whether a relation is a stream cannot be left to Spark: users would have to write its STREAM keyword, and the
-same query must also be readable as a batch at fixed snapshots. So the text of the query is cut at each
-relation that is read as a stream (`Reading`), with views expanded in place, and rendered again for each
-purpose: with STREAM and the reader's options, or with VERSION AS OF. The rest of the text stays exactly as
-the user wrote it.
+Spark cannot decide which relations are read as streams: users would have to write its STREAM keyword, and
+the same query must also be readable as a batch at fixed snapshots. The text of the query is therefore cut
+at each relation that is read as a stream (`Reading`), with views expanded in place. It is rendered again
+for each purpose: with STREAM and the reader options, or with VERSION AS OF. The rest of the text remains
+exactly as the user wrote it.
 
-A relation stays unchanged if it is a CTE, selects a version, has the hint 'streaming' = 'false', or is
-neither an Iceberg table nor a table with a streaming connector. View expansion is limited in depth and
-rejects cycles.
+A relation remains unchanged if it is a CTE, selects a version, has the hint 'streaming' = 'false', or is
+neither an Iceberg table nor a table with a streaming connector. The depth of view expansion is limited, and
+cycles are rejected.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ _PLAIN_TABLE = "org.apache.iceberg.BaseTable"
 class StreamSource:
     """A table that a query reads as a stream.
 
-    `table` is Iceberg's, `topic` a Kafka table, `files` a temporary table over files, and `generated` a
-    temporary table whose generated rows end. `reading` is the relation that replaces the table's name, empty
-    if the name itself is read.
+    `table` is Iceberg's table, `topic` a Kafka table, `files` a temporary table over files, and `generated`
+    a temporary table whose generated rows end. `reading` is the relation that replaces the table's name, or
+    empty if the name itself is read.
     """
 
     parts: tuple[str, ...]
@@ -64,7 +64,7 @@ class StreamSource:
 
     @property
     def view(self) -> str:
-        """The temporary view that stands for the stream during analysis; empty without one."""
+        """The temporary view that represents the stream during analysis; empty if there is none."""
         if self.topic is not None:
             return stream_name(self.topic)
         view = self.files or self.generated
@@ -73,7 +73,7 @@ class StreamSource:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """A place in a text that reads a source as a stream. `aliased`: the text continues with an alias."""
+    """A place in a text that reads a source as a stream; `aliased` means that an alias follows."""
 
     source: StreamSource
     aliased: bool
@@ -86,8 +86,8 @@ Piece = str | Reading
 class StreamedText:
     """A text, cut where it reads streams, with views expanded in place of their names.
 
-    With `reads_endless`, its relations include an unbounded temporary table, which is a stream under its own
-    name.
+    `reads_endless` means that its relations include an unbounded temporary table, which is already a
+    stream.
     """
 
     pieces: tuple[Piece, ...]
@@ -95,12 +95,12 @@ class StreamedText:
 
     @property
     def is_stream(self) -> bool:
-        """Whether a query with this text is known to read a stream."""
+        """True if a query with this text certainly reads a stream."""
         return self.reads_endless or any(isinstance(piece, Reading) for piece in self.pieces)
 
     @property
     def sources(self) -> tuple[StreamSource, ...]:
-        """The distinct sources in the order of the text."""
+        """The sources in the order of the text, without duplicates."""
         sources = [piece.source for piece in self.pieces if isinstance(piece, Reading)]
         return tuple({source.name: source for source in sources}.values())
 
@@ -116,17 +116,18 @@ class StreamedText:
 
     @property
     def generated(self) -> tuple[GeneratedTable, ...]:
-        """The sources that are temporary tables with a last row."""
+        """The sources that are temporary tables whose generated rows end."""
         return tuple(source.generated for source in self.sources if source.generated is not None)
 
     def streaming(self, options: Mapping[str, Mapping[str, str]]) -> str:
-        """Return the text that reads its sources as streams; *options* has the reader options by
-        source name.
+        """Return the text that reads its sources as streams.
+
+        *options* has the reader options of each source, by source name.
         """
         return "".join(_streaming(piece, options) for piece in self.pieces)
 
     def pinned(self, session: SparkSession, snapshots: Mapping[str, str]) -> str:
-        """Return the text that reads its sources at *snapshots*; a source without a snapshot is empty."""
+        """Return the text that reads its sources at *snapshots*. Sources without a snapshot are empty."""
         return "".join(_pinned(session, piece, snapshots) for piece in self.pieces)
 
 
@@ -141,9 +142,9 @@ def read_sources(
 ) -> StreamedText:
     """Return *text*, whose parsed query is *plan*, with its sources; *session* must be active.
 
-    A relation is read as a stream if it is an Iceberg table, a table over files or an unbounded table, unless
-    the text selects a version or has a hint against it. With *endless_only* only unbounded tables that do not
-    retain their rows are. Raises Unsupported for a hint with an unknown option.
+    A relation is read as a stream if it is an Iceberg table, a table over files or an unbounded table,
+    unless the text selects a version or has a hint against it. With *endless_only*, only unbounded tables
+    that do not retain their rows are read as streams. Raises Unsupported for a hint with an unknown option.
     """
     reader = _Reader(session, {hint.start: hint for hint in hints}, connectors, endless_only)
     pieces = tuple(reader.pieces(parse(session, text, plan)))
@@ -180,7 +181,7 @@ class _Reader:
             yield parsed.text[position : relation.begin]
             # `TABLE t` does not accept options or an alias.
             yield "SELECT * FROM " if relation.table_word is not None else ""
-            # An alias follows WATERMARK, so none must be added before it.
+            # An alias follows WATERMARK, so an alias must not be added before it.
             aliased = relation.aliased or _WATERMARK.match(parsed.text, relation.stop) is not None
             if isinstance(source, View):
                 yield from self._expanded(source, path, aliased=aliased)
@@ -192,7 +193,10 @@ class _Reader:
     def _relation(
         self, parts: tuple[str, ...], catalog: str, namespace: tuple[str, ...]
     ) -> StreamSource | View | None:
-        """Return the source or view of that name, or None if it is not read as a stream or already is one."""
+        """Return the source or view with that name.
+
+        Return None if the relation is not read as a stream, or if it already is one.
+        """
         raw = state_of(self._session).catalog().getRawTempView(parts[0]) if len(parts) == 1 else None
         if raw is not None and raw.isDefined():
             self.reads_endless |= _is_endless(raw.get())
@@ -210,7 +214,7 @@ class _Reader:
         return view if view is not None or self._endless_only else self._table(full)
 
     def _temporary(self, parts: tuple[str, ...]) -> StreamSource | None:
-        """Return the source of a temporary table: its files, its generated rows, or its topic."""
+        """Return the source of a temporary table, which has files, generated rows or a topic."""
         files = file_view(self._session, parts[0])
         generated = None if files is not None else generated_table(self._session, parts[0])
         if files is None and generated is None:
@@ -242,7 +246,7 @@ class _Reader:
             ]
             yield f"(SELECT {', '.join(columns)} FROM ("
             yield from body
-            # On a new line: the view's text may end with a comment.
+            # On a new line, because the view's text may end with a comment.
             yield "\n) AS `_v`)"
         else:
             yield "(SELECT * FROM ("
@@ -253,7 +257,7 @@ class _Reader:
 
 
 def _is_endless(view: Any) -> bool:
-    """Return whether a temporary view is an unbounded stream rather than a text."""
+    """Return whether a temporary view is an unbounded stream and not an SQL text."""
     return view.plan().isDefined() and bool(view.plan().get().isStreaming())
 
 

@@ -1,4 +1,4 @@
-"""State entries, stored with the time of their last modification."""
+"""State entries, which are stored with the time of their last modification."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ _LAST, _EVENT = "__last_modified", "__in_event_time"
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A value with the time of its last modification; `is_moved` means that the store has another time
-    domain.
+    """A value with the time of its last modification.
+
+    `is_moved` means that the stored entry still has the other time domain.
     """
 
     value: Value
@@ -27,8 +28,9 @@ class Entry:
 
 
 def stored_type(schema: StructType | str) -> StructType | str:
-    """Return the stored type of entries with *schema*. It is the same for all policies, so a policy may
-    change.
+    """Return the type in which entries with *schema* are stored.
+
+    It is the same for all policies, so that the policy can be changed.
     """
     if isinstance(schema, str):
         return f"{schema}, {_LAST} BIGINT, {_EVENT} BOOLEAN"
@@ -38,8 +40,8 @@ def stored_type(schema: StructType | str) -> StructType | str:
 class EntryTimes:
     """The modification and expiry times of a state's entries for the current key, under a policy.
 
-    With `by_timer` the timers run in the policy's time domain and remove expired entries. Otherwise expired
-    entries are removed when their key comes again.
+    With `by_timer`, the timers run in the policy's time domain and remove expired entries. Without it,
+    expired entries are removed when the next row with their key arrives.
     """
 
     def __init__(self, policy: TtlPolicy, times: KeyTimes, timers: OwnedTimers, *, by_timer: bool) -> None:
@@ -49,7 +51,7 @@ class EntryTimes:
     def loaded(self, stored: Value) -> Entry | None:
         """Return the entry in *stored*, or None if it has expired.
 
-        An entry that was stored under a policy in the other time domain counts as modified now.
+        An entry that was stored under a policy with the other time domain counts as modified now.
         """
         *value, last, in_event_time = stored
         if in_event_time != self._in_event_time:
@@ -61,9 +63,7 @@ class EntryTimes:
         return self._accessed(entry, StateAccess.READ, entry.value)
 
     def written(self, value: Value, before: Entry | None) -> Entry | None:
-        """Return the entry of *value* that replaces *before*, or None if it has already expired at its event
-        time.
-        """
+        """Return the entry with *value* that replaces *before*, or None if it has already expired."""
         if before is None:
             return self._living(Entry(tuple(value), self._times.at(self._policy.time)))
         return self._accessed(before, StateAccess.WRITE, tuple(value))

@@ -10,7 +10,10 @@ from mt_core.spark.streams.state.entries import Entry, EntryTimes, Value
 
 
 class PolicyListState:
-    """The list of the current key. `get` reads all elements, and `put` creates all of them."""
+    """The list of the current key.
+
+    `get` reads all elements, and elements written by `put` count as newly created.
+    """
 
     def __init__(self, state: ListState, entries: EntryTimes) -> None:
         self._state, self._entries = state, entries

@@ -10,7 +10,7 @@ from mt_core.spark.streams.state.entries import Entry, EntryTimes, Value
 
 
 class PolicyMapState:
-    """The map of the current key. `get_value` reads one entry, and `items` reads all."""
+    """The map of the current key. `get_value` reads one entry, and `items` reads all entries."""
 
     def __init__(self, state: MapState, entries: EntryTimes) -> None:
         self._state, self._entries = state, entries
@@ -29,7 +29,7 @@ class PolicyMapState:
         return None if entry is None else self._read(key, entry)
 
     def update_value(self, key: Value, value: Value) -> None:
-        """Write *value* for *key*."""
+        """Set the value of *key* to *value*."""
         after = self._entries.written(value, self._live(key))
         if after is None:
             self._state.removeKey(key)

@@ -1,4 +1,4 @@
-"""The timers of a key and their owners: the states, whose entries expire, or a name from the processor."""
+"""The timers of a key and their owners: the processor's named timers, and the timer for expired entries."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections.abc import Iterator, Mapping
 from pyspark.sql.streaming.stateful_processor import StatefulProcessorHandle
 
 STATES = ""
-"""The owner of the timer that removes expired entries. It sorts before all names, so it fires first."""
+"""The owner of the timer for expired entries. It sorts before all names, so its timer fires first."""
 _NAME = "freshtable_timers"
 
 
 class OwnedTimers:
     """The timers of the current key.
 
-    Spark stores only instants, one timer for each; a map state records the owner of each timer.
+    Spark stores only instants, and a single timer for each. A map state records the owner of each timer.
     """
 
     def __init__(self, handle: StatefulProcessorHandle) -> None:
@@ -24,13 +24,13 @@ class OwnedTimers:
         self._firing: int | None = None
 
     def begin(self) -> None:
-        """Start with a key: drop the previous key's timers."""
+        """Start to handle a key: forget the previous key's timers."""
         self._known = self._firing = None
 
     def register(self, owner: str, at: int) -> None:
         """Set the timer of *owner* to the instant *at*, in milliseconds, replacing its earlier instant.
 
-        While a timer fires, raises ValueError for an instant that is not later: Spark would not fire it.
+        While a timer fires, raises ValueError if the instant is not later, because Spark would not fire it.
         """
         if self._firing is not None and at <= self._firing:
             raise ValueError(
@@ -46,8 +46,9 @@ class OwnedTimers:
         self._stored.updateValue((owner,), (at,))
 
     def register_before(self, owner: str, at: int) -> None:
-        """Set the timer of *owner* to *at* unless it fires earlier; when it does, it will be registered
-        again.
+        """Set the timer of *owner* to *at*, unless it fires earlier.
+
+        When the earlier timer fires, it is registered again.
         """
         if self._all().get(owner, at + 1) > at:
             self.register(owner, at)
@@ -64,11 +65,14 @@ class OwnedTimers:
             self._handle.deleteTimer(at)
 
     def times(self) -> Mapping[str, int]:
-        """Return the instant of each owner."""
+        """Return the instant of each owner's timer."""
         return dict(self._all())
 
     def fired(self, at: int) -> Iterator[str]:
-        """Yield the owners whose timer fires at *at*, the states first, unless an earlier one deleted it."""
+        """Yield the owners whose timers fire at *at*, the states first.
+
+        A timer that was deleted while an earlier one was handled does not fire.
+        """
         self._firing = at
         for owner in sorted(name for name, instant in self._all().items() if instant <= at):
             if self._all().get(owner, at + 1) <= at:

@@ -1,4 +1,4 @@
-"""Users' processors, run by Spark's transformWithState."""
+"""Users' processors, which Spark's transformWithState runs."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ class KeyedProcessor(ABC):
 
     @abstractmethod
     def rows(self, key: tuple[Any, ...], rows: Iterator[Row], times: KeyTimes) -> Iterator[Row]:
-        """Handle the *rows* of *key* in one batch, in no particular order; yield result rows."""
+        """Handle the *rows* of *key* in one batch, in no particular order, and yield result rows."""
 
     def timer(self, key: tuple[Any, ...], name: str, times: KeyTimes) -> Iterator[Row]:
-        """Handle the timer *name* of *key*; yield result rows."""
+        """Handle the timer *name* of *key*, and yield result rows."""
         return iter(())
 
 
@@ -66,13 +66,13 @@ class PolicyProcessor(StatefulProcessor):
         timerValues: TimerValues,  # noqa: N803
         expiredTimerInfo: ExpiredTimerInfo,  # noqa: N803
     ) -> Iterator[Row]:
-        """Remove expired entries, then pass the timers of an instant to the processor."""
+        """Remove expired entries, then pass the timers that fire to the processor."""
         self._begin(timerValues)
         for name in self._states.fired(expiredTimerInfo.getExpiryTimeInMs()):
             yield from self._processor.timer(key, name, self._times)
 
     def close(self) -> None:
-        """Do nothing: no resource is open."""
+        """Do nothing, because no resource is open."""
 
     def _begin(self, times: TimerValues) -> None:
         self._times.begin(times.getCurrentProcessingTimeInMs(), times.getCurrentWatermarkInMs())
@@ -88,10 +88,10 @@ def transform_with_state(
     event_time: str | None = None,
     output_mode: str = "Append",
 ) -> DataFrame:
-    """Return the results of *processor* for *rows*, with the schema *output*; its timers run in *time*.
+    """Return the results of *processor* for *rows*, with the schema *output*. Timers run in *time*.
 
-    *event_time* is the column with each row's event time, a timestamp or milliseconds. A state with an
-    event-time policy requires it, and also a watermark on the stream.
+    *event_time* is the column with each row's event time, a timestamp or a number of milliseconds. A state
+    with an event-time policy requires this column, and a watermark on the stream.
     """
     given = PolicyProcessor(processor, time, event_time)
     return rows.transformWithState(

@@ -29,7 +29,7 @@ class Timers:
     def register(self, name: str, at: int) -> None:
         """Set the timer *name* to *at*, in milliseconds, replacing its earlier instant.
 
-        Raises ValueError for an empty name, and while a timer fires for an instant that is not later.
+        Raises ValueError for an empty name and, while a timer fires, for an instant that is not later.
         """
         self._owned.register(_named(name), at)
 
@@ -43,7 +43,7 @@ class Timers:
 
 
 class ProcessorStates:
-    """All states of a processor for the current key, and the owners of its timers."""
+    """All states of a processor for the current key, and its timers with their owners."""
 
     def __init__(self, handle: StatefulProcessorHandle, times: KeyTimes, time: TtlTimeCharacteristic) -> None:
         self.handle, self.owned = handle, OwnedTimers(handle)
@@ -52,13 +52,16 @@ class ProcessorStates:
         self._by_touch: list[_State] = []
 
     def begin(self) -> None:
-        """Start with a key: remove expired entries of states whose time domain has no timers."""
+        """Start to handle a key: remove expired entries of states that no timer covers.
+
+        Timers run in only one time domain.
+        """
         self.owned.begin()
         for state in self._by_touch:
             state.next_expiry()
 
     def fired(self, at: int) -> Iterator[str]:
-        """Yield the timer names that fire at *at*, after removing expired entries."""
+        """Yield the names of the timers that fire at *at*, after removing expired entries."""
         for owner in self.owned.fired(at):
             if owner == STATES:
                 self._remove_expired()
@@ -66,8 +69,9 @@ class ProcessorStates:
                 yield owner
 
     def entries(self, name: str, policy: TtlPolicy) -> EntryTimes:
-        """Return the entry times of the state *name*; raises ValueError for event time if the rows do not
-        have any.
+        """Return the entry times of the state *name*.
+
+        Raises ValueError if the policy uses event time and the rows have none.
         """
         if policy.time is TtlTimeCharacteristic.EVENT_TIME and not self._times.has_event_time:
             raise ValueError(
@@ -77,7 +81,7 @@ class ProcessorStates:
         return EntryTimes(policy, self._times, self.owned, by_timer=policy.time is self._time)
 
     def add(self, state: _S, policy: TtlPolicy) -> _S:
-        """Return *state* after registering it for the removal of expired entries."""
+        """Register *state* for the removal of expired entries, and return it."""
         (self._by_timer if policy.time is self._time else self._by_touch).append(state)
         return state
 
@@ -88,15 +92,16 @@ class ProcessorStates:
 
 
 class States:
-    """Opens the states of a processor, each with its own policy."""
+    """Opens the states of a processor. Each state has a policy of its own."""
 
     def __init__(self, kept: ProcessorStates) -> None:
         self._kept, self._handle = kept, kept.handle
         self.timers = Timers(kept.owned)
 
     def value(self, name: str, schema: StructType | str, policy: TtlPolicy) -> PolicyValueState:
-        """Open the value state *name*; *schema* has its columns, as a type or as text such as `n BIGINT, city
-        STRING`.
+        """Open the value state *name*.
+
+        *schema* has its columns, as a type or as text such as `n BIGINT, city STRING`.
         """
         entries = self._kept.entries(name, policy)
         return self._kept.add(
@@ -104,7 +109,7 @@ class States:
         )
 
     def list(self, name: str, schema: StructType | str, policy: TtlPolicy) -> PolicyListState:
-        """Open the list state *name*; *schema* is that of an element."""
+        """Open the list state *name*; *schema* has the columns of an element."""
         entries = self._kept.entries(name, policy)
         return self._kept.add(
             PolicyListState(self._handle.getListState(name, stored_type(schema)), entries), policy
@@ -113,7 +118,7 @@ class States:
     def map(
         self, name: str, key: StructType | str, schema: StructType | str, policy: TtlPolicy
     ) -> PolicyMapState:
-        """Open the map state *name*; *key* is the schema of its keys, *schema* that of its values."""
+        """Open the map state *name*; *key* has the columns of its keys, and *schema* those of its values."""
         entries = self._kept.entries(name, policy)
         return self._kept.add(
             PolicyMapState(self._handle.getMapState(name, key, stored_type(schema)), entries), policy

@@ -14,7 +14,7 @@ class PolicyValueState:
         self._state, self._entries = state, entries
 
     def exists(self) -> bool:
-        """Return whether a value exists that has not expired."""
+        """Return whether there is a value that has not expired."""
         return self._live() is not None
 
     def get(self) -> Value | None:
@@ -28,7 +28,7 @@ class PolicyValueState:
         return after.value
 
     def update(self, value: Value) -> None:
-        """Write *value*, one item for each column of the schema."""
+        """Set the value, with one item for each column of the schema."""
         after = self._entries.written(value, self._live())
         if after is None:
             self._state.clear()

@@ -1,6 +1,4 @@
-"""The plan of a stream: what the engine decides when a job is created and every attempt of the job must
-repeat.
-"""
+"""The plan of a stream: decisions of the engine at creation that every attempt of the job must repeat."""
 
 from __future__ import annotations
 
@@ -13,10 +11,10 @@ PLAN_VERSION = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Start:
-    """Where a stream begins to read the Iceberg table with that uuid: strictly after `snapshot`, or at the
-    first one if None.
+    """Where a stream begins to read the Iceberg table with the given uuid.
 
-    `millis` is the commit time of the snapshot.
+    It reads the snapshots after `snapshot`, or all of them if this is None. `millis` is the commit time of
+    `snapshot`.
     """
 
     uuid: str
@@ -35,9 +33,9 @@ class Start:
 class MemberPlan:
     """The table `columns` that one INSERT writes, in the order of its query's columns.
 
-    `given` are the names of the query's columns when the job was created, None for a job of an earlier
-    release, which stored only their number. If the key `materialized` is not empty, the stream materializes
-    its rows by it.
+    `given` are the names of the query's columns when the job was created. It is None for jobs of earlier
+    releases, which stored only the number of columns. If `materialized` is not empty, it is the key by which
+    the stream materializes its rows.
     """
 
     columns: tuple[str, ...]
@@ -63,8 +61,10 @@ class MemberPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinkTarget:
-    """A table with a connector that a job writes: its name in the statement, connector, quoted name in Spark,
-    and primary key.
+    """A table with a connector that a job writes to: its name in the statement, connector, Spark name and
+    key.
+
+    `stored_name` is the quoted name in Spark, and `keys` is the primary key.
     """
 
     table: tuple[str, ...]
@@ -88,7 +88,7 @@ class SinkTarget:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IcebergTarget:
-    """An Iceberg table that a job writes: its uuid and primary key."""
+    """An Iceberg table that a job writes to: its uuid and primary key."""
 
     uuid: str
     keys: tuple[str, ...] = ()
@@ -105,16 +105,16 @@ class IcebergTarget:
 class StreamPlan:
     """The engine's decisions about a job.
 
-    `starts` maps each Iceberg source to the position where reading begins; with `begun`, the job of the
-    savepoint has already written the rows up to there. `sources` is the order of all sources in Spark's
-    offset log. `members` has one entry for each INSERT. `sinks` are the written tables that have a connector,
-    and `tables` the written Iceberg tables by name. In jobs of earlier releases `sources` and `sinks` are
-    None, and `tables` is empty.
+    `starts` maps each Iceberg source to the position where reading begins. `begun` is True if the rows up to
+    there have already been written by the job of the savepoint. `sources` is the order of all sources in
+    Spark's offset log. `members` has one entry per INSERT. `sinks` are the written tables that have a
+    connector, and `tables` the written Iceberg tables by name. In jobs of earlier releases, `sources` and
+    `sinks` are None, and `tables` is empty.
 
-    The flags are False only in jobs of earlier releases. The job reads temporary tables of files, and
-    generated rows that end, as streams (`streams_files`, `streams_ending_rows`); its joins, limits and
-    aggregations use Freshtable's own operators (`own_operators`); its checkpoint was created with it, so a
-    missing one is lost (`has_checkpoint`).
+    The flags are False only in jobs of earlier releases. `streams_files` and `streams_ending_rows`: the job
+    reads temporary tables of files, and generated rows that end, as streams. `own_operators`: its joins,
+    limits and aggregations use Freshtable's own operators. `has_checkpoint`: the checkpoint was created
+    together with the job, so if it is missing, it has been lost.
     """
 
     starts: Mapping[str, Start] = field(default_factory=dict)
@@ -161,7 +161,7 @@ class StreamPlan:
 
     @classmethod
     def from_pinned(cls, body: Mapping[str, Any]) -> StreamPlan:
-        """Return the plan of a version 1 definition, which lacks the keys of later releases."""
+        """Return the plan of a version 1 definition, which lacks the keys that later releases added."""
         columns, uuids, keys = body.get("columns", []), body.get("targets", {}), body.get("keys", {})
         given = body.get("given") or [None for _ in columns]
         materialized = body.get("materialized") or [() for _ in columns]

@@ -1,9 +1,8 @@
-"""Data as of: the instant as of which a table shows the data of its ultimate sources, read only from the
-ledger.
+"""Data as of: the instant whose source data a table shows, determined from the ledger only.
 
-A source that is a materialized table shows its own sources as of the refresh that published the version which
-was read; the oldest of these instants is that of the reading table. Any other source counts as of the instant
-at which it was read.
+A source that is a materialized table shows its own sources as of the refresh that published the version that
+was read. The oldest of these instants is that of the reading table. Any other source counts as of the instant
+when it was read.
 """
 
 from __future__ import annotations
@@ -27,9 +26,9 @@ Vector = Iterable[Mapping[str, Any]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataAsOf:
-    """The time as of which a table shows its source data.
+    """The instant whose source data a table shows.
 
-    `by` is the upstream materialized table that read its sources at that time, or None if the table itself
+    `by` is the upstream materialized table that read its sources at that instant, or None if the table itself
     did.
     """
 
@@ -56,7 +55,7 @@ class _Showing:
 class DataAsOfReader:
     """Computes the data-as-of instants of tables from *facts*.
 
-    *fresh_at* has the instant as of which each CONTINUOUS table was last found unchanged, by table id.
+    *fresh_at* has, by table id, the instant at which each CONTINUOUS table was last found to be up to date.
     """
 
     facts: ReadAhead
@@ -65,7 +64,7 @@ class DataAsOfReader:
     _known: dict[tuple[str, datetime, datetime], DataAsOf] = field(default_factory=dict)
 
     def of(self, table: MaterializedTable, vector: Vector, at: datetime) -> DataAsOf:
-        """Return the instant as of which *table* shows its sources, having read *vector* at *at*."""
+        """Return the instant whose source data *table* shows, after reading *vector* at the instant *at*."""
         instants = [DataAsOf(until=at)]
         for source in vector:
             upstream = self.facts.materialized(source["name"]) if source["kind"] == "table" else None
@@ -75,9 +74,9 @@ class DataAsOfReader:
         return min(instants, key=lambda each: each.until)
 
     def _below(self, table: MaterializedTable, snapshot: str | None, at: datetime) -> list[DataAsOf]:
-        """Return the instant as of which version *snapshot* of *table* shows its sources.
+        """Return the instant whose source data version *snapshot* of *table* shows.
 
-        Empty if its run is not in the ledger.
+        Returns an empty list if the run of that version is not in the ledger.
         """
         showings = self._showings_of(table)
         for newer, showing in enumerate(showings):

@@ -6,7 +6,7 @@ of a task instance, and the gateway returns the same run for it. So a retry cont
 the previous attempt, and a cleared task, whose key differs, starts a new run. The operator itself waits for a
 short grace period. Then it defers to the trigger (`trigger.py`), which polls the run without a worker slot.
 Both use the same conversation (`watch.py`). If the deadline passes or a user ends the task, the run is
-cancelled, because Spark would continue to work for nothing. If the gateway is unreachable, the run may
+cancelled, so that Spark does not continue to work for nothing. If the gateway is unreachable, the run may
 continue, and a retry finds it.
 """
 

@@ -63,8 +63,7 @@ def parse_tokens(text: str) -> tuple[Token, ...]:
 def find_token(tokens: Iterable[Token], sent: str) -> Token | None:
     """Return the token with the secret *sent*, or None.
 
-    The comparison takes the same time wherever the secrets differ, so its duration reveals nothing about
-    them.
+    Secrets are compared in constant time, so the duration reveals nothing about them.
     """
     match = None
     for token in tokens:

@@ -29,8 +29,8 @@ NEXT_URI_HEADER = "Freshtable-Next-Result-Uri"
 AFFECTED_ROWS_HEADER = "Freshtable-Affected-Rows"
 ARROW_TYPE = "application/vnd.apache.arrow.stream"
 
-# A client that sends this header receives errors as JSON. Without the header the body has no field unknown to
-# Flink, because Flink's clients of any version do not recognize an error that has one.
+# A client that sends this header receives errors as JSON. Without it, error bodies contain only Flink's
+# fields, because Flink's clients of any version do not recognize an error with an unknown field.
 ERRORS_HEADER, ERRORS_AS_JSON = "Freshtable-Errors", "json"
 
 # Fields of a refresh (FLIP-448).

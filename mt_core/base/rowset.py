@@ -96,7 +96,7 @@ class RowKind(Enum):
 
     @property
     def adds(self) -> bool:
-        """Whether a row of this kind is added to the result; the other kinds remove a row."""
+        """Whether this kind adds a row to the result; the other kinds remove a row."""
         return self in {RowKind.INSERT, RowKind.UPDATE_AFTER}
 
     @classmethod

@@ -292,7 +292,7 @@ def _end_of_plain(
 
 
 def skip_brackets(text: str, start: int) -> int:
-    """Return the offset after the bracket that closes the one at *start*, or the end of the text."""
+    """Return the offset after the bracket that closes the one at *start*, or else the end of the text."""
     depth, offset, lines = 1, start + 1, Lines(text)
     while depth:
         _, offset = _end_of_plain(text, offset, lines, _UP_TO_BRACKET)

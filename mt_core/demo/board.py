@@ -87,7 +87,7 @@ def _age(age: timedelta) -> str:
 
 
 def is_settled(client: GatewayClient) -> bool:
-    """Return whether a refresh of any table (of `daily`: of its newest partition) would be skipped."""
+    """Return whether a refresh of any table (for `daily`, of its newest partition) would be skipped."""
     newest = f"PARTITION (ds = '{day(DAYS_AT_START + ARRIVING_DAYS - 1)}')"
     targets = (f"{table.full_name} {newest if table is DAILY else ''}" for table in TABLES)
     return all(read_decision(client, target) == "skip" for target in targets)

@@ -16,7 +16,7 @@ STOP_TIMEOUT_S = 60.0
 
 @dataclass
 class GatewayProcess:
-    """Runs `freshtable gateway` on a home folder."""
+    """Runs `freshtable gateway` with a home folder."""
 
     home: Path
     settings: Sequence[str] = ()

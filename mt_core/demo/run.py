@@ -93,10 +93,10 @@ def _redraw_until(done: Callable[[], bool], live: Live, board: Board, timeout_s:
 
 
 class Arrivals(threading.Thread):
-    """Simulates the outside world: every few seconds, a day of flights is inserted.
+    """Simulates the outside world: data that arrives, and an external scheduler.
 
-    Then an external scheduler requests a refresh of its partition. `error` is set if the thread stopped
-    early.
+    Every few seconds, the thread inserts a day of flights and requests a refresh of its partition. `error` is
+    set if it stopped early.
     """
 
     def __init__(self, url: str, files: FlightFiles, board: Board) -> None:

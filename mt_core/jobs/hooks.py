@@ -36,8 +36,8 @@ class JobStatusHook(ABC):
     """
 
     identifier: ClassVar[str]
-    # Whether the job's work waits until `on_created` has been called once, and the end of its statement until
-    # the last hook has been called once.
+    # Whether the job's work waits for the first call of `on_created`, and its statement for the first call
+    # when the job ends.
     awaited: ClassVar[bool] = False
     # The maximum number of retries for one event (None: unlimited), and the first pause before a retry, which
     # doubles each time.

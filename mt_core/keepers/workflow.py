@@ -126,9 +126,9 @@ class WorkflowKeeper:
 
 
 def _is_same(ticks: Schedule, wanted: Schedule) -> bool:
-    """Return whether a workflow has the schedule *wanted*, and does not start later than it.
+    """Return whether a workflow has the schedule *wanted* and starts early enough.
 
-    It can start later if the clock was set back to before the CREATE.
+    It starts too late if the clock was set back to before the CREATE.
     """
     return (ticks.cadence, ticks.zone) == (wanted.cadence, wanted.zone) and ticks.since <= wanted.since
 

@@ -48,12 +48,11 @@ class SourceHint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamMember:
-    """One statement as Spark parses it, with hints replaced by blanks to preserve the positions in the user's
-    text.
+    """One statement as Spark parses it, with hints replaced by blanks to preserve positions.
 
-    An *endless_only* statement reads only unbounded sources as streams, and reads any other source completely
-    in each batch. `state_ttls` come from a compiled plan: for each stateful operator, in order, the TTLs of
-    its states in the syntax of a hint. None means the TTLs of the hints and the session.
+    An *endless_only* statement reads only unbounded sources as streams, and any other source as it is at each
+    batch. `state_ttls` come from a compiled plan: for each stateful operator, in order, the TTLs of its
+    states in the syntax of a hint. None means the TTLs of the hints and the session.
     """
 
     text: str
@@ -70,8 +69,8 @@ class StreamDefinition:
     views and tables, in order. `checkpoint` is the stream's folder; `restored_from` is the savepoint that it
     starts from. `plan` is what the engine decided when the job was created; it is None until the engine has
     prepared the definition, and only the engine reads it. `reads` and `writes` are table names. The first
-    batch `creates` one of the written tables; `replaces` is True if that table existed before. `keeps` is the
-    id of the materialized table that the stream maintains; the stream is dropped with that table.
+    batch `creates` one of the written tables; if `replaces` is True, it replaces an existing table. `keeps`
+    is the id of the materialized table that the stream maintains; the stream ends when that table is dropped.
     """
 
     members: tuple[StreamMember, ...]

@@ -14,7 +14,7 @@ from mt_core.plans.policies import policy_text
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """A difference at a `place`; `before` or `after` is None if only the other plan has the part."""
+    """A difference at a `place`; `before` or `after` is None if that plan has nothing there."""
 
     place: str
     before: str | None

@@ -8,7 +8,7 @@ from datetime import timedelta
 from mt_core.base.options import FLINK_DURATION, flink_duration_of
 
 FOR_EVER = timedelta(days=36_500)
-"""The TTL that 0 (for ever) means, so that a stream with a shorter TTL can later read the state."""
+"""The TTL for 0 (for ever): it is finite, so that a stream with a shorter TTL can later read the state."""
 EXPECTED = (
     f"{FLINK_DURATION.name}, one of ISO-8601 such as PT1H, from 1 ms to {FOR_EVER.days} d, or 0 for ever"
 )

@@ -161,7 +161,7 @@ def _postgres(url: URL) -> Engine:
                 f"Registry {shown(url)} has the encoding {encoding}, which cannot represent all texts; "
                 f"create another database: CREATE DATABASE name ENCODING '{ENCODING}' TEMPLATE template0."
             )
-        # The limits apply to a process that hangs in a transaction, which must not block the others forever.
+        # Without these limits, a process that hangs in a transaction would block the others forever.
         with connection.cursor() as cursor:
             cursor.execute(f"SET lock_timeout = '{WAIT_S}s'")
             cursor.execute(f"SET statement_timeout = '{STATEMENT_TIMEOUT_S}s'")

@@ -113,8 +113,8 @@ class SourceVector:
 class ShapedQuery:
     """The shape of a query, with its columns.
 
-    `readings` lists the source that is read at each place of the query, in the order in which the shape
-    numbers places.
+    `readings` has the source name for each relation of the query, in the order in which the shape numbers
+    them.
     """
 
     shape: QueryShape

@@ -115,7 +115,7 @@ class TableManager:
     def _on_name(
         self, statement: _Named, identifier: TableIdentifier, context: CommandContext
     ) -> CommandOutcome:
-        """Execute a statement with a table name; for some statements, no table needs to have that name."""
+        """Execute a statement that names a table; for some statements, the table does not have to exist."""
         services = self._services
         table = in_transaction(services.registry, lambda tx: tx.tables.named(identifier))
         match statement:

@@ -1,4 +1,4 @@
-"""Pages of tables: visit all tables without one long transaction, which would block all others."""
+"""Pages of tables, to visit all tables without one long transaction, which would block all others."""
 
 from __future__ import annotations
 

@@ -208,7 +208,7 @@ class StoredWorkflows(Protocol):
         """Store in its definition whether a workflow is paused; harmless if there is no definition."""
 
     def shard_version(self, number: int) -> str:
-        """Return a text that changes with every workflow definition of the shard, and with its table."""
+        """Return text that changes whenever a workflow definition of the shard or its table changes."""
 
 
 class StoredFacts(Protocol[F]):
@@ -274,9 +274,10 @@ def in_transaction(registry: Registry, work: Callable[[Transaction], T]) -> T:
 
 
 def each_row(tx: Transaction, read: Callable[[], Sequence[T]]) -> list[T | FactUnreadable]:
-    """Return the rows that *read*, a single query, returns, with an error in place of each unreadable row.
+    """Return the rows that *read* returns, with an error in place of each unreadable row.
 
-    For statements that list rows: a damaged row must not hide the others.
+    *read* must run a single query. This is for statements that list rows: a damaged row must not hide the
+    others.
     """
     with tx.past_unreadable() as unreadable:
         rows: list[T | FactUnreadable] = [*read()]

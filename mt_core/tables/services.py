@@ -38,7 +38,7 @@ class NameLocks:
     )
 
     def lock(self, identifier: TableIdentifier) -> AbstractContextManager[object]:
-        """Return the lock for *identifier*; some other names have the same lock."""
+        """Return the lock for *identifier*, which it may share with other names."""
         return self.stripes[hash(identifier) % _STRIPES]
 
 
@@ -46,9 +46,9 @@ class NameLocks:
 class TableServices:
     """The registry, engine, keeper and other services, which the application creates once.
 
-    `signal` wakes workers when the ledger changes. `reports` has, by table id, the keeper's last report on
-    each table and its instant. `fresh_at` has the instant at which each CONTINUOUS table is known to have
-    been fresh. Threads may read and write single items of both without a lock. The queue `changed_tables` has
+    `signal` wakes workers when the ledger changes. `reports` maps table ids to the keeper's last report and
+    its time. `fresh_at` maps the ids of CONTINUOUS tables to a time at which they are known to have been
+    fresh. Threads may read and write single items of both without a lock. The queue `changed_tables` contains
     the names of tables with new rows. `names` serializes CREATE and DROP of the same name, `at_work` tracks
     refreshes that must be alone, and `errors` has the last errors in the log.
     """

@@ -125,10 +125,7 @@ class AirflowClient:
     # -------------------------------------------------------------------------------------------------- login
 
     def _send(self, method: str, path: str, **request: Any) -> Answer:
-        """Send one request, without following redirects.
-
-        So no other server receives the token or the password.
-        """
+        """Send one request without following redirects, so that no other server receives the credentials."""
         if self.closed.is_set():
             # A closed requests.Session would open connections again.
             raise WorkflowError(

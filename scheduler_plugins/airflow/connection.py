@@ -71,7 +71,7 @@ class Connection:
     def publish(self, definition: WorkflowDefinition, *, over: WorkflowDefinition | None) -> None:
         """Create the DAG of *definition*, replacing that of *over* (None: no DAG exists).
 
-        If this fails, it is rolled back.
+        If a step fails, everything is rolled back.
         """
         # Before changing anything, check that Airflow responds and has our bundle.
         self.publisher.anchor(definition.workflow_id)

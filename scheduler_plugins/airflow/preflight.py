@@ -101,7 +101,7 @@ class Preflight:
             self.client.pause(AGAIN_S)
 
     def version(self) -> Lack | None:
-        """Return the Lack if the version of Airflow is too old, or None."""
+        """Return a Lack if Airflow's version is too old, or None."""
         answer = self.client.get("/version", accept=(OK, NOT_FOUND))
         text, numbers = "without /api/v2", tuple[int, ...]()
         if answer.status_code == OK:
@@ -120,7 +120,7 @@ class Preflight:
         )
 
     def anchor(self) -> Lack | None:
-        """Return the Lack because of which Airflow does not show the anchor DAG of our bundle, or None."""
+        """Return what prevents Airflow from showing the anchor DAG of our bundle, or None."""
         dag_id = anchor_of(self.settings.dag_id_prefix, 0)
         answer = self.client.get(f"/dags/{dag_id}", accept=(OK, NOT_FOUND, SERVER_ERROR))
         if answer.status_code == SERVER_ERROR:
@@ -193,7 +193,7 @@ class Preflight:
     def components(self) -> tuple[Lack | None, SchedulerHealth]:
         """Return the Lack of a component that has never run, and the health of the components.
 
-        These are the components that start and watch refreshes.
+        Only components that start or watch refreshes are checked.
         """
         components = self.client.read(
             self.client.get("/monitor/health"), lambda body: [Component.of(name, body) for name in COMPONENTS]

@@ -18,7 +18,7 @@ _SLACK = timedelta(seconds=0.1)
 
 @dataclass(slots=True)
 class CatchUp:
-    """Up to one missed tick per workflow, by workflow id.
+    """Up to one missed tick per workflow, keyed by workflow id.
 
     One tick is due at the instant `next`, and another after each `gap`.
     """
@@ -35,7 +35,7 @@ class CatchUp:
         return self.next if self.ticks else None
 
     def take(self, now: datetime, *, room: bool) -> list[Tick]:
-        """Remove and return the ticks that are due; without *room*, they wait for another gap."""
+        """Remove and return the ticks that are due; if there is no *room*, they wait for another gap."""
         if self.next is None or is_ahead(self.next, now, self.gap):
             return []
         if not room:

@@ -1,6 +1,7 @@
 """Checks of sources in CREATE and ALTER.
 
-They refuse objects that exist only in the session, and sources from which the table cannot be refreshed.
+Both commands refuse objects that exist only in the session, and sources from which the table cannot be
+refreshed.
 """
 
 from __future__ import annotations

@@ -123,10 +123,10 @@ class ContinuousRun:
             self._publication.claimed = replace(claimed, run=run, ends_by=self._began + self._timeout)
 
     def _expire(self) -> None:
-        """Delete old snapshots once a minute, unless other tables read them.
+        """Once a minute, delete snapshots that are older than the history or than the last 500 batches.
 
-        Snapshots older than the history or than the last 500 batches are old. Each commit rewrites the list
-        of snapshots, so a long list slows down every batch.
+        Snapshots that other tables read are retained. Each commit rewrites the list of snapshots, so a long
+        list slows down every batch.
         """
         elapsed, now = self._clock.elapsed(), self._clock.surely()
         if self._published is None or elapsed - self._expired < EXPIRE_EVERY:

@@ -181,7 +181,9 @@ class SourceWatcher:
                 self._services.fresh_at.pop(table_id, None)
 
     def _bring_forward(self, now: timedelta) -> None:
-        """Poll tables that read recent commits earlier, unless they pause after failed polls."""
+        """Bring forward the next poll of tables that read recent commits, unless
+        they pause after failures.
+        """
         queue = self._services.changed_tables
         published = {queue.get() for _ in range(queue.qsize())}
         for entry in self._watched.values() if published else ():
@@ -326,7 +328,7 @@ def _wakes_at(entry: _WatchedTable) -> timedelta:
 def _tables_and_waiting(
     tx: Transaction, claimed: Iterable[str]
 ) -> tuple[Iterable[MaterializedTable], Mapping[str, str]]:
-    """Return all CONTINUOUS tables and, by table id, why other refreshes of the *claimed* tables are due."""
+    """Return all CONTINUOUS tables, and by table id the reason why a *claimed* table has a queued refresh."""
     queued = [run for table_id in claimed for run in tx.runs.queued(table_id)]
     return tx.tables.continuous(), {run.table_id: f"a {run.kind} refresh is due" for run in queued}
 

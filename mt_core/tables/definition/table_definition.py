@@ -141,7 +141,7 @@ def cadence_fields(cadence: Cadence) -> CadenceFields:
 def check_partitions_of_cron(
     identifier: TableIdentifier, definition: TableDefinition, settings: ManagerSettings
 ) -> None:
-    """Raise DefinitionInvalid if a schedule time of a cron covers more partitions than one refresh may."""
+    """Raise DefinitionInvalid if a schedule time of a cron covers more partitions than a refresh may take."""
     formatters, grid = definition.date_formatters, definition.grid()
     if definition.cron is None or not formatters:
         return

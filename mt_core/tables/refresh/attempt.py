@@ -1,6 +1,6 @@
 """One attempt at a claimed run.
 
-It ends published, failed or cancelled, returns the run to the queue, or stops silently. It follows the
+The attempt publishes, fails, is cancelled, returns the run to the queue, or stops silently. It follows the
 protocol of docs/design/refresh-protocol.md; the steps up to the close are those of `Publication`. `steps()`
 yields the name of every step just before the step runs, so that a caller can observe it, and tests can stop
 the process there. A worker that was fenced, or has lost its claim on the run, stops silently and writes

@@ -28,7 +28,7 @@ from mt_core.tables.definition.shape import is_exact
 from mt_core.tables.engine import ChangeReader, ShapedQuery, SourceVector, SourceVersion
 from mt_core.tables.services import query_of
 
-# Types of partition columns each of whose values has exactly one text form.
+# Types of partition columns whose values have exactly one text form each.
 _NAMED = re.compile(r"string|tinyint|smallint|int|bigint|date|decimal\(.*\)")
 
 

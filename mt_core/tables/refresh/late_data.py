@@ -63,10 +63,10 @@ _Specs = frozenset[PartitionSpec]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LateData:
-    """The late partitions that a scheduled refresh takes in addition to its own, and those that it leaves.
+    """The late partitions that a scheduled refresh adds to its own, and those that it leaves to later ones.
 
-    `left` is None if they cannot be determined. `doubted` are the partitions in doubt before the refresh
-    takes any, None if it did not search. `message` is for users, None if there is nothing to report.
+    `left` is None if they cannot be determined. `doubted` are the partitions in doubt before the refresh,
+    None if it did not search. `message` is for users, None if there is nothing to report.
     """
 
     taken: Scope = NOTHING
@@ -113,10 +113,10 @@ def late_data(
     metadata: StorageMetadata,
     vector: SourceVector,
 ) -> LateData:
-    """Return the late partitions that a claimed run takes and leaves.
+    """Return the late partitions that a claimed run refreshes, and those that it leaves to later runs.
 
-    A run for a schedule time that is not due, or that failed when it was refreshed separately, takes only its
-    own partition.
+    A run for a schedule time that is not due, or that failed when it was refreshed separately, refreshes only
+    its own partition.
     """
     run, table = claimed.run, claimed.table
     if run.kind is not RunKind.PERIODIC or not run.points:
@@ -140,8 +140,8 @@ class LateRows:
     def search(self, own: Scope, *, until: datetime, most: int, job_id: str) -> LateData:
         """Return the late data for a run of the partitions *own*, whose schedule times end at *until*.
 
-        The run takes the newest late partitions: at least one, and up to *most* together with its own, or
-        none if *most* is 0.
+        The run also refreshes the newest late partitions: at least one, and up to *most* together with its
+        own, or none if *most* is 0.
         """
         # A run for an older schedule time also reads the current sources, so later schedule times that are
         # covered do not count as future.
@@ -181,7 +181,8 @@ class LateRows:
 
     def _taken(self, behind: _Behind, own: Scope, *, until: datetime, most: int, handling: str) -> LateData:
         doubted, late = behind.doubted.without(own), self._late(behind.specs, own, until)
-        # At least one is taken even if the run's own partitions reach the limit, so that none waits forever.
+        # At least one is refreshed even if the run's own partitions reach the limit, so that none waits
+        # forever.
         room = max(1, most - len(own.specs or ())) if most and handling in (REFRESH, RECOMPUTE) else 0
         if handling == RECOMPUTE and room and doubted:
             return self._recomputed(doubted, late, room)
@@ -202,7 +203,7 @@ class LateRows:
     def _recomputed(self, doubted: DoubtedPartitions, late: list[PartitionSpec], room: int) -> LateData:
         """Return the late data of a run that recomputes the partitions in doubt.
 
-        If any partition may be in doubt, the run recomputes the whole table.
+        If every partition may be in doubt, the run recomputes the whole table.
         """
         text = f"{_unknown(doubted.reason)}; partitions in doubt are computed: {doubted}"
         if doubted.scope.specs is None:
@@ -277,7 +278,7 @@ class LateRows:
         return frozenset(PartitionSpec.of(dict(zip(names, values, strict=True))) for values in partitions)
 
     def _late(self, behind: _Specs, own: Scope, until: datetime) -> list[PartitionSpec]:
-        """Return those partitions of *behind* that the run may take, newest first.
+        """Return those partitions of *behind* that the run may refresh, newest first.
 
         The table must have them, and no other scheduled refresh is going to refresh them.
         """
@@ -432,7 +433,7 @@ def _doubted_text(doubted: DoubtedPartitions) -> str | None:
 
 
 def _message(taken: list[PartitionSpec], left: list[PartitionSpec], handling: str) -> str | None:
-    """Return the message about late partitions that a run takes and leaves."""
+    """Return the message about late partitions that a run refreshes, and those that it leaves."""
     if handling == REPORT and left:
         return f"{_late_rows_text(left)}; '{LATE_DATA}' = '{REPORT}' leaves them"
     if left and not taken:

@@ -78,9 +78,9 @@ class _Restart(Exception):
 class Publication:
     """Publishes rows of a claimed table, in one thread.
 
-    `publish` and `close` yield the name of each step just before the step runs, and end by raising RunEnded
-    or ClaimLost. *note* records facts about the run. If *goes_on* accepts the metadata, the branch of the
-    previous publish is reused without another *open*.
+    `publish` and `close` yield the name of each step just before the step runs. `publish` ends by raising
+    RunEnded, and either raises ClaimLost if the claim was lost. *note* records facts about the run. If
+    *goes_on* accepts the metadata, the branch of the previous publish is reused without another *open*.
     """
 
     def __init__(
@@ -106,7 +106,7 @@ class Publication:
         self._known: StorageMetadata | None = None
         self._vector = SourceVector(sources=())
         self._scope: Scope = claimed.run.scope
-        # The late partitions that this run leaves at its vector; None if they are unknown.
+        # The late partitions that this run leaves to later runs, at its vector; None if they are unknown.
         self._left: Scope | None = None
         # The partitions in doubt before this run writes.
         self._doubted: DoubtedPartitions | None = None

@@ -51,7 +51,7 @@ def scope_of(table: MaterializedTable, points: Iterable[datetime]) -> Scope:
 def due_share(
     table: MaterializedTable, until: datetime, *, max_partitions: int, without: Collection[datetime] = ()
 ) -> Share:
-    """Return the newest due schedule times up to *until* that fit into *max_partitions*, except *without*."""
+    """Return the newest due schedule times up to *until*, within *max_partitions*, excluding *without*."""
     return share_of(
         table, (point for point in _downwards(table, until) if point not in without), max_partitions
     )
@@ -110,7 +110,10 @@ def cover(table: MaterializedTable, points: Iterable[datetime]) -> MaterializedT
 
 
 def covered_by(table: MaterializedTable, covering: Iterable[RefreshRun]) -> MaterializedTable:
-    """Return *table*, stored by an earlier release without spans, with the spans of the runs *covering*."""
+    """Return *table* with covered spans, which are computed from the runs *covering*.
+
+    Earlier releases stored tables without spans.
+    """
     return cover(replace(table, covered=()), (point for run in covering for point in run.points))
 
 

@@ -19,8 +19,8 @@ def count_failures(settings: ManagerSettings, table: MaterializedTable, run: Ref
     """Return *table* with its consecutive failures after the end of *run*.
 
     A schedule time counts once, however often it is tried. A run of several schedule times counts as the
-    latest of them, because the others are retried one by one. Lost processes and unavailable sources are
-    neither counted nor do they reset the count.
+    latest of them, because the others are retried one by one. Lost processes and unavailable sources are not
+    counted, and do not reset the count.
     """
     before = () if run.status in DONE or run.recent else table.failed_times
     most = settings.suspend_after
@@ -31,7 +31,7 @@ def count_failures(settings: ManagerSettings, table: MaterializedTable, run: Ref
 
 
 def why_suspend(settings: ManagerSettings, table: MaterializedTable) -> str | None:
-    """Return the reason, as text, why *table* must be suspended.
+    """Return why *table* must be suspended, as text for users.
 
     Returns None if it has not failed often enough in a row, or is already suspended.
     """

@@ -304,7 +304,7 @@ class Ledger:
     def end(
         self, tx: Transaction, claimed: ClaimedRun, status: RunStatus, changes: Mapping[str, Any]
     ) -> bool:
-        """End a claimed run and update the table: covered schedule times, rebuild, retries one by one.
+        """End a claimed run, update the table's covered schedule times and rebuild, and queue retries.
 
         Returns False if the claim was lost.
         """

@@ -47,7 +47,7 @@ class Losses:
 
     @property
     def too_many(self) -> str:
-        """The reason, as text, why there are too many losses to try again, or "" if there are not."""
+        """Why there are too many losses to try again, as text for users, or "" if there are not."""
         if self.is_cause:
             return f"lost its process {self.alone} times"
         if (both := self.alone + self.shared) >= MAX_LOSSES:

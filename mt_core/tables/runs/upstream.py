@@ -25,7 +25,7 @@ from mt_core.tables.settings import ManagerSettings, upstream_wait_of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Upstream:
-    """Determines waits within one transaction, and caches what it has read about each table."""
+    """Determines which runs to wait for, within one transaction; caches what it has read about each table."""
 
     tx: Transaction
     settings: ManagerSettings
@@ -77,9 +77,9 @@ class Upstream:
         return passed if requested is None or requested < passed else None
 
     def _requests_of(self, table: MaterializedTable) -> tuple[Set[datetime], datetime | None]:
-        """Return the schedule times of open runs, without those that failed separately, and the latest one.
+        """Return the schedule times of open runs, without those that failed separately.
 
-        The latest schedule time is that of all requested runs.
+        Also returns the latest schedule time of all requested runs, or None.
         """
         if table.table_id not in self._requested:
             runs = self.tx.runs.newest(table_id=table.table_id, statuses=OPEN)
@@ -128,7 +128,7 @@ def materialized(tx: Transaction, source: str) -> MaterializedTable | None:
 def table_in(source: str) -> TableIdentifier | None:
     """Return the identifier of the table with the source name *source*, or None if it is not a table name.
 
-    Returns None also for a table that a query reads at a version named in its text, because no refresh of the
+    Also returns None for a table that a query reads at a version named in its text, because no refresh of the
     table changes what the query reads.
     """
     parts, version = read_source(source)

@@ -28,7 +28,7 @@ class RegisteredTables:
         )
 
     def within(self, catalog: str, namespace: Namespace) -> Sequence[TableIdentifier]:
-        """Return the tables in a namespace and the namespaces below it, however its levels are written."""
+        """Return the tables in a namespace or below it, however the namespace is split into levels."""
 
         def inside(_tx: Transaction, tables: Iterable[MaterializedTable]) -> list[TableIdentifier]:
             return [

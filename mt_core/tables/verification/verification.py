@@ -118,7 +118,7 @@ class Verification:
         return with_doubted(shares, known.doubted_now, known.sources, known.behind)
 
     def _clear(self, snapshot_id: str) -> None:
-        """Record that no partition was in doubt as of a snapshot."""
+        """Record that no partition is in doubt at the snapshot *snapshot_id*."""
 
         def clear(tx: Transaction) -> None:
             now = tx.tables.get(self.table.table_id)

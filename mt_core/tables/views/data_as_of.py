@@ -1,8 +1,8 @@
-"""Data as of: the instant whose source data a table shows, determined from the ledger only.
+"""Data as of: the time as of which a table shows its source data, determined from the ledger only.
 
-A source that is a materialized table shows its own sources as of the refresh that published the version that
-was read. The oldest of these instants is that of the reading table. Any other source counts as of the instant
-when it was read.
+A source that is a materialized table shows its own sources as of the refresh that published the version which
+was read. The oldest of these times applies to the reading table. Any other source counts as of the time when
+it was read.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ Vector = Iterable[Mapping[str, Any]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataAsOf:
-    """The instant whose source data a table shows.
+    """The time as of which a table shows its source data.
 
-    `by` is the upstream materialized table that read its sources at that instant, or None if the table itself
+    `by` is the upstream materialized table that read its sources at that time, or None if the table itself
     did.
     """
 
@@ -53,9 +53,9 @@ class _Showing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataAsOfReader:
-    """Computes the data-as-of instants of tables from *facts*.
+    """Computes the time as of which tables show their source data, from *facts*.
 
-    *fresh_at* has, by table id, the instant at which each CONTINUOUS table was last found to be up to date.
+    *fresh_at* maps the ids of CONTINUOUS tables to the time at which they were last found to be up to date.
     """
 
     facts: ReadAhead
@@ -64,7 +64,7 @@ class DataAsOfReader:
     _known: dict[tuple[str, datetime, datetime], DataAsOf] = field(default_factory=dict)
 
     def of(self, table: MaterializedTable, vector: Vector, at: datetime) -> DataAsOf:
-        """Return the instant whose source data *table* shows, after reading *vector* at the instant *at*."""
+        """Return the time as of which *table* shows its sources, after reading *vector* at the time *at*."""
         instants = [DataAsOf(until=at)]
         for source in vector:
             upstream = self.facts.materialized(source["name"]) if source["kind"] == "table" else None
@@ -74,7 +74,7 @@ class DataAsOfReader:
         return min(instants, key=lambda each: each.until)
 
     def _below(self, table: MaterializedTable, snapshot: str | None, at: datetime) -> list[DataAsOf]:
-        """Return the instant whose source data version *snapshot* of *table* shows.
+        """Return the time as of which version *snapshot* of *table* shows its sources.
 
         Returns an empty list if the run of that version is not in the ledger.
         """

@@ -38,10 +38,10 @@ class Lateness:
 class SourceTimes:
     """The times of a table's source data.
 
-    `read_at` is when the table read its sources. `shows` is the instant whose data of its ultimate sources
-    the table shows, plus the freshness of the tables in between. `written_at` is the last commit to any
-    source, None if that is unknown or irrelevant. `looked` is whether this gateway has polled the sources of
-    a CONTINUOUS table.
+    `read_at` is when the table read its sources. `shows` is the time as of which it shows its ultimate
+    sources, plus the freshness of the tables in between. `written_at` is the last commit to any source, None
+    if that is unknown or irrelevant. `looked` is whether this gateway has polled the sources of a CONTINUOUS
+    table.
     """
 
     read_at: datetime
@@ -51,7 +51,7 @@ class SourceTimes:
 
 
 def oldest_allowed(table: MaterializedTable, now: datetime) -> datetime:
-    """Return the oldest instant whose source data a fresh table may show.
+    """Return the oldest time as of which a fresh table may show its sources.
 
     For a table with a schedule, this is the schedule time before the last one.
     """

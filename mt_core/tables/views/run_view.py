@@ -34,8 +34,8 @@ class RunView:
     def kind(self) -> str:
         """The origin of the run.
 
-        This is the kind of the run or, if the scheduler's own run was not triggered by its schedule, that
-        trigger.
+        This is the kind of the run. If something other than its schedule triggered the scheduler's own run,
+        it is that trigger.
         """
         trigger = self.run.trigger
         return self.run.kind.value if trigger in (None, SCHEDULED) else trigger.upper()

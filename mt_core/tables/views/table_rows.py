@@ -156,7 +156,7 @@ def _staleness_text(view: TableView) -> str:
 
 
 def age_text(age: timedelta) -> str:
-    """Return a duration in the largest unit that results in a number of at least two."""
+    """Format a duration in the largest unit in which it is at least two."""
     seconds = int(age.total_seconds())
     if seconds < 120:
         return f"{seconds} s"

@@ -1,13 +1,13 @@
 """TableView: a materialized table as users see it, with the state of its runs, its workflow and its storage.
 
-Three questions are answered from facts in the ledger, without reading any data. Which instant's source data
-does the table show (`data_as_of`, `stale_for`)? Does it meet its freshness (`health`)? If not, what delays it
-(`lateness`)? They are answered for one instant in one transaction, so that the columns of a row are
+Three questions are answered from facts in the ledger, without reading any data. As of when does the table
+show its sources (`data_as_of`, `stale_for`)? Does it meet its freshness (`health`)? If not, what delays it
+(`lateness`)? All three are answered for the same instant in one transaction, so that the columns of a row are
 consistent. The facts about many tables are read together (`ReadAhead`), because SHOW MATERIALIZED TABLES may
 list thousands.
 
 For health and lateness, the age of a table counts only while it is active: after RESUME it counts from the
-resume. Runs that were only skipped because the table was suspended or CONTINUOUS say nothing about rows and
+resume. Runs that were skipped only because the table was suspended or CONTINUOUS say nothing about rows and
 are ignored.
 """
 
@@ -54,10 +54,10 @@ class TableView:
     """A table at an instant.
 
     `done` is its newest run that succeeded, was skipped or is publishing batches; `ended` is the newest of
-    these and of the failed runs. `data_as_of` is the instant whose data of its ultimate sources the table
-    shows, and `stale_for` the time since then; both are None before the first such run. `next_run` is the
-    next schedule time, or None without a schedule. `health` is None for an inactive table without failures.
-    `lateness` is None for a table that is not late, and `workflow` for a table that was not observed.
+    these and of the failed runs. `data_as_of` is the time as of which it shows its ultimate sources, and
+    `stale_for` the time since then; both are None before the first such run. `next_run` is the next schedule
+    time, or None without a schedule. `health` is None for an inactive table without failures. `lateness` is
+    None for a table that is not late, and `workflow` for a table that was not observed.
     """
 
     table: MaterializedTable
@@ -158,7 +158,11 @@ class TableDetails:
 def _last_run(
     facts: ReadAhead, table: MaterializedTable, statuses: frozenset[RunStatus]
 ) -> RefreshRun | None:
-    """Return the newest run with one of *statuses*, ignoring requests skipped by status or mode."""
+    """Return the newest run with one of *statuses* that says something about the table's rows.
+
+    Runs that were skipped because of the table's status or mode, and running ones without a publish, are
+    ignored.
+    """
     for run in facts.runs(table.table_id, statuses):
         if run.decision not in (SUSPENDED, CONTINUOUS) and (
             run.status is not RunStatus.RUNNING or run.recent
@@ -244,9 +248,9 @@ def _written_at(facts: ReadAhead, vector: Vector) -> datetime | None:
 
 
 def _fresh_at(done: RefreshRun | None, workflow: ObservedWorkflow | None) -> datetime | None:
-    """Return the latest instant whose source data the table is known to show.
+    """Return the latest time as of which the table is known to show its sources.
 
-    This is when *done* read the sources, or a later instant that the keeper reports.
+    This is when *done* read the sources, or a later time that the keeper reports.
     """
     reported = workflow.report.fresh_at if workflow is not None and workflow.report is not None else None
     read = (done.started_at or done.requested_at) if done is not None else None

@@ -19,7 +19,7 @@ from mt_core.workflow.publishing import PublishedShard, published_shard, workflo
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Rendered:
-    """A shard as last served, because schedulers read it every few seconds and it rarely changes."""
+    """A cached shard: schedulers read each shard every few seconds, and shards rarely change."""
 
     version: str
     details: str

@@ -20,8 +20,8 @@ UNKNOWN = Progress(status="UNKNOWN")
 class Terms:
     """How to watch a run.
 
-    `until` is when to stop watching (seconds since 1970; None: the end of the run), `poll_interval_s` the
-    longest pause between polls, and `patience_s` how long the gateway may be unreachable before the watch
+    `until` is when to stop watching (seconds since 1970; None: the end of the run). `poll_interval_s` is the
+    longest pause between polls, and `patience_s` is how long the gateway may be unreachable before the watch
     fails. The trigger reports nothing before `not_before` (seconds since 1970).
     """
 

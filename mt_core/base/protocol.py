@@ -9,9 +9,9 @@ from typing import Any
 from mt_core.base.secrets import without_passwords
 from mt_core.errors import GatewayError, MtError
 
-# Headers of a refresh request: the idempotency key, the table's uuid, the number of the caller's attempt,
-# whether a periodic refresh runs even if no source has changed, and what triggered the caller's own run, such
-# as a backfill.
+# Headers of a refresh request: the idempotency key, the table's uuid, the number of the caller's attempt, and
+# whether a periodic refresh runs even if no source has changed. The last one is what triggered the caller's
+# own run, such as a backfill.
 REQUEST_KEY_HEADER = "Idempotency-Key"
 TABLE_HEADER = "Freshtable-Table"
 ATTEMPT_HEADER = "Freshtable-Attempt"

@@ -22,7 +22,7 @@ from mt_core.tables.upkeep.gateways import living_owners
 log = logging.getLogger(__name__)
 LOOK_AGAIN = timedelta(seconds=30)
 _MOST_DOUBLINGS = 16
-# Hooks of other jobs are not delayed by up to this many unresponsive receivers.
+# Up to this many unresponsive receivers do not delay the hooks of other jobs.
 _CALLERS = 8
 
 

@@ -5,8 +5,8 @@ moment. So a row is inserted before the work begins. Every change is a compare-a
 applies only to an open job: the first end counts. The row names its owner; when the lease of an owner has
 expired, the next gateway inherits the job. A batch job cannot be resumed, so it becomes FAILED with the error
 `LOST`. A detached stream is restarted from its checkpoint. A committed change of data must be reported as
-done even if the registry fails at that moment: the end of the job is kept in memory and stored by the next
-`settle`.
+done even if the registry fails at that moment. In this case the end of the job is kept in memory and stored
+by the next `settle`.
 """
 
 from __future__ import annotations

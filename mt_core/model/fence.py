@@ -1,6 +1,6 @@
 """The fence of a table: decides which of its writers may publish.
 
-Two processes may both believe that they are the writer of a table: a writer that was replaced may notice this
+Two processes may both believe that they are the writer of a table. A writer that was replaced may notice this
 late, and a commit that it sent may take effect even later. So the table itself records who may publish. Its
 properties contain a *mark*: the number of the writer that last opened the table, and what was published last.
 Later writers have higher numbers.
@@ -14,7 +14,7 @@ Opening, publishing and closing are each one compare-and-set: the change is comp
 read, and takes effect only if that metadata is still current. A writer that finds a mark with a higher number
 is *fenced* and commits nothing. If the compare-and-set fails, or its response is lost, the writer reads the
 metadata and computes the change again (`carried_out`). Every change must write a value that differs from all
-others: Iceberg omits a commit that changes nothing, and an earlier commit still in flight could then take
+others. Iceberg omits a commit that changes nothing, and an earlier commit still in flight could then take
 effect after it. For this reason the mark of a job has a random part, and each commit to a materialized table
 sets `freshtable.fence`.
 

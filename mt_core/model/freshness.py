@@ -1,13 +1,14 @@
 """Freshness: how stale a table may become, and its schedule times.
 
 The problem: "every 15 minutes" and "every day" must mean the same schedule times for the scheduler, the
-ledger and the partitions of a table, in any process and across changes to and from summer time. The idea: the
-schedule times are a pure function of the freshness and the time zone, counted from Monday 1970-01-05, so no
-process has to remember the last one. Whole days follow the calendar. Lengths that divide an hour or a day
-follow local time, so that people see round times. All others are counted in UTC. Invariant: two consecutive
-schedule times are never further apart than the freshness, so a table that is refreshed at each of them is
-never staler than declared. The exception is the calendar grid, where a local day may have 25 hours. The limit
-is 36,500 days, because longer intervals have no useful schedule time within the years that datetime supports.
+ledger and the partitions of a table. This holds for any process, and across changes to and from summer time.
+The idea: the schedule times are a pure function of the freshness and the time zone, counted from Monday
+1970-01-05, so no process has to remember the last one. Whole days follow the calendar. Lengths that divide an
+hour or a day follow local time, so that people see round times. All others are counted in UTC. Invariant: two
+consecutive schedule times are never further apart than the freshness, so a table that is refreshed at each of
+them is never staler than declared. The exception is the calendar grid, where a local day may have 25 hours.
+The limit is 36,500 days, because longer intervals have no useful schedule time within the years that datetime
+supports.
 """
 
 from __future__ import annotations
@@ -136,8 +137,8 @@ def grid_of(freshness: Freshness, zone: str) -> FreshnessGrid:
     instant after the gap, and a midnight that occurs twice counts only the first time. Intervals that cron
     can express (seconds and minutes that divide 60, hours that divide 24) are due when local time is a
     multiple of the interval since midnight. A skipped time means the first instant after the gap, and a time
-    that occurs twice counts twice. Where setting the clock back would put two points further apart than the
-    interval, an extra point follows the earlier one by one interval, so that no table becomes staler than
+    that occurs twice counts twice. If setting the clock back would put two points further apart than the
+    interval, an extra point is added one interval after the earlier one. So no table becomes staler than
     promised. All other intervals are due at 1970-01-05T00:00Z + k * interval, whatever the zone.
     """
     named = zone_named(zone)

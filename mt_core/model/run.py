@@ -1,12 +1,12 @@
 """Refresh runs: one row of the ledger per run, and the status with its transitions.
 
 A run is stored before it starts, so a request survives its gateway. From then on the row is the only record
-of what was decided: the scope and schedule times, who claimed the run, how often it was tried, and with what
-result. Two invariants hold. A status changes only as `TRANSITIONS` allows, and a terminal status never
-changes. RUNNING may return to QUEUED, because a lost gateway or Spark process is not the run's failure. The
-number of attempts is limited. The counters `excused` and `shared` ensure that a run is not charged for losses
-that other work may have caused. A fact that a run did not determine is None, never a default that could be
-taken for a fact.
+of what was decided. It has the scope and schedule times, who claimed the run, how often it was tried, and
+with what result. Two invariants hold. A status changes only as `TRANSITIONS` allows, and a terminal status
+never changes. RUNNING may return to QUEUED, because a lost gateway or Spark process is not the run's failure.
+The number of attempts is limited. The counters `excused` and `shared` ensure that a run is not charged for
+losses that other work may have caused. A fact that a run did not determine is None, never a default that
+could be taken for a fact.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ the registry's row, which the gateway changes with every command and refresh: st
 schedule times, doubts, the command in progress. Two invariants hold. A status changes only as `TRANSITIONS`
 allows. Every change of a row increments `revision` in a compare-and-set, and every claim on the storage
 increments `claim`, so that a replaced gateway or worker cannot write. Rows of any earlier release must be
-readable: new fields have defaults, and JSON keys with empty values are omitted so that the definition of an
+readable, so new fields have defaults. JSON keys with empty values are omitted, so that the definition of an
 earlier release keeps its form.
 """
 

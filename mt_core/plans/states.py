@@ -14,7 +14,7 @@ _MOST_SHOWN = 5
 
 
 def check_topology(plan: CompiledPlan, now: Sequence[PlanNode]) -> None:
-    """Raise PlanInvalid, listing the differences, unless the current operators *now* are those of *plan*."""
+    """Raise PlanInvalid with the differences if the current operators *now* are not those of *plan*."""
     changes = [str(each) for each in topology_differences(plan.nodes, now)]
     more = [f"and {len(changes) - _MOST_SHOWN} more differences"] if len(changes) > _MOST_SHOWN else []
     shown = "; ".join([*changes[:_MOST_SHOWN], *more])

@@ -3,8 +3,8 @@
 The ledger grows to a million runs, while each refresh claims one of them and asks a few questions about one
 table. So every question is a single statement with a matching index, and the statements are built once. Most
 of the indexes are partial (only QUEUED, only RUNNING). Concurrency is controlled by the database, not by
-earlier reads: a unique index permits one RUNNING run per table and one live run per request key, and
-`replace` is a compare-and-set on status, attempt and claim. A writer that has been replaced therefore gets
+earlier reads. Unique indexes permit one RUNNING run per table and one live run per request key, and `replace`
+is a compare-and-set on status, attempt and claim. A writer that has been replaced therefore gets
 RevisionConflict and changes nothing. Runs are ordered by `seq`, the order in which they were requested, which
 does not depend on any clock.
 """

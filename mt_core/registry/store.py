@@ -20,7 +20,7 @@ from mt_core.workflow.definitions import DefinitionStore
 
 
 class SqlRegistry:
-    """A `Registry` in SQLite or PostgreSQL. Thread-safe.
+    """Implements `Registry` in SQLite or PostgreSQL. Thread-safe.
 
     Only one transaction runs at a time, across threads and processes. If the database nevertheless aborts one
     in favor of another, `transaction()` raises RevisionConflict, and the caller has to run the whole block

@@ -30,7 +30,7 @@ from mt_core.tables.registry import (
 
 
 class SqlTransaction:
-    """A `Transaction` that executes *statements*.
+    """Implements `Transaction` by executing *statements*.
 
     If a change is refused, the transaction remains usable and retains all earlier changes.
     """
@@ -65,7 +65,7 @@ F = TypeVar("F")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SqlFacts(Generic[F]):
-    """A `StoredFacts` in *table*, whose primary key is that of the facts.
+    """Implements `StoredFacts` in *table*, whose primary key is the key of the facts.
 
     Rows are sorted by *order* and then by the key.
     """

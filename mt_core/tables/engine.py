@@ -2,7 +2,7 @@
 
 An engine analyses queries, runs jobs and stores tables. Everything that depends on Spark or Iceberg is behind
 these protocols, one per role, so that tests can run the refresh protocol against a fake engine. The types
-describe requests and results without objects of the engine: a query is text with the context of its analysis,
+describe requests and results without objects of the engine. A query is text with the context of its analysis,
 a version of a source is JSON, and metadata is `StorageMetadata`.
 
 Two guarantees are essential. Metadata changes only by compare-and-set (`TableMetadata.swap`), on which the
@@ -162,7 +162,7 @@ class StorageSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Maintenance:
-    """How a run applies the changes since the vector *since*, which is that of the table's snapshot `base`.
+    """How a run applies the changes since the vector *since*, which the table's snapshot `base` records.
 
     `in_place`: files without changed rows are kept. `small`: the change is so small that a single task can
     rewrite the table.

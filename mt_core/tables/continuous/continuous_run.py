@@ -4,8 +4,8 @@ A CONTINUOUS table may be refreshed every second, but a claim writes rows to the
 with a commit. So one claim serves many batches. Each batch is a publish as in docs/design/refresh-protocol.md
 (`Publication`), under the run's id and the batch's number. Between two batches the run waits at the step IDLE
 and occupies no thread, but retains its claim, its epoch and its branch. It ends as soon as any other work on
-the table is due, after a minute without changes, and after an hour, which limits the number of batches per
-row of the ledger.
+the table is due, and after a minute without changes. It also ends after an hour, which limits the number of
+batches per row of the ledger.
 
 Ending a run loses nothing: the snapshots of the table record the versions of its sources, and the next run
 continues from there. Facts about a batch are buffered until the batch ends. Then one transaction records them

@@ -2,12 +2,12 @@
 
 A refresh either applies the changes of its sources to the table's rows, or recomputes all rows. The choice
 depends on the query, on the kinds of changes, on the types in which the table stores its columns, and on its
-options; no version or size is needed. So one function, `strategy_for`, chooses the strategy of a run, which
-the change plan then compares with a recomputation by cost. The same function makes the forecasts that
-EXPLAIN, the warnings of CREATE and the check of `refresh.strategy` use: a forecast is the strategy that the
-next run would choose if only that source had changed.
+options. It does not depend on versions or sizes. So one function, `strategy_for`, chooses the strategy of a
+run, which the change plan then compares with a recomputation by cost. The same function makes the forecasts
+that EXPLAIN, the warnings of CREATE and the check of `refresh.strategy` use. A forecast is the strategy that
+the next run would choose if only that source had changed.
 
-A strategy is rejected here if the rows that it has to look up are not stored as the query returns them: with
+A strategy is rejected here if the rows that it has to look up are not stored as the query returns them. With
 a rounded or incomparable key column, outdated rows would remain in the table.
 """
 

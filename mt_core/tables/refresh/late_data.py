@@ -79,9 +79,9 @@ class LateData:
 class LateRowsRecord:
     """The newest refresh that recorded late rows, and its findings when it ended.
 
-    `sources` are the versions that it read, `behind` the partitions with older rows, and `doubted` those in
-    doubt. `later` has the scopes and sources of the refreshes since then, oldest first. Sources are the JSON
-    of a source vector.
+    `sources` are the versions that it read, `behind` the partitions with older rows, and `doubted` the
+    partitions in doubt. `later` has the scopes and sources of the refreshes since then, oldest first. Sources
+    are the JSON of a source vector.
     """
 
     sources: str
@@ -299,10 +299,9 @@ class LateRows:
         return scope_of(self.table, points[1:]).specs or frozenset()
 
     def _refreshed(self, specs: _Specs, until: datetime) -> _Specs:
-        """Return those of *specs* that a refresh of them or of the whole table has covered, even if they had
-        no rows.
+        """Return the partitions of *specs* that a refresh has covered, even if they had no rows.
 
-        For schedule times that no run has covered, a refresh of the whole table does not count: their
+        A refresh of the whole table counts too, except for schedule times that no run has covered: their
         partitions may have been left out on purpose.
         """
         named, whole = set[PartitionSpec](), False

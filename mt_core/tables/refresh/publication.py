@@ -3,9 +3,9 @@
 A refresh publishes once; a continuous run publishes many batches under one claim. The storage is changed only
 by compare-and-set (`mt_core.model.fence`). So each step either finds the state that the previous step left,
 or detects that another process has changed it. If this is a newer claim, the run ends silently. If another
-writer or a changed source is the cause, the publish restarts at *open*, up to `MAX_RESTARTS` times, because a
-table that another writer changes continually could never be published. The last step, *close*, excludes later
-commits of the run.
+writer or a changed source is the cause, the publish restarts at *open*. It restarts up to `MAX_RESTARTS`
+times, because a table that another writer changes continually could never be published. The last step,
+*close*, excludes later commits of the run.
 
 The results of a step are attributes until the next step uses them: source versions and scope from *decide*,
 main from *open*, the snapshot from *write*. A publish of only some partitions, or of changes only, succeeds

@@ -13,7 +13,7 @@ _ONLY_ADD = frozenset({Way.NOTHING, Way.APPEND})
 def written_rows(snapshot: Snapshot) -> dict[str, Any]:
     """Return the strategy, row counts and bytes read of a run, from the summary of its snapshot.
 
-    A count is None if the strategy cannot know it: a strategy that rewrites rows does not compare their
+    A count is None if the strategy cannot know it. A strategy that rewrites rows does not compare their
     values, and one that deletes keys without looking them up does not count their rows.
     """
     # The snapshot of a recomputation at uncertain versions has no strategy.

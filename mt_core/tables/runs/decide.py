@@ -1,7 +1,7 @@
 """Decides what a refresh must do, and why: a pure function of main's history and the source versions.
 
 A scope is skipped only if nothing can have changed. The nearest ancestor of main that wrote the scope must be
-a refresh of this table with the current source vector and fingerprint, and no other writer may have committed
+a refresh of this table with the current source vector and fingerprint. No other writer may have committed
 since.
 """
 

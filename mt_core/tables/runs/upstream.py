@@ -33,7 +33,10 @@ class Upstream:
     _requested: dict[str, tuple[Set[datetime], datetime | None]] = field(default_factory=dict)
 
     def with_wait(self, table: MaterializedTable, run: RefreshRun) -> RefreshRun:
-        """Return *run*, which must not be claimed yet, with the runs that it waits for and the deadline."""
+        """Return *run* with the runs that it has to wait for now, and the deadline.
+
+        Runs that were claimed before or are not periodic are returned unchanged.
+        """
         if run.kind is not RunKind.PERIODIC or run.claim or run.schedule_time is None:
             return run
         wait = upstream_wait_of(table.definition, self.settings, run.schedule_time)

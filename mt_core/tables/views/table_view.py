@@ -103,8 +103,8 @@ class TableView:
 class TableDetails:
     """Further facts about a table, for DESCRIBE EXTENDED.
 
-    `last` is its latest run that is no longer queued, `waiting` the oldest run that is waiting for other
-    tables, and `sources` the sources of the latest run that has read any. If the storage could not be read,
+    `last` is its latest run that is no longer queued, and `waiting` the oldest run that is waiting for other
+    tables. `sources` are those of the latest run that has read any. If the storage could not be read,
     `storage` is the error. `objection` is why a missing workflow cannot be recreated, and `engine_trouble`
     what is wrong with the engine; each is "" if there is no problem.
     """

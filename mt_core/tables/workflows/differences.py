@@ -1,10 +1,10 @@
 """Differences between tables and their workflows.
 
-If a user pauses or resumes a workflow in the scheduler, the table adopts this. If the scheduler has lost a
-workflow, it is repaired. A pause or resume is adopted by a compare-and-set on the revision that was read
-before the scheduler was called, and never while a command is in progress. After a command whose calls may
-still take effect (because its process was lost, or a call got no response), a difference may be a delayed
-effect of that command. Until a pass begins after the maximum duration of a call, such a difference is
+If a user pauses or resumes a workflow in the scheduler, the table adopts the change. If the scheduler has
+lost a workflow, the workflow is recreated. A pause or resume is adopted by a compare-and-set on the revision
+that was read before the scheduler was called, and never while a command is in progress. After a command whose
+calls may still take effect (because its process was lost, or a call got no response), a difference may be a
+delayed effect of that command. Until a pass begins after the maximum duration of a call, such a difference is
 repaired, not adopted. Only the table determines the schedule: a workflow with another schedule is always
 corrected.
 """
@@ -64,7 +64,7 @@ def observe(services: TableServices, tables: Iterable[MaterializedTable], at: da
 
 
 def adopt(services: TableServices, observation: Observation) -> list[str]:
-    """Change the status of tables to that which users gave their workflows in the scheduler.
+    """Give tables the status that users gave their workflows in the scheduler.
 
     Returns a line for each action.
     """

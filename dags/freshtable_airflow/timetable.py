@@ -1,6 +1,6 @@
 """Timetables: the schedule of a materialized table in the form that Airflow uses.
 
-A timetable knows since when its table exists. While a DAG has no run, Airflow asks for the next run at every
+A timetable knows when its table was created. While a DAG has no run, Airflow asks for the next run at every
 parse. If a timetable counted from the current time, the first run would be lost if the scheduler was down
 when it was due. And a backfill counts as a run, after which the latest past schedule time would run as well.
 """

@@ -42,7 +42,10 @@ class InstalledHooks:
             raise RequestInvalid(f"{HOOKS_KEY}: {cause}", key=HOOKS_KEY) from cause
 
     def attached(self, properties: Mapping[str, str]) -> tuple[JobHook, ...]:
-        """Return the hooks that `job.hooks` names, with the bodies to store; raise RequestInvalid."""
+        """Return the hooks that `job.hooks` names, with the bodies to store.
+
+        Raises RequestInvalid if a hook is missing or invalid, or if it refuses *properties*.
+        """
         self.check(properties)
         return tuple(
             JobHook(name=name, body=self.find(name).body_of(properties)) for name in _names(properties)

@@ -136,7 +136,7 @@ class JobStore:
 
     @transactional
     def ended_streams(self, tx: Transaction) -> Sequence[Job]:
-        """Return the ended detached jobs that are older than the history to keep."""
+        """Return the detached jobs that ended longer ago than the configured history."""
         return tx.jobs.ended_streams(self._clock.surely() - self._history) if self._history else ()
 
     @transactional
@@ -184,7 +184,7 @@ class JobStore:
 
     @transactional
     def forget_old(self, tx: Transaction) -> int:
-        """Delete jobs that are older than the history to keep, and return their number."""
+        """Delete the jobs that ended longer ago than the configured history, and return their number."""
         return tx.jobs.forget(self._clock.surely() - self._history) if self._history else 0
 
     @transactional

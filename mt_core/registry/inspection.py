@@ -33,7 +33,7 @@ class DatabaseState:
 def inspect_database(url: str, timeout_s: int) -> DatabaseState:
     """Return the state of the database at *url* without creating or migrating it.
 
-    Raises ConfigError or RegistryError.
+    Raises ConfigError for an invalid URL, and RegistryError if the database fails.
     """
     parsed = parse(url)
     name = shown(parsed)

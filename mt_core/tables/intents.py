@@ -100,7 +100,7 @@ class Intents:
         """Write an intent on a table that has no intent and passes *check*.
 
         *detail* is what the reconciler needs to finish the command if its process is lost. Raises
-        TableNotFound, and TableBusy after a short wait.
+        TableNotFound, or TableBusy if the table still has an intent after a short wait.
         """
 
         def write(tx: Transaction) -> MaterializedTable | None:
@@ -136,7 +136,7 @@ class Intents:
 
     @transactional
     def current(self, tx: Transaction, identifier: TableIdentifier) -> MaterializedTable:
-        """Return the table's row in the registry; raise TableNotFound."""
+        """Return the table's row in the registry; raise TableNotFound if there is none."""
         return get_table(tx, identifier)
 
     def change(self, table: MaterializedTable, change: Change) -> MaterializedTable:
@@ -230,7 +230,7 @@ def _renew(table_id: str, token: int, tx: Transaction) -> None:
 
 
 def get_table(tx: Transaction, identifier: TableIdentifier) -> MaterializedTable:
-    """Return the table with this name; raise TableNotFound."""
+    """Return the table with this name; raise TableNotFound if there is none."""
     table = tx.tables.named(identifier)
     if table is None:
         raise TableNotFound(

@@ -79,7 +79,10 @@ class StoredTables(Protocol):
         """Delete a table; its runs remain in the ledger."""
 
     def next_claim(self, table_id: str) -> int:
-        """Increment the table's claim number, without a new revision, and return it; raise TableGone."""
+        """Increment the table's claim number, without a new revision, and return it.
+
+        Raises TableGone if the table was dropped.
+        """
 
 
 class StoredRuns(Protocol):

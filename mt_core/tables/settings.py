@@ -85,14 +85,19 @@ class ManagerSettings:
 
 
 def refresh_timeout_of(options: Mapping[str, str], settings: ManagerSettings) -> timedelta:
-    """Return the refresh timeout of a table with *options*, 0 for no timeout; raise ConfigError."""
+    """Return the refresh timeout of a table with *options*, 0 for none; raise ConfigError
+    if it is invalid.
+    """
     if TIMEOUT_KEY not in options:
         return settings.refresh_timeout
     return timedelta(seconds=_duration(TIMEOUT_KEY, options) or 0)
 
 
 def verify_interval_of(options: Mapping[str, str], settings: ManagerSettings) -> timedelta:
-    """Return how often to compare a table with *options* with its query, 0 for never; raise ConfigError."""
+    """Return how often to compare a table with *options* with its query, 0 for never.
+
+    Raises ConfigError if the interval in *options* is invalid.
+    """
     own = _duration(VERIFY_KEY, options)
     return settings.verify_interval if own is None else timedelta(seconds=own)
 
@@ -100,7 +105,10 @@ def verify_interval_of(options: Mapping[str, str], settings: ManagerSettings) ->
 def upstream_wait_of(
     definition: TableDefinition, settings: ManagerSettings, schedule_time: datetime
 ) -> timedelta:
-    """Return how long a refresh for *schedule_time* waits for upstream tables; raise ConfigError."""
+    """Return how long a refresh for *schedule_time* waits for upstream tables.
+
+    Raises ConfigError if the wait in the table's options is invalid.
+    """
     own = _duration(UPSTREAM_WAIT_KEY, definition.options)
     if own is not None:
         return timedelta(seconds=own)

@@ -26,7 +26,10 @@ class Diagnosis:
 
     @classmethod
     def of(cls, settings: AirflowSettings, clock: Clock) -> Diagnosis:
-        """Return a diagnosis of the Airflow in *settings* without calling it; raise WorkflowError."""
+        """Return a diagnosis of the Airflow in *settings*, without calling it yet.
+
+        Raises WorkflowError for a CA file that cannot be read.
+        """
         settings = replace(settings, request_timeout_s=min(settings.request_timeout_s, MOST_S))
         client = AirflowClient(settings, clock)
         return cls(client, Preflight(client, settings, clock), clock)

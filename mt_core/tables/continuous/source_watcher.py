@@ -181,9 +181,7 @@ class SourceWatcher:
                 self._services.fresh_at.pop(table_id, None)
 
     def _bring_forward(self, now: timedelta) -> None:
-        """Bring forward the next poll of tables that read recent commits, unless
-        they pause after failures.
-        """
+        """Bring forward the polls of tables that read recent commits, unless they pause after failures."""
         queue = self._services.changed_tables
         published = {queue.get() for _ in range(queue.qsize())}
         for entry in self._watched.values() if published else ():

@@ -55,7 +55,7 @@ def define(
     context: CommandContext,
     settings: ManagerSettings,
 ) -> TableDefinition:
-    """Return the definition that the statement declares; raise DefinitionInvalid or Unsupported."""
+    """Return the definition that the statement declares; raise DefinitionInvalid if it is not valid."""
     settings = settings.in_session(context.properties)
     cadence, mode = derive(statement.cron or statement.freshness, statement.refresh_mode, settings)
     zone = zone_of(context, settings)

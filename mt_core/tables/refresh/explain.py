@@ -73,7 +73,7 @@ def plan_refresh(
 ) -> RefreshPlan:
     """Return the plan of a refresh of *partitions*, or of everything that is due if *partitions* is empty.
 
-    Raises TableInitializing, and DefinitionInvalid for a table that reads itself.
+    Raises TableInitializing if the table is being created, and DefinitionInvalid if it reads itself.
     """
     table = services.intents.current(identifier)
     refuse_initializing(table)

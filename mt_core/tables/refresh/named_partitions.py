@@ -22,7 +22,7 @@ def scope_named(
 ) -> Scope:
     """Return the scope of PARTITION (*named*), or the whole table if *named* is empty.
 
-    Raises DefinitionInvalid or RequestInvalid.
+    Raises DefinitionInvalid for an invalid column or value, and RequestInvalid for too many partitions.
     """
     if not named:
         return WHOLE

@@ -39,7 +39,8 @@ def compact(
     """Compact *table* if it has too many small files or delete files; return the row of the ledger, or None.
 
     *holds* is the branch of a caller that has the table open and writes only while it holds *turn*. The
-    compaction acquires *turn* when it begins and when it publishes. Raises EngineUnavailable.
+    compaction acquires *turn* when it begins and when it publishes. Raises EngineUnavailable if the engine is
+    lost.
     """
     try:
         fragments = too_many(services, table, holds=holds)

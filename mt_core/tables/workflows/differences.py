@@ -53,7 +53,10 @@ class Observation:
 
 
 def observe(services: TableServices, tables: Iterable[MaterializedTable], at: datetime) -> Observation:
-    """Read the keeper's reports on *tables*, which were read at *at*, and store them; raise WorkflowError."""
+    """Read the keeper's reports on *tables*, which were read at *at*, and store them.
+
+    Raises WorkflowError if the scheduler fails.
+    """
     settled = [
         table for table in tables if table.intent is None and table.status is not RefreshStatus.INITIALIZING
     ]

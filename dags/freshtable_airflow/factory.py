@@ -78,8 +78,7 @@ def dag_of(body: Mapping[str, Any], settings: DagSettings) -> DAG:
 
 
 def anchor_of(number: int, settings: DagSettings, problems: Sequence[str], *, state: str = "") -> DAG:
-    """Return the anchor of a shard: a DAG that always exists and never runs, by which the gateway finds the
-    file.
+    """Return a shard's anchor: a DAG that always exists and never runs, by which the gateway finds the file.
 
     Its documentation shows which definitions of the shard are broken, and whether the gateway is reachable.
     It uses one of this package's timetables: an api-server without the plug-in cannot show it, which the

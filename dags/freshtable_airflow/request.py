@@ -9,8 +9,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class RefreshRequest:
-    """The request of one task instance; with partitions, `schedule_time` is "" and the refresh is not
-    periodic.
+    """A task instance's request; with partitions, `schedule_time` is "" and the refresh is not periodic.
 
     With `force`, the gateway does not skip the refresh even if the sources have not changed. `trigger` is
     Airflow's run type, which the gateway shows; earlier releases of the gateway ignore it. The key is the
@@ -77,7 +76,7 @@ def trigger_of(dag_run: Any) -> str:
 
 
 def key_of(owner: str, task_instance: Any, dag_run: Any) -> str:
-    """Return the idempotency key of a task instance: the same for all its retries, a new one after it was
+    """Return the idempotency key of a task instance: the same for all its retries, a new one once it is
     cleared.
 
     *owner* is the table's id, or its identifier if there is no id. The other parameters are untyped, because

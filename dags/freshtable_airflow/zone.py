@@ -59,8 +59,7 @@ def instant_at(wall: datetime, zone: ZoneInfo) -> datetime:
 
 
 def instants_at(wall: datetime, zone: ZoneInfo) -> tuple[datetime, ...]:
-    """Return the UTC instants at which clocks in *zone* show the local time *wall*: two if the clock is set
-    back.
+    """Return the UTC instants at which clocks in *zone* show *wall*: two if the clock is set back.
 
     A skipped time means the first instant after the gap.
     """

@@ -36,8 +36,7 @@ LOST = (
 
 
 class JobStore:
-    """Stores the jobs of the gateway *owner*, and ends or takes over jobs of gateways that have ended.
-    Thread-safe.
+    """Stores the jobs of the gateway *owner*, and ends or takes over jobs of ended gateways. Thread-safe.
 
     `changed` is set when a detached job is added or changed.
     """

@@ -38,8 +38,7 @@ class GeneratedRows:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectorTable:
-    """A table with a connector: its quoted full name, its columns as in CREATE TABLE, and the clauses after
-    them.
+    """A table with a connector: its quoted full name, its columns as in CREATE TABLE, and its other clauses.
 
     The clauses and options may contain passwords, so the repr omits them. `keys` is the primary key.
     `spark_name` is the quoted name in Spark's own catalog; it is empty if that name is the same, or if the

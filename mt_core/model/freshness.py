@@ -127,8 +127,7 @@ def before(schedule_time: datetime, freshness: Freshness, zone: str) -> datetime
 
 
 def grid_of(freshness: Freshness, zone: str) -> FreshnessGrid:
-    """Return the schedule times of *freshness* in the IANA time zone *zone*, an endless sequence of UTC
-    datetimes.
+    """Return the endless sequence of schedule times of *freshness* in the IANA time zone *zone*, in UTC.
 
     Raises DefinitionInvalid for an unknown zone.
 
@@ -150,8 +149,7 @@ def grid_of(freshness: Freshness, zone: str) -> FreshnessGrid:
 
 
 def cron_of(freshness: Freshness) -> str | None:
-    """Return *freshness* as a five-field cron expression in the table's zone, or None if cron cannot express
-    it.
+    """Return *freshness* as a five-field cron expression in the table's zone, or None if there is none.
 
     On days when the clock changes, the grid has more points than the expression; on all other days they
     agree.

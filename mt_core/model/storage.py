@@ -266,7 +266,7 @@ def publish_name(run_id: str, batch: int | None) -> str:
 
 
 def run_branch(run_id: str, attempt: int) -> str:
-    """Return the name of the branch on which attempt *attempt* of a run stages its rows."""
+    """Return the name of the branch on which an attempt of a run stages its rows."""
     return f"{_BRANCH_PREFIX}{run_id.replace('-', '')}_{attempt}"
 
 

@@ -145,8 +145,7 @@ class StreamDefinition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamProgress:
-    """The progress of a stream: the last committed batch (None before the first), and the rows read and
-    written.
+    """A stream's progress: the last committed batch (None before the first), and the rows read and written.
 
     Rows are counted since the last start, None if unknown. `offsets` are the positions in the sources and
     `states` the sizes of the operators' state, both as JSON text. A *finished* stream has read everything
@@ -171,8 +170,7 @@ class StreamProgress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StopRequest:
-    """A request to stop a stream; a copy of its checkpoint is written to the folder *savepoint* if one is
-    given.
+    """A request to stop a stream and, if *savepoint* is given, to copy its checkpoint to that folder.
 
     With *drop*, the table that the stream creates is dropped too, even if it has rows, and the stream of a
     materialized table ends with its table. Without *drop*, the stream of a materialized table is suspended.

@@ -61,8 +61,7 @@ class MemberPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinkTarget:
-    """A table with a connector that a job writes to: its name in the statement, connector, Spark name and
-    key.
+    """A table with a connector to which a job writes: its name in the statement, connector, Spark name, key.
 
     `stored_name` is the quoted name in Spark, and `keys` is the primary key.
     """

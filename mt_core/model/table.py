@@ -96,8 +96,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableDefinition:
-    """A CREATE MATERIALIZED TABLE with names and defaults resolved: the part of a table that only users
-    change.
+    """A CREATE MATERIALIZED TABLE with names and defaults resolved: what only users change of a table.
 
     `query_types` maps the table's columns to the types of the query when the table was defined. `sources` are
     the tables that the query read then. Both are empty in definitions of earlier releases. `streams` are

@@ -57,10 +57,10 @@ _ACCESSES = {
 
 @dataclass(frozen=True, slots=True)
 class TtlPolicy:
-    """When an entry expires: after `ttl`, measured in `time` since its creation or an access that `update`
-    names.
+    """When an entry expires: `ttl` after its creation or after an access that `update` names.
 
-    Raises ValueError unless the TTL is a whole number of milliseconds, from 1 ms to 100 years.
+    The TTL is measured in `time`. Raises ValueError unless the TTL is a whole number of milliseconds, from 1
+    ms to 100 years.
     """
 
     ttl: timedelta

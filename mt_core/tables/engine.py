@@ -215,8 +215,7 @@ class Staged:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """A comparison, as multisets, of a query at *vector* with a snapshot of its table, both restricted to
-    *scope*.
+    """A comparison, as multisets, of a query at *vector* with a snapshot of its table, both within *scope*.
 
     Rows in the scope *besides* are excluded. *percent* is the share of keys to compare. With *in_buckets*,
     only row counts and sums of hashes are compared, per bucket of keys. The result contains up to *most*
@@ -340,8 +339,7 @@ class SourceReader(Protocol):
         """
 
     def next_commit(self, timeout_s: float) -> str | None:
-        """Wait for the next commit of this engine, and return the source name of its table or None after
-        *timeout_s*.
+        """Wait for this engine's next commit and return its table's source name, or None after *timeout_s*.
 
         Commits of other processes, and commits before the first call, are not reported. Only one thread may
         call this method.
@@ -418,8 +416,7 @@ class TableHousekeeping(Protocol):
         """Count the files that a compaction would remove."""
 
     def rewrite_files(self, rewrite: Rewrite) -> Staged:
-        """Stage the rows of main in fewer files, if possible, as a `replace` commit with main's snapshot
-        summary.
+        """Stage the rows of main in fewer files, if possible, as a `replace` commit with main's summary.
 
         Blocks until the job ends.
         """
@@ -444,8 +441,7 @@ class RowWriter(Protocol):
     def touched_partitions(
         self, job_id: str, query: Query, vector: SourceVector, maintenance: Maintenance
     ) -> frozenset[tuple[str | None, ...]]:
-        """Return the values of *maintenance*'s key columns in rows of the query that have changed, up to
-        *vector*.
+        """Return the values of *maintenance*'s key columns in query rows that have changed up to *vector*.
 
         The result may include values whose rows have not changed. Blocks, and raises the same errors as
         `write`.

@@ -158,7 +158,7 @@ class StoredRuns(Protocol):
         """Return the COALESCED runs whose `covered_by` is *run_id*."""
 
     def expired(self) -> Sequence[RefreshRun]:
-        """Return the RUNNING runs whose own lease has expired, or that of their gateway."""
+        """Return the RUNNING runs whose lease, or whose gateway's lease, has expired."""
 
 
 class StoredJobs(Protocol):

@@ -85,8 +85,9 @@ class ManagerSettings:
 
 
 def refresh_timeout_of(options: Mapping[str, str], settings: ManagerSettings) -> timedelta:
-    """Return the refresh timeout of a table with *options*, 0 for none; raise ConfigError
-    if it is invalid.
+    """Return the refresh timeout of a table with *options*, 0 for none.
+
+    Raises ConfigError if the timeout in *options* is invalid.
     """
     if TIMEOUT_KEY not in options:
         return settings.refresh_timeout

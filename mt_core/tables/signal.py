@@ -41,8 +41,7 @@ class Signal:
         return self._generation
 
     def until(self, probe: Callable[[], T | None], timeout_s: float) -> T | None:
-        """Block until *probe* returns a value other than None, and return it, or None after *timeout_s*
-        seconds.
+        """Block until *probe* returns a value other than None and return it, or None after *timeout_s*.
 
         *probe* runs in the calling thread, at least once and after every change.
         """

@@ -96,8 +96,7 @@ class Publisher:
         return self._parse_until(anchor, probe, lambda: f"{label} {self._state_of(definition)}")
 
     def read_again(self, workflow_id: str, *, within_s: float | None = None) -> None:
-        """Wait until Airflow has parsed the current state of the workflow's shard; raise WorkflowError if it
-        does not.
+        """Wait until Airflow has parsed the workflow's shard in its current state, or raise WorkflowError.
 
         *within_s* limits the wait, in seconds (None: the setting). A parse that ends now may have started
         before the last change, in which case Airflow drops our request. The state in the anchor's description

@@ -103,8 +103,7 @@ class Delivery:
         missed: Tick | None = None,
         begun: bool = False,
     ) -> None:
-        """Send ticks of the workflow from *next_point* on, unless it is paused, and send *missed*
-        immediately.
+        """Send *missed* now, and the workflow's ticks from *next_point* on unless it is paused.
 
         Replaces an earlier definition and drops its unsent ticks. *begun* has the same meaning as in
         `GridCache`.

@@ -28,8 +28,7 @@ class GridCache:
     _points: dict[tuple[Cadence, str], tuple[datetime, datetime]] = field(default_factory=dict)
 
     def around(self, schedule: Schedule, *, done: datetime | None = None, begun: bool = False) -> Points:
-        """Return the next schedule time, and the latest one if it is after both the schedule's start and
-        *done*.
+        """Return the next schedule time, and the latest one if after both the schedule's start and *done*.
 
         The start is ignored if the schedule had *begun* before the clock was set back. Raises MtError if the
         schedule times cannot be computed, for example because the time zone is unknown.

@@ -153,7 +153,7 @@ def _announce(services: TableServices, tx: Transaction, planned: MaterializedTab
 def initializing(
     services: TableServices, identifier: TableIdentifier, definition: TableDefinition, context: CommandContext
 ) -> MaterializedTable:
-    """Return the table as CREATE would insert it; the transaction replaces its instants."""
+    """Return the table as CREATE would insert it, with provisional times that the transaction replaces."""
     table_id, now = services.new_id(), services.clock.now()
     return MaterializedTable(
         table_id=table_id,

@@ -122,7 +122,10 @@ def _refuse_activated(table: MaterializedTable) -> None:
 
 
 def _restore_storage(services: TableServices, table: MaterializedTable, options: Mapping[str, str]) -> bool:
-    """Create the storage table, empty and marked for a rebuild, if it is missing; return whether it was."""
+    """Create the storage table if it is missing, empty and due for a rebuild.
+
+    Returns whether it was missing.
+    """
     if table.definition.streams:
         _check_resumable(services, table, options)
         return False

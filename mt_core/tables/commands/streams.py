@@ -18,8 +18,7 @@ from mt_core.tables.services import TableServices
 def with_streams(
     services: TableServices, identifier: TableIdentifier, definition: TableDefinition, vector: SourceVector
 ) -> TableDefinition:
-    """Return the definition of a new table, with those sources in *vector* that only a streaming job can
-    read.
+    """Return the definition of a new table, with the sources in *vector* that only streaming jobs can read.
 
     Raises DefinitionInvalid if the table's refresh mode does not allow such sources.
     """

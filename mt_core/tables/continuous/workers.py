@@ -61,8 +61,7 @@ class ContinuousWorkers:
         self._signal.set()
 
     def stop(self, timeout_s: float) -> None:
-        """Begin no more batches, wait up to *timeout_s* for those that are running, and end the continuous
-        runs.
+        """Begin no more batches, wait up to *timeout_s* for those running, and end the continuous runs.
 
         Harmless if nothing was started.
         """

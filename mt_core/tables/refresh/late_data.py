@@ -258,8 +258,7 @@ class LateRows:
         return WHOLE
 
     def _touched(self, sources: str, job_id: str) -> _Specs | str:
-        """Return the partitions with rows that have changed since the vector *sources*, which is given as
-        JSON.
+        """Return the partitions with rows that have changed since the vector *sources*, given as JSON.
 
         Returns a text with the reason if they cannot be determined.
         """
@@ -373,8 +372,7 @@ def late_warnings(
 
 
 def recorded_late_rows(history: Iterable[Snapshot], cleared: str | None) -> LateRowsRecord | str | None:
-    """Return what *history*, newest first, records about late rows, or a text with the reason why nothing is
-    recorded.
+    """Return what *history*, newest first, records about late rows, or the reason why it records nothing.
 
     Returns None if nothing was refreshed that could be late. At the snapshot *cleared*, no partition was in
     doubt.

@@ -124,7 +124,7 @@ class _Walk:
 
 
 def only_compacted(history: Iterable[Snapshot], since: str | None) -> bool:
-    """Return whether main has the rows of the snapshot *since*, because only compactions have followed it.
+    """Return whether only compactions have followed the snapshot *since*, so that main has its rows.
 
     *history* is sorted newest first.
     """

@@ -1,5 +1,4 @@
-"""Consecutive failures: schedule times of a table that failed because of its query, without a success in
-between.
+"""Consecutive failures: schedule times that failed because of the query, without a success in between.
 
 Pure functions. For a CONTINUOUS table runs are counted instead, because a failed batch ends its run.
 """

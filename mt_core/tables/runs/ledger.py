@@ -341,8 +341,7 @@ class Ledger:
 
     @transactional
     def recover(self, tx: Transaction) -> int:
-        """Return the runs of lost processes to the queue, end unnecessary waits, and return the number of
-        both.
+        """Return the runs of lost processes to the queue, end unnecessary waits, and return how many of both.
 
         A gateway that could not renew its own lease for a moment is not lost: its runs count as lost only
         when their own leases expire.

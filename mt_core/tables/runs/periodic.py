@@ -154,7 +154,10 @@ def with_spans(tx: Transaction, table: MaterializedTable) -> MaterializedTable:
 
 
 def _marked(tx: Transaction, table: MaterializedTable, run: RefreshRun) -> MaterializedTable:
-    """Return *table* after *run*: covered schedule times, rebuild, and those that failed separately."""
+    """Return *table* as *run* leaves it.
+
+    Updates the covered schedule times, the due rebuild, and the schedule times that failed separately.
+    """
     marked = table
     if run.status in DONE:
         if table.definition.date_formatters and run.points:

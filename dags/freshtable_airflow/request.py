@@ -76,8 +76,7 @@ def trigger_of(dag_run: Any) -> str:
 
 
 def key_of(owner: str, task_instance: Any, dag_run: Any) -> str:
-    """Return the idempotency key of a task instance: the same for all its retries, a new one once it is
-    cleared.
+    """Return the idempotency key of a task instance: the same for all retries, a new one once it is cleared.
 
     *owner* is the table's id, or its identifier if there is no id. The other parameters are untyped, because
     Airflow has no types with these fields.

@@ -65,7 +65,7 @@ STRING_MAP = LogicalType(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
-    """A result column."""
+    """A column of a result: its name, its type and a comment."""
 
     name: str
     type: LogicalType = STRING

@@ -15,7 +15,8 @@ def check_no_stream(
 ) -> None:
     """Raise TableBusy if a detached job that has not ended reads or writes a table that *statement* *drops*.
 
-    With *ends_kept*, the statement also ends the jobs that maintain the materialized tables that it drops.
+    With *ends_kept*, the jobs that maintain dropped materialized tables are ignored, because the statement
+    ends them.
     """
     for job in tx.jobs.streams():
         definition = job.definition

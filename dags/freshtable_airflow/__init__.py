@@ -1,3 +1,1 @@
-"""The part of Freshtable that runs in Airflow: a DAG for each materialized table, with a task that refreshes
-it.
-"""
+"""The part of Freshtable that runs in Airflow: a DAG for each materialized table, whose task refreshes it."""

@@ -19,7 +19,7 @@ TIMEOUT = httpx.Timeout(20.0, connect=5.0)
 
 @dataclass(frozen=True)
 class GatewayAddress:
-    """A gateway's URL, its token ("": none) and files for TLS ("": the system's own)."""
+    """A gateway's URL, its token ("": none), and files for TLS ("": the system's own)."""
 
     url: str
     token: str = field(default="", repr=False)
@@ -30,9 +30,7 @@ class GatewayAddress:
 
     @classmethod
     def of_connection(cls, connection: Connection) -> GatewayAddress:
-        """Return the address in an Airflow connection; raises GatewayRefused if the connection has
-        no host.
-        """
+        """Return the address in an Airflow connection; raise GatewayRefused if the connection has no host."""
         extra: dict[str, Any] = connection.extra_dejson
         if not connection.host:
             raise GatewayRefused(
@@ -49,8 +47,8 @@ class GatewayAddress:
         )
 
     def options(self) -> dict[str, Any]:
-        """Return the arguments of an httpx client for this gateway."""
-        # Reading the system's certificates takes longer than a whole request, so they are only read for TLS.
+        """Return the arguments for creating an httpx client for this gateway."""
+        # Reading the system's certificates takes longer than a whole request, so they are read only for TLS.
         is_checked = self.url.startswith("https:") and self.verify_tls
         has_files = bool(self.client_cert or (is_checked and self.ca_file))
         authorization = {"Authorization": f"Bearer {self.token}"} if self.token else {}
@@ -77,7 +75,7 @@ class GatewayAddress:
 
 
 def _url(host: str, port: int | None, scheme: str) -> str:
-    """Return the base URL of a host that is written as a URL, as host and port, or as a bare host."""
+    """Return the base URL for *host*, which is a URL, a host with a port, or only a host name."""
     text = host.strip().rstrip("/")
     if "://" not in text:
         text = f"{scheme if scheme in ('http', 'https') else 'http'}://{text}"

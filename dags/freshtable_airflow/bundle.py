@@ -1,6 +1,6 @@
 """The DAG bundle: one file for each of the gateway's shards, with a DAG for each of its materialized tables.
 
-It runs in Airflow's dag-processor and in each worker. It has no versions, because a task always refreshes the
+It runs in Airflow's DAG processor and in each worker. It has no versions, because a task always refreshes the
 current table.
 """
 
@@ -31,15 +31,15 @@ from freshtable_airflow.loader import load_file
 
 load_file(globals(), __file__, {number}, {settings!r})
 {statements}'''  # noqa: E501
-# The limit of a statement's length in the file, which Airflow stores once for each of its DAGs.
+# The maximum length of a statement in the file, which Airflow stores once for each of its DAGs.
 LONGEST_STATEMENT = 4000
 
 
 class GatewayDagBundle(BaseDagBundle):
-    """Configured in `[dag_processor] dag_bundle_config_list`; the connection may provide the URL and the
-    token instead.
+    """The bundle to configure in `[dag_processor] dag_bundle_config_list`.
 
-    `gateway` is the gateway's URL and `token` its token; `dag_id_prefix` must match the gateway's setting.
+    `gateway` is the gateway's URL and `token` its token; the connection may provide both instead.
+    `dag_id_prefix` must be the same as in the gateway's settings.
     """
 
     supports_versioning = False
@@ -67,8 +67,9 @@ class GatewayDagBundle(BaseDagBundle):
         return None
 
     def initialize(self) -> None:
-        """Write the files of all shards, even if the gateway has never answered; in a task, only update its
-        own shard.
+        """Write the files of all shards, even if the gateway has never answered.
+
+        In a task, only the file of the task's own shard is updated.
         """
         dag_id = get_parsing_context().dag_id
         number = self._cache.shard_with(dag_id) if dag_id else None
@@ -76,11 +77,11 @@ class GatewayDagBundle(BaseDagBundle):
         super().initialize()
 
     def refresh(self) -> None:
-        """Update all files, and touch once each recently written file that has not been parsed since.
+        """Update all files, and touch recently written files once if they have not been parsed since.
 
-        Airflow loses a change, or a request of the gateway, that coincides with a parse of the same file: the
-        parse has read the old content but counts as later than the change. Without the touch, the change
-        would wait for the next full round.
+        Airflow loses a change, or a request of the gateway, that coincides with a parse of the same file. The
+        parse has read the old content, but counts as later than the change. Without the touch, the change
+        would not be read before the next full round.
         """
         self._bring_up_to_date(range(SHARDS))
         settled = time.monotonic() - SETTLED_S
@@ -99,8 +100,7 @@ class GatewayDagBundle(BaseDagBundle):
         changed = {number: text for number, text in texts.items() if _read(self._file(number)) != text}
         if not changed:
             return
-        # A rewritten file is parsed again, so only one of several processes that notice a change may write
-        # it.
+        # A rewritten file is parsed again, so only one of the processes that notice a change may write it.
         with self.lock():
             for number, text in changed.items():
                 if _read(self._file(number)) != text:
@@ -112,9 +112,9 @@ class GatewayDagBundle(BaseDagBundle):
 
 
 def _comment(body: Any) -> str:
-    """Return the statement of a table as a comment, for readers of the DAG's code.
+    """Return the statement of a table as a comment, for people who read the DAG's code.
 
-    Users of the gateway wrote the statement and Airflow executes the file, so each line must be a comment of
+    Users of the gateway wrote the statement, and Airflow executes the file. So each line must be a comment of
     printable characters.
     """
     text = str(body.get("definition") or "") if isinstance(body, dict) else ""

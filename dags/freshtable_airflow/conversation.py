@@ -21,7 +21,7 @@ from freshtable_airflow.run_status import Outcome, Progress, partitions_line
 SESSION_NAME = "airflow"
 SESSIONS = "/v3/sessions"
 SESSION_LOST = "SESSION_NOT_FOUND"
-# The query of the refresh cannot be analyzed any more: the next one fails too until the query or a source
+# The query of the refresh can no longer be analysed: the next refresh also fails unless the query or a source
 # changes.
 HOPELESS = "QUERY_BROKEN"
 NOT_CANCELABLE = frozenset({"ILLEGAL_STATUS", "OPERATION_NOT_FOUND"})
@@ -49,7 +49,7 @@ Conversation = Generator[HttpRequest | Wait, httpx.Response, T]
 
 
 def begin_refresh(request: RefreshRequest, init_config: Mapping[str, str]) -> Conversation[RunAddress]:
-    """Open a session and request the refresh; raises GatewayUnavailable, GatewayRefused or TableDropped."""
+    """Open a session and request the refresh; raise GatewayUnavailable, GatewayRefused or TableDropped."""
     session = yield from open_session(init_config)
     path = f"{SESSIONS}/{session}/materialized-tables/{quote(request.table, safe='')}/refresh"
     response = yield HttpRequest("POST", path, request.body, request.headers)
@@ -67,7 +67,7 @@ def begin_refresh(request: RefreshRequest, init_config: Mapping[str, str]) -> Co
 
 
 def open_session(init_config: Mapping[str, str]) -> Conversation[str]:
-    """Return the handle of a new session with these properties."""
+    """Open a session with these properties, and return its handle."""
     response = yield HttpRequest(
         "POST", SESSIONS, {"sessionName": SESSION_NAME, "properties": dict(init_config)}
     )
@@ -86,9 +86,7 @@ def get_progress(run: RunAddress) -> Conversation[tuple[RunAddress, Progress]]:
 
 
 def get_outcome(run: RunAddress) -> Conversation[tuple[RunAddress, Outcome]]:
-    """Return the outcome of a completed run; raises RefreshFailed with the gateway's reason if the run
-    failed.
-    """
+    """Return the outcome of a completed run; raise RefreshFailed with the reason if the run failed."""
     run, response = yield from _ask_about(run, "GET", "result/0")
     if response.is_error:
         error = ErrorResponse.of(response)
@@ -98,7 +96,7 @@ def get_outcome(run: RunAddress) -> Conversation[tuple[RunAddress, Outcome]]:
 
 
 def cancel(run: RunAddress) -> Conversation[tuple[RunAddress, str]]:
-    """Cancel the run; return its status, or why it was not cancelled. A completed run stays unchanged."""
+    """Cancel the run; return its status, or why it was not cancelled. A completed run does not change."""
     run, response = yield from _ask_about(run, "POST", "cancel", {})
     if response.headers.get("Freshtable-Error") in NOT_CANCELABLE:
         return run, f"not cancelled: {ErrorResponse.of(response).text}"
@@ -109,7 +107,7 @@ def cancel(run: RunAddress) -> Conversation[tuple[RunAddress, str]]:
 def _ask_about(
     run: RunAddress, method: str, path: str, json: Mapping[str, Any] | None = None
 ) -> Conversation[tuple[RunAddress, httpx.Response]]:
-    """Send a request about the run; if its session is lost, repeat the request in a new session.
+    """Send a request about the run; if its session was lost, repeat the request in a new session.
 
     A run outlives its session.
     """
@@ -126,7 +124,7 @@ def _ask_about(
 
 
 def _read(response: httpx.Response, what: str) -> dict[str, Any]:
-    """Return the body of a response; raises the error that the response means."""
+    """Return the body of a response, or raise the error that the response stands for."""
     if response.is_error:
         raise ErrorResponse.of(response).as_error(what)
     try:

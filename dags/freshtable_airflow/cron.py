@@ -1,8 +1,9 @@
-"""The schedule times of a cron expression in a zone, without I/O and identical to the gateway's.
+"""The schedule times of a cron expression in a time zone, without I/O and identical to the gateway's.
 
-croniter computes on the wall clock, without a zone: with aware times it would run `30 2 * * *` twice when the
+croniter computes in local time, without a zone: with aware times it would run `30 2 * * *` twice when the
 clock is set back. A skipped local time means the first instant after the gap. A local time that occurs twice
-counts once, the first time, unless the hour field begins with `*`. The gateway has validated the expression.
+counts only the first time, unless the hour field begins with `*`. The gateway has already validated the
+expression.
 """
 
 from __future__ import annotations
@@ -19,19 +20,19 @@ from freshtable_airflow.zone import EPOCH, UTC, instant_at, instants_at, zone_na
 
 SECOND = timedelta(seconds=1)
 FIELDS = 5
-# February 29 has the longest gap to its next occurrence: from 2096 to 2104.
+# February 29 has the longest gap between two occurrences: from 2096 to 2104.
 LONGEST_GAP_YEARS = 9
 
 
 @dataclass(frozen=True)
 class CronGrid:
-    """An endless sequence of aware UTC datetimes."""
+    """The schedule times of a cron expression: an endless sequence of aware UTC datetimes."""
 
     expression: str
     zone: ZoneInfo
 
     def after(self, instant: datetime) -> datetime:
-        """Return the first point strictly later than *instant*."""
+        """Return the first schedule time later than *instant*."""
         wall = self._wall(instant)
         local = _local_after(self.expression, wall)
         while (point := instant_at(local, self.zone)) <= instant:
@@ -39,8 +40,8 @@ class CronGrid:
         occurrences = instants_at(wall, self.zone)
         if len(occurrences) == 1 or not self._takes_both:
             return point
-        # This hour occurs twice. In its first pass the repetition is still to come: search from the beginning
-        # of the repeated period, at most the length of the change ago. In the second pass search from *wall*.
+        # This local time occurs twice. Before its second occurrence, search from the beginning of the
+        # repeated period, which lies no further back than the clock is set. After it, search from *wall*.
         first, second = occurrences
         local = _local_after(self.expression, wall if instant >= second else wall - (second - first))
         while local <= wall and len(instants_at(local, self.zone)) == 1:
@@ -48,7 +49,7 @@ class CronGrid:
         return min(point, instants_at(local, self.zone)[-1])
 
     def at_or_before(self, instant: datetime) -> datetime:
-        """Return the last point that is not later than *instant*."""
+        """Return the last schedule time that is not later than *instant*."""
         wall = self._wall(instant)
         local = _local_at_or_before(self.expression, wall)
         occurrences = instants_at(local, self.zone)
@@ -57,7 +58,7 @@ class CronGrid:
         )
         first, *second = instants_at(wall, self.zone)
         if second and instant >= second[0]:
-            # In the second pass, local times later than *wall* have occurred once already too.
+            # In the second pass, local times later than *wall* have already occurred once too.
             local = _local_at_or_before(self.expression, wall + (second[0] - first))
             while local > wall and len(instants_at(local, self.zone)) == 1:
                 local = _local_at_or_before(self.expression, local - SECOND)
@@ -75,7 +76,10 @@ class CronGrid:
 
 
 def cron_grid_of(expression: str, zone: str) -> CronGrid:
-    """Return the grid of an expression in the IANA zone *zone*; raises ValueError naming an invalid value."""
+    """Return the schedule times of an expression in the IANA time zone *zone*.
+
+    Raises ValueError naming an invalid value.
+    """
     named = zone_named(zone)
     try:
         if len(expression.split(" ")) != FIELDS:
@@ -88,7 +92,7 @@ def cron_grid_of(expression: str, zone: str) -> CronGrid:
 
 @cache
 def _parsed(expression: str) -> croniter:
-    """Return croniter's parsed expression, which callers must copy because iterating changes it."""
+    """Return croniter's parsed expression; callers must copy it, because iterating changes it."""
     return croniter(expression, EPOCH.replace(tzinfo=None), max_years_between_matches=LONGEST_GAP_YEARS)
 
 

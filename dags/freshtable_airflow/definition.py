@@ -17,8 +17,9 @@ INTERVAL_VERSION, EXPRESSION_VERSION = 2, 3
 
 @dataclass(frozen=True)
 class Workflow:
-    """The workflow of a DAG: `name` is the DAG's id, `workflow_id` the table's id, `cadence` its frequency as
-    text.
+    """The workflow of a DAG.
+
+    `name` is the DAG's id, `workflow_id` the table's id, and `cadence` the frequency of refreshes as text.
     """
 
     name: str
@@ -37,7 +38,7 @@ class Workflow:
 
     @classmethod
     def of(cls, body: Mapping[str, Any]) -> Workflow:
-        """Return the workflow of a served definition; raises DefinitionBroken naming the invalid field."""
+        """Return the workflow of a served definition; raise DefinitionBroken naming the invalid field."""
         try:
             return cls(
                 name=_text(body, "name"),

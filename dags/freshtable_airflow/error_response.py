@@ -1,4 +1,4 @@
-"""Error responses of the gateway, and the errors that they mean for a task."""
+"""Error responses of the gateway, and the exceptions that a task raises for them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PASSWORD = (
     "the gateway's tokens. The gateway says: "
 )
 GONE = 410
-# Permanent errors, including codes with HTTP status 500 on endpoints that Flink's clients use too.
+# Permanent errors, including codes with HTTP status 500 on endpoints that Flink's clients also use.
 PERMANENT = frozenset(
     {"TABLE_NOT_FOUND", "OPERATION_NOT_FOUND", "REQUEST_INVALID", "UNSUPPORTED", "UNAUTHORIZED"}
 )
@@ -24,7 +24,7 @@ RETRYABLE = frozenset({408, 425, 429})
 
 @dataclass(frozen=True)
 class ErrorResponse:
-    """An error response; `code` is empty if the response has none."""
+    """An error response; `code` is "" if the response has none."""
 
     status: int
     code: str
@@ -46,7 +46,7 @@ class ErrorResponse:
         )
 
     def as_error(self, what: str) -> FreshtableError:
-        """Return the error that the response to *what* means for a task."""
+        """Return the exception for a response to the request *what*."""
         if self.status == GONE:
             return TableDropped(
                 f"{what}: the table was dropped, or re-created, since this DAG was written, "
@@ -66,8 +66,9 @@ class ErrorResponse:
 
 
 def _text(body: dict[str, Any]) -> str:
-    """Return the message of a body without `error`: the text after the last `Caused by:`, without the class
-    name.
+    """Return the message of a body without `error`.
+
+    This is the text after the last `Caused by:`, without the class name.
     """
     errors = body.get("errors")
     last = str(errors[-1]) if isinstance(errors, list) and errors else ""

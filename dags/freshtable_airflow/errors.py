@@ -3,7 +3,7 @@
 FreshtableError
 ├── GatewayUnavailable     the gateway did not answer, or requested a retry
 ├── GatewayRefused         the gateway refuses the request; a retry does not help
-│   └── TableDropped       the table was dropped or re-created since
+│   └── TableDropped       the table was dropped or recreated
 ├── RefreshFailed          the gateway ran the refresh, and it failed
 │   └── RefreshHopeless    another attempt would fail in the same way
 └── DefinitionBroken       a workflow definition cannot become a DAG
@@ -13,15 +13,15 @@ from __future__ import annotations
 
 
 class FreshtableError(Exception):
-    """The root of all errors; each message names the object and the way out."""
+    """The root of all errors; each message names the object and a way to fix the problem."""
 
 
 class GatewayUnavailable(FreshtableError):
-    """The gateway did not answer, or requested a retry."""
+    """Raised if the gateway did not answer, or requested a retry."""
 
 
 class GatewayRefused(FreshtableError):
-    """The gateway refused the request itself; `code` is its machine-readable reason."""
+    """Raised if the gateway refused the request itself; `code` is its machine-readable reason."""
 
     def __init__(self, message: str, *, code: str = "") -> None:
         super().__init__(message)
@@ -29,18 +29,16 @@ class GatewayRefused(FreshtableError):
 
 
 class TableDropped(GatewayRefused):
-    """The materialized table was dropped, or re-created, since the DAG was written."""
+    """Raised if the materialized table was dropped or recreated after the DAG was written."""
 
 
 class RefreshFailed(FreshtableError):
-    """The run ended without a result."""
+    """Raised if the run ended without a result."""
 
 
 class RefreshHopeless(RefreshFailed):
-    """The run failed, and another would fail in the same way until the query or one of its sources
-    changes.
-    """
+    """Raised if the run failed and would fail in the same way until the query or a source changes."""
 
 
 class DefinitionBroken(FreshtableError):
-    """A workflow definition cannot become a DAG."""
+    """Raised if a workflow definition cannot become a DAG."""

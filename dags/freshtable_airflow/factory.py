@@ -1,4 +1,4 @@
-"""The DAG factory: one DAG for each workflow, and the anchor DAG of each shard."""
+"""The DAG factory: creates one DAG for each workflow, and the anchor DAG of each shard."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from freshtable_airflow.timetable import GridTimetable
 
 TABLE_TAGS = frozenset({"freshtable", "materialized-table"})
 ANCHOR_TAG = "freshtable-shard"
-# Airflow sorts its list by display name; the prefix puts tables before their anchors.
+# Airflow sorts its list by display name; this prefix sorts anchors after tables.
 ANCHORS_LAST = "zz_"
 TASK_ID = "refresh"
 DEFAULT_PREFIX = "mt__"
-# Half a minute, two, eight: together longer than a restart of a gateway.
+# The delays are half a minute, two minutes and eight minutes: together longer than a restart of a gateway.
 RETRIES = 3
 RETRY_DELAY = timedelta(seconds=30)
 RETRY_DELAY_GROWTH = 4.0
@@ -40,23 +40,23 @@ PERIOD_HELP = (
 
 @dataclass(frozen=True)
 class DagSettings:
-    """The common settings of all DAGs of a gateway."""
+    """The settings that all DAGs of a gateway share."""
 
     dag_id_prefix: str = DEFAULT_PREFIX
     freshtable_conn_id: str = DEFAULT_CONNECTION
 
 
 def dag_of(body: Mapping[str, Any], settings: DagSettings) -> DAG:
-    """Return the DAG of a served definition; any error in it is raised here, not when Airflow stores the
-    file's DAGs.
+    """Return the DAG of a served definition.
 
-    It has no start date: with one, Airflow would run a past tick immediately, or an earlier backfill would do
-    nothing.
+    Any error in the definition is raised here, not later, when Airflow stores the DAGs of the file. The DAG
+    has no start date: with one, Airflow would immediately run a past schedule time, or an earlier backfill
+    would do nothing.
     """
     workflow = Workflow.of(body)
     dag = DAG(
         workflow.name,
-        # The id, with the characters of the table's name that an id must not contain.
+        # The DAG id, but with the characters of the table's name that an id must not contain.
         dag_display_name=f"{settings.dag_id_prefix}{workflow.identifier}",
         description=workflow.description or None,
         schedule=workflow.timetable,
@@ -68,7 +68,7 @@ def dag_of(body: Mapping[str, Any], settings: DagSettings) -> DAG:
         doc_md=_documentation(workflow),
         # A DAG that registers itself would exist even if a later step fails.
         auto_register=False,
-        # The task reads the table's current definition, so an older version of the file has no use.
+        # The task reads the table's current definition, so an older version of the file is useless.
         disable_bundle_versioning=True,
     )
     dag.add_task(_refresh_task(workflow, settings))
@@ -78,13 +78,12 @@ def dag_of(body: Mapping[str, Any], settings: DagSettings) -> DAG:
 
 
 def anchor_of(number: int, settings: DagSettings, problems: Sequence[str], *, state: str = "") -> DAG:
-    """Return the anchor of a shard: a DAG that always exists and never runs, so that the gateway can find the
-    shard's file.
+    """Return a shard's anchor: a DAG that always exists and never runs, by which the gateway finds the file.
 
     Its documentation shows which definitions of the shard are broken, and whether the gateway is reachable.
     It uses one of this package's timetables: an api-server without the plug-in cannot show it, which the
     gateway detects at startup. The *state* in its description tells the gateway which changes Airflow has
-    parsed; the time of a parse does not, because the parse may have begun before the change.
+    parsed. The time of a parse does not, because the parse may have begun before the change.
     """
     lines = "\n".join(f"- {problem}" for problem in problems)
     dag_id = f"{settings.dag_id_prefix}shard_{number:02d}"
@@ -127,7 +126,7 @@ def _refresh_task(workflow: Workflow, settings: DagSettings) -> RefreshWorkflowO
 def _documentation(workflow: Workflow) -> str:
     parts = [f"Materialized table `{workflow.identifier}`, {workflow.cadence} in {workflow.zone}."]
     if workflow.definition:
-        # A code fence that the statement cannot close.
+        # The statement must not be able to close the code fence.
         longest = max((len(run) for run in re.findall("~+", workflow.definition)), default=0)
         fence = "~" * max(4, longest + 1)
         parts.append(f"{fence}sql\n{workflow.definition}\n{fence}")

@@ -1,4 +1,4 @@
-"""The grid of schedule times of a freshness in a zone, without I/O and identical to the gateway's."""
+"""The schedule times of a freshness in a time zone, without I/O and identical to the gateway's."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class _CalendarGrid:
     zone: ZoneInfo
 
     def after(self, instant: datetime) -> datetime:
-        """Return the first point strictly later than *instant*."""
+        """Return the first point later than *instant*."""
         return self._point(self._index(instant) + 1)
 
     def at_or_before(self, instant: datetime) -> datetime:
@@ -37,8 +37,7 @@ class _CalendarGrid:
 
     def _index(self, instant: datetime) -> int:
         """Return the number of the last point that is not later than *instant*."""
-        # Where the clock is set back over midnight, the point of the next day comes before the end of this
-        # one.
+        # If the clock is set back across midnight, the next day begins before this local date has ended.
         index = (instant.astimezone(self.zone).date() - FIRST_MONDAY).days // self.days + 1
         while self._point(index) > instant:
             index -= 1
@@ -52,17 +51,18 @@ class _CalendarGrid:
 
 @dataclass(frozen=True)
 class _WallClockGrid:
-    """Multiples of `step` on the wall clock since Monday 1970-01-05, and so since midnight if `step` divides
-    a day.
+    """Multiples of `step` in local time, counted from Monday 1970-01-05.
+
+    They are also multiples since midnight if `step` divides a day.
     """
 
     step: int
     zone: ZoneInfo
 
     def after(self, instant: datetime) -> datetime:
-        """Return the first point strictly later than *instant*."""
+        """Return the first point later than *instant*."""
         seconds = seconds_of(instant)
-        # Consecutive points are at most one step apart.
+        # Consecutive points are never more than one step apart.
         point = self._floor(seconds + self.step, fill=True)
         while (earlier := self._floor(point - 1, fill=True)) > seconds:
             point = earlier
@@ -73,14 +73,15 @@ class _WallClockGrid:
         return instant_of(self._floor(seconds_of(instant), fill=True))
 
     def _floor(self, seconds: int, *, fill: bool = False) -> int:
-        """Return the last point not later than *seconds*: one that the wall clock shows or, with *fill*,
-        whole steps after it.
+        """Return the last point not later than *seconds*.
+
+        Points are multiples in local time and, with *fill*, also whole steps after the last of them.
         """
         offset = offset_at(seconds, self.zone)
         point = self._multiple(seconds + offset) - offset
         if offset_at(point, self.zone) != offset:
             change = transition_between(point, seconds, self.zone)
-            # If the clock is set forward, it skips these seconds; *end* is exclusive.
+            # When the clock is set forward, it skips these local seconds; *end* is exclusive.
             start, end = (change + offset_at(instant, self.zone) for instant in (change - 1, change))
             skips_a_point = start < end and self._multiple(end - 1) >= start
             point = change if skips_a_point else self._floor(change - 1)
@@ -94,7 +95,10 @@ Grid = _CalendarGrid | _WallClockGrid
 
 
 def grid_of(amount: int, unit: str, zone: str) -> Grid:
-    """Return the grid of the freshness in the IANA zone *zone*; raises ValueError naming an invalid value."""
+    """Return the schedule times of a freshness in the IANA time zone *zone*.
+
+    Raises ValueError naming an invalid value.
+    """
     if unit not in UNIT_SECONDS:
         raise ValueError(f"The unit {unit} is not known; use one of {', '.join(UNIT_SECONDS)}.")
     if (

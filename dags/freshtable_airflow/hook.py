@@ -1,4 +1,4 @@
-"""The hook: the gateway of an Airflow connection of type `freshtable`."""
+"""The hook: the gateway in an Airflow connection of type `freshtable`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ DEFAULT_CONNECTION = "freshtable_default"
 
 
 class FreshtableHook(BaseHook):
-    """The gateway of a connection: host = the gateway's URL, password = its token."""
+    """The gateway in a connection, where host is the gateway's URL and password its token."""
 
     conn_name_attr = "freshtable_conn_id"
     default_conn_name = DEFAULT_CONNECTION
@@ -29,19 +29,19 @@ class FreshtableHook(BaseHook):
 
     @property
     def address(self) -> GatewayAddress:
-        """The gateway's address in the connection."""
+        """The gateway's address according to the connection."""
         return GatewayAddress.of_connection(self.get_connection(self.freshtable_conn_id))
 
     def get_conn(self) -> Gateway:
-        """Return the gateway's client, to be used in a `with` statement."""
+        """Return a client of the gateway, to be used in a `with` statement."""
         return Gateway(self.address)
 
     async def aget_conn(self) -> AsyncGateway:
-        """Return the gateway's asynchronous client, to be used in an `async with` statement."""
+        """Return an asynchronous client of the gateway, to be used in an `async with` statement."""
         return AsyncGateway(GatewayAddress.of_connection(await self.aget_connection(self.freshtable_conn_id)))
 
     def test_connection(self) -> tuple[bool, str]:
-        """Return whether the gateway answers and accepts the token, with a message for users."""
+        """Return whether the gateway responds and accepts the token, with a message for users."""
         try:
             with self.get_conn() as gateway:
                 session = gateway.hold(open_session({}))

@@ -11,7 +11,7 @@ RUN_URL = "freshtable_run_url"
 
 
 class GatewayRunLink(BaseOperatorLink):
-    """The link to the run, available as soon as the gateway has accepted the refresh."""
+    """The link to the run, which is available once the gateway has accepted the refresh."""
 
     name = "Refresh run"
 

@@ -34,11 +34,10 @@ def load(
     settings: DagSettings = DagSettings(),  # noqa: B008 (frozen)
     shards: Iterable[int] = range(SHARDS),
 ) -> None:
-    """Add the DAGs of the gateway's tables to *namespace*; the connection may provide the URL and the token
-    instead.
+    """Add the DAGs of the gateway's tables to *namespace*.
 
-    With several files that load a part of the shards each, Airflow parses them in parallel, which pays off
-    from a few hundred tables on.
+    The connection may provide the URL and the token instead. If several files load some of the *shards* each,
+    Airflow parses them in parallel, which is worthwhile from a few hundred tables on.
     """
     choice = GatewayChoice(gateway=gateway, token=token, freshtable_conn_id=settings.freshtable_conn_id)
     owner = sha256(f"{choice.gateway} {choice.freshtable_conn_id}".encode()).hexdigest()[:16]
@@ -53,7 +52,7 @@ def load(
 
 
 def load_shard(namespace: dict[str, Any], cache: ShardCache, number: int, settings: DagSettings) -> None:
-    """Add the DAGs of a shard and its anchor to *namespace*; in a task, only the DAG of the task."""
+    """Add the DAGs of a shard and its anchor to *namespace*; in a task, add only the task's own DAG."""
     task_dag_id = get_parsing_context().dag_id
     problems = [cache.problem] if cache.problem else []
     shard = cache.read(number)
@@ -72,12 +71,12 @@ def load_shard(namespace: dict[str, Any], cache: ShardCache, number: int, settin
 
 
 def load_file(namespace: dict[str, Any], file: str, number: int, settings: DagSettings) -> None:
-    """Load the shard of a file that the bundle wrote, and record in the cache that it was parsed.
+    """Load the shard of a file that the bundle wrote, and record in the cache that the file was parsed.
 
-    The cache is in the folder next to the file's folder.
+    The cache is in a folder next to the folder of the file.
     """
     cache = ShardCache(Path(file).resolve().parents[1] / "definitions")
-    # A change after this line may or may not be read; it counts as not read.
+    # It is unknown whether a change after this line is read, so it counts as not read.
     state = cache.state(number)
     load_shard(namespace, cache, number, settings)
     if get_parsing_context().dag_id is None:

@@ -1,13 +1,13 @@
 """The operator: requests the refresh of a materialized table and waits for it without occupying a worker.
 
 A refresh runs in the gateway and may take hours, while its Airflow task may be retried, cleared, killed or
-moved to another process at any time. So the task only owns a request key. The key is the same for all retries
-of a task instance, and the gateway returns the same run for it: a retry continues to wait for the run of the
-previous attempt, and a cleared task, whose key differs, starts a new one. The operator itself waits for a
-short grace period, then it defers to the trigger (`trigger.py`), which polls the run without a worker slot.
+moved to another process at any time. So the task only has a request key. The key is the same for all retries
+of a task instance, and the gateway returns the same run for it. So a retry continues to wait for the run of
+the previous attempt, and a cleared task, whose key differs, starts a new run. The operator itself waits for a
+short grace period. Then it defers to the trigger (`trigger.py`), which polls the run without a worker slot.
 Both use the same conversation (`watch.py`). If the deadline passes or a user ends the task, the run is
-cancelled, because otherwise Spark would continue to work for nothing. If the gateway is unreachable, the run
-may continue, and a retry finds it.
+cancelled, so that Spark does not continue to work for nothing. If the gateway is unreachable, the run may
+continue, and a retry finds it.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ from freshtable_airflow.zone import wall_clock
 FORCE = "force"
 FINISHED = "FINISHED"
 CANCELED = "CANCELED"
-# Airflow can mark a task as failed that is resumed seconds after it was deferred. So the task itself waits
-# for short refreshes, and the trigger delays the report of a run that ends soon after the deferral; its rows
-# are published immediately nevertheless.
+# Airflow can mark a task as failed if it is resumed seconds after it was deferred. So the task itself waits
+# for short refreshes. If a run ends soon after the deferral, the trigger delays its report, but the rows are
+# published immediately.
 GRACE_S = 15.0
 SETTLE_S = 10.0
 POLL_INTERVAL_S = 3.0
@@ -56,9 +56,9 @@ class RefreshMaterializedTableOperator(BaseOperator):
 
     A retry continues the run of the previous attempt; a cleared task starts a new one. *zone* is the table's
     time zone. *deadline*, or `execution_timeout`, limits the whole refresh, which is cancelled after that
-    time. With *force* the table is refreshed even if its sources are unchanged. The result has `decision`,
-    `reason`, `partitions`, `rows` and `snapshot`. If nothing had changed and nothing was written, the outlets
-    receive no event.
+    time. With *force*, the table is refreshed even if its sources have not changed. The result has
+    `decision`, `reason`, `partitions`, `rows` and `snapshot`. If nothing had changed and nothing was written,
+    the outlets receive no event.
     """
 
     template_fields: Sequence[str] = ("table", "partitions", "dynamic_options", "execution_config")
@@ -116,7 +116,7 @@ class RefreshMaterializedTableOperator(BaseOperator):
         raise TaskDeferred(trigger=trigger, method_name="execute_complete")
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> dict[str, Any]:
-        """Continue after the trigger has fired."""
+        """Continue the task after the trigger has fired."""
         self._run = RunAddress(**event["run"])
         if event["end"] == "unreachable":
             raise GatewayUnavailable(f"{event['problem']} The run may continue; a retry resumes it.")
@@ -126,7 +126,7 @@ class RefreshMaterializedTableOperator(BaseOperator):
             return self._finish(gateway, context, event["end"])
 
     def on_kill(self) -> None:
-        """Cancel the run: the task was killed while its process was alive."""
+        """Cancel the run, because the task was killed while its process was alive."""
         if self._run is None:
             return
         try:
@@ -173,8 +173,9 @@ class RefreshMaterializedTableOperator(BaseOperator):
         return self.force
 
     def _watch(self, gateway: Gateway, until: float | None) -> str:
-        """Return how the run ended: its status, "late" past the deadline, or "" if the trigger must continue
-        to watch it.
+        """Return how the run ended: its status, or "late" if the deadline has passed.
+
+        Returns "" if the trigger must continue to watch the run.
         """
         assert self._run is not None
         grace = time.time() + self.grace_s if self.deferrable else None
@@ -227,7 +228,7 @@ class RefreshWorkflowOperator(RefreshMaterializedTableOperator):
     """The task of a table's own DAG.
 
     It renders no templates: users of the gateway wrote its fields, and they have no right to read Airflow's
-    connections and variables, which templates can.
+    connections and variables, which templates can read.
     """
 
     template_fields: Sequence[str] = ()

@@ -8,7 +8,7 @@ from typing import Any
 def get_provider_info() -> dict[str, Any]:
     """Return the provider's description.
 
-    If it violated Airflow's schema, every Airflow command would fail.
+    It must conform to Airflow's schema, because every Airflow command fails if it does not.
     """
     return {
         "package-name": "freshtable-airflow",

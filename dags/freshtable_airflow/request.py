@@ -9,8 +9,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class RefreshRequest:
-    """The request of one task instance; with partitions, `schedule_time` is "" and the refresh is not
-    periodic.
+    """A task instance's request; with partitions, `schedule_time` is "" and the refresh is not periodic.
 
     With `force` the gateway does not skip the refresh even if the sources are unchanged. `trigger` is
     Airflow's run type, which the gateway shows. The key is the same for all retries of a task, so that they
@@ -41,8 +40,9 @@ class RefreshRequest:
 
     @property
     def headers(self) -> dict[str, str]:
-        """The headers of the request; without a table id the gateway refreshes the table that currently has
-        the name.
+        """The headers of the request.
+
+        Without a table id, the gateway refreshes whichever table currently has the name.
         """
         headers = {"Idempotency-Key": self.key, "Freshtable-Attempt": str(self.attempt)}
         forced = {"Freshtable-Force": "true"} if self.force else {}
@@ -54,8 +54,7 @@ class RefreshRequest:
 
 @dataclass(frozen=True)
 class RunAddress:
-    """A run at the gateway, as operator and trigger pass it on; `session` is replaced if the gateway has lost
-    it.
+    """A run at the gateway, as operator and trigger pass it to each other.
 
     `partitions` are the partitions of the run as text for a log.
     """
@@ -69,19 +68,16 @@ class RunAddress:
 
 
 def trigger_of(dag_run: Any) -> str:
-    """Return the run type of a DAG run: scheduled, manual, backfill, asset_triggered, or another word of
-    Airflow's.
-    """
+    """Return the run type of a DAG run, such as scheduled, manual, backfill or asset_triggered."""
     run_type = getattr(dag_run, "run_type", "")
     return str(getattr(run_type, "value", run_type) or "")
 
 
 def key_of(owner: str, task_instance: Any, dag_run: Any) -> str:
-    """Return the idempotency key of a task instance: the same for all its retries, another one after it was
-    cleared.
+    """Return the idempotency key of a task instance: the same for all retries, a new one once it is cleared.
 
-    *owner* is the table's id, or its identifier if there is no id. Airflow has no type with these fields for
-    the other two.
+    *owner* is the table's id, or its identifier if there is no id. The other parameters are untyped, because
+    Airflow has no types with these fields.
     """
     return "/".join(
         str(part)

@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-# The limit of partitions that a log line names.
+# The maximum number of partitions that a log line names.
 MOST_SHOWN = 20
 ENDED = frozenset({"FINISHED", "CANCELED", "CLOSED", "ERROR", "TIMEOUT"})
 
 
 @dataclass(frozen=True)
 class Progress:
-    """A run's status, and the progress of its work ("" and 0 if the gateway reports none)."""
+    """The status of a run and the progress of its work ("" and 0 if the gateway reports none)."""
 
     status: str
     done: int = 0
@@ -58,8 +58,8 @@ def partitions_line(body: Mapping[str, Any]) -> str:
 class Outcome:
     """The outcome of a completed run; `rows` and `snapshot` are None if the gateway does not report them.
 
-    With any `decision` except "refresh" nothing had changed and nothing was written. `partitions` are the
-    refreshed ones as text for a log.
+    With any `decision` other than "refresh", nothing had changed and nothing was written. `partitions` are
+    the refreshed partitions as text for a log.
     """
 
     decision: str

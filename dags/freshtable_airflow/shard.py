@@ -13,14 +13,15 @@ from freshtable_airflow.errors import GatewayRefused, GatewayUnavailable
 
 SHARDS = 32
 VERSION = 1
-# The DAG processor is blocked during the request: an outdated definition is better than a long wait.
+# The DAG processor is blocked during the request, and an outdated definition is better than a long wait.
 TIMEOUT = httpx.Timeout(10.0, connect=3.0)
 
 
 @dataclass(frozen=True)
 class Shard:
-    """The definitions of a shard and their ETag; `state` is the gateway's own version of them, or "" if it
-    sends none.
+    """The definitions of a shard and their ETag.
+
+    `state` is the gateway's own version of the definitions, or "" if it sends none.
     """
 
     etag: str
@@ -29,9 +30,7 @@ class Shard:
 
     @classmethod
     def of(cls, body: Any, etag: str, url: str) -> Shard:
-        """Return the shard in a response; raises GatewayRefused for a response that this package
-        cannot read.
-        """
+        """Return the shard in a response; raise GatewayRefused if this package cannot read the response."""
         if not isinstance(body, dict) or not isinstance(body.get("workflows"), list):
             raise GatewayRefused(f"{url} does not return workflow definitions; is that the URL of a gateway?")
         if body.get("version") != VERSION:
@@ -43,7 +42,7 @@ class Shard:
 
 
 def pull_shard(client: httpx.Client, number: int, etag: str) -> Shard | None:
-    """Return a shard, or None if it still has *etag*; raises GatewayUnavailable or GatewayRefused."""
+    """Return a shard, or None if it still has the ETag *etag*; raise GatewayUnavailable or GatewayRefused."""
     path = f"/v3/workflows/airflow/shards/{number}"
     try:
         response = client.get(path, headers={"If-None-Match": f'"{etag}"'} if etag else {}, timeout=TIMEOUT)

@@ -23,15 +23,16 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class GatewayChoice:
-    """The gateway of a configuration: `gateway` and `token` take precedence over the connection."""
+    """The configured gateway; `gateway` and `token` take precedence over the connection."""
 
     gateway: str = ""
     token: str = ""
     freshtable_conn_id: str = DEFAULT_CONNECTION
 
     def address(self) -> GatewayAddress:
-        """Return the gateway's address; raises GatewayRefused if neither the configuration nor the connection
-        has one.
+        """Return the gateway's address.
+
+        Raises GatewayRefused if neither the configuration nor the connection has one.
         """
         try:
             address = FreshtableHook(self.freshtable_conn_id).address

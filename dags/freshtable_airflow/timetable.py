@@ -1,8 +1,8 @@
 """Timetables: the schedule of a materialized table in the form that Airflow uses.
 
-A timetable knows since when its table exists. While a DAG has no run, Airflow requests the next run at every
-parse, so a timetable that counted from the current time would lose the first tick if the scheduler was down
-at that time. And a backfill counts as a run, after which the latest past point would run as well.
+A timetable knows when its table was created. While a DAG has no run, Airflow asks for the next run at every
+parse. If a timetable counted from the current time, the first run would be lost if the scheduler was down
+when it was due. And a backfill counts as a run, after which the latest past schedule time would run as well.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ def plan(
     restriction: TimeRestriction,
     now: datetime,
 ) -> pendulum.DateTime | None:
-    """Return the next point to run, or None if it is later than the restriction's end.
+    """Return the next schedule time to run, or None if it is later than the end of *restriction*.
 
-    Nothing runs immediately on creation, no point before *since* is caught up, and only the latest of several
-    missed points runs. A backfill, which sets `catchup`, gets every point of its range, including points
-    before the table was created.
+    Nothing runs immediately on creation, schedule times before *since* are not caught up, and only the latest
+    of several missed ones runs. A backfill, which sets `catchup`, gets every schedule time in its range,
+    including those before the table was created.
     """
     earliest = restriction.earliest
     if last is not None:
@@ -53,12 +53,12 @@ def plan(
 
 
 class _TableTimetable(Timetable):
-    """Base of the tables' timetables: runs at the points of a grid, none before the instant *since*."""
+    """Base class of the tables' timetables: runs at each schedule time, but not before *since*."""
 
     since: str | None
 
     def grid(self) -> Grid | CronGrid:
-        """Return the schedule times; raises ValueError naming an invalid value."""
+        """Return the schedule times; raise ValueError naming an invalid value."""
         raise NotImplementedError
 
     def validate(self) -> None:
@@ -84,9 +84,9 @@ class _TableTimetable(Timetable):
 
 
 class GridTimetable(_TableTimetable):
-    """Runs at the points of a table's freshness grid in its zone; without `since` it is never due.
+    """Runs at the schedule times of a table's freshness in its time zone; without `since` it is never due.
 
-    `cron` is the label that Airflow shows instead of the interval; no point is computed from it.
+    `cron` is the label that Airflow shows instead of the interval; no schedule time is computed from it.
     """
 
     def __init__(
@@ -104,8 +104,9 @@ class GridTimetable(_TableTimetable):
 
     @property
     def summary(self) -> str:
-        """The schedule as shown in Airflow's lists, in whole seconds; the gateway compares it with the served
-        schedule.
+        """The schedule as shown in Airflow's lists, in whole seconds.
+
+        The gateway compares it with the schedule that it serves.
         """
         if self.since is None:
             return "never"
@@ -116,7 +117,7 @@ class GridTimetable(_TableTimetable):
 
     def serialize(self) -> dict[str, Any]:
         grid = {"amount": self.amount, "unit": self.unit, "timezone": self.zone, "since": self.since}
-        # Omit the key without a label: the stored form of a DAG must not change unnecessarily.
+        # Without a label the key is omitted, because the stored form of a DAG must not change unnecessarily.
         return {**grid, "cron": self.cron} if self.cron else grid
 
     @classmethod
@@ -134,7 +135,7 @@ class GridTimetable(_TableTimetable):
 
 
 class ExpressionTimetable(_TableTimetable):
-    """The points of a cron expression on the wall clock of a table's zone."""
+    """Runs at the schedule times of a cron expression in a table's time zone."""
 
     def __init__(self, expression: str, *, timezone: str, since: str) -> None:
         self.expression, self.zone, self.since = expression, timezone, since
@@ -142,8 +143,9 @@ class ExpressionTimetable(_TableTimetable):
 
     @property
     def summary(self) -> str:
-        """The schedule as shown in Airflow's lists, in whole seconds; the gateway compares it with the served
-        schedule.
+        """The schedule as shown in Airflow's lists, in whole seconds.
+
+        The gateway compares it with the schedule that it serves.
         """
         return f"{self.expression} ({self.zone}) since {_FRACTION.sub('', self.since or '')}"
 

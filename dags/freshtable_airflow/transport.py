@@ -1,4 +1,4 @@
-"""Transports of conversations: a blocking one and an asynchronous one."""
+"""Transports for conversations: a blocking one and an asynchronous one."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Move = Callable[[], HttpRequest | Wait]
 
 
 class Gateway:
-    """Holds conversations with a gateway and blocks until they end; use it in a `with` statement."""
+    """Carries out conversations with a gateway, blocking until they end; use it in a `with` statement."""
 
     def __init__(self, address: GatewayAddress) -> None:
         self._url = address.url
@@ -35,8 +35,9 @@ class Gateway:
         self._client.close()
 
     def hold(self, conversation: Conversation[T]) -> T:
-        """Return the result of the conversation, in which GatewayUnavailable is raised for a request without
-        an answer.
+        """Carry out a conversation and return its result.
+
+        If a request gets no response, GatewayUnavailable is raised in the conversation.
         """
         move: Move = partial(next, conversation)
         while True:
@@ -59,8 +60,9 @@ class Gateway:
 
 
 class AsyncGateway:
-    """Holds conversations with a gateway without blocking the event loop; use it in an `async with`
-    statement.
+    """Carries out conversations with a gateway without blocking the event loop.
+
+    Use it in an `async with` statement.
     """
 
     def __init__(self, address: GatewayAddress) -> None:
@@ -76,8 +78,9 @@ class AsyncGateway:
         await self._client.aclose()
 
     async def hold(self, conversation: Conversation[T]) -> T:
-        """Return the result of the conversation, in which GatewayUnavailable is raised for a request without
-        an answer.
+        """Carry out a conversation and return its result.
+
+        If a request gets no response, GatewayUnavailable is raised in the conversation.
         """
         move: Move = partial(next, conversation)
         while True:

@@ -43,13 +43,13 @@ class RefreshTrigger(BaseTrigger):
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         event = await self._watched()
-        # Airflow learns with a delay that a task has deferred itself. If the task is resumed before that,
+        # Airflow notices with a delay that a task has been deferred. If the task is resumed before that,
         # Airflow marks it as failed.
         await asyncio.sleep(max(0.0, self.terms.not_before - time.time()))
         yield TriggerEvent(event)
 
     async def on_kill(self) -> None:
-        """Cancel the run: a user failed, cleared or ended the task, or deleted its DAG."""
+        """Cancel the run, because a user failed, cleared or ended the task, or deleted its DAG."""
         self.log.info(
             "The task was ended manually: refresh of %s %s", self.watched.table, await self._cancel()
         )
@@ -83,8 +83,9 @@ class RefreshTrigger(BaseTrigger):
         return {"end": end, "problem": problem, "run": asdict(self.watched)}
 
     async def _cancel(self) -> str:
-        """Return the run's status, or why it was not cancelled; retries a few times while the gateway is
-        unreachable.
+        """Cancel the run; return its status, or why it was not cancelled.
+
+        The request is retried a few times while the gateway is unreachable.
         """
         answer = ""
         for _ in range(CANCEL_TRIES):

@@ -20,8 +20,8 @@ UNKNOWN = Progress(status="UNKNOWN")
 class Terms:
     """How to watch a run.
 
-    `until` is the end of the watch (seconds since 1970; None: the end of the run), `poll_interval_s` the
-    longest pause between polls, and `patience_s` how long the gateway may be unreachable before the watch
+    `until` is when to stop watching (seconds since 1970; None: the end of the run). `poll_interval_s` is the
+    longest pause between polls, and `patience_s` is how long the gateway may be unreachable before the watch
     fails. The trigger reports nothing before `not_before` (seconds since 1970).
     """
 
@@ -34,8 +34,9 @@ class Terms:
 def watch(
     run: RunAddress, terms: Terms, log: Callable[[str], None]
 ) -> Conversation[tuple[RunAddress, Progress]]:
-    """Return the run's last progress, which is not ended if the time is up; raises GatewayUnavailable or
-    GatewayRefused.
+    """Return the last progress of the run; it has not ended if the time is up.
+
+    Raises GatewayUnavailable or GatewayRefused.
     """
     wait_s, logged, lost_at = min(FIRST_WAIT_S, terms.poll_interval_s), "", None
     while True:

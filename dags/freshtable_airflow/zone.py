@@ -1,4 +1,4 @@
-"""Time zones: the instants that a wall clock time means, without I/O and identical to the gateway's."""
+"""Time zones: the instants that a local time denotes, without I/O and identical to the gateway's."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SECOND = timedelta(seconds=1)
 
 
 def zone_named(name: str) -> ZoneInfo:
-    """Return the IANA zone *name*; raises ValueError naming an unknown one."""
+    """Return the IANA time zone *name*; raise ValueError if it is unknown."""
     try:
         return ZoneInfo(name)
     except (KeyError, ValueError, OSError) as cause:
@@ -22,8 +22,8 @@ def zone_named(name: str) -> ZoneInfo:
 
 
 def seconds_of(instant: datetime) -> int:
-    """Return the whole seconds from 1970 to *instant*, rounded down."""
-    # Not by subtraction: Airflow passes pendulum instants, whose differences cannot be divided.
+    """Return the number of whole seconds from 1970 to *instant*, rounded down."""
+    # Not by subtraction, because Airflow passes pendulum instants, whose differences cannot be divided.
     return timegm(instant.utctimetuple())
 
 
@@ -33,14 +33,15 @@ def instant_of(seconds: int) -> datetime:
 
 
 def offset_at(seconds: int, zone: ZoneInfo) -> int:
-    """Return the zone's offset from UTC at an instant, in seconds."""
+    """Return the offset of *zone* from UTC at an instant, in seconds."""
     offset = instant_of(seconds).astimezone(zone).utcoffset()
     return 0 if offset is None else offset // SECOND
 
 
 def transition_between(low: int, high: int, zone: ZoneInfo) -> int:
-    """Return the first instant whose offset differs from that at *low*; the offset must change exactly once
-    up to *high*.
+    """Return the first instant whose offset differs from the offset at *low*.
+
+    The offset must change exactly once between *low* and *high*.
     """
     before = offset_at(low, zone)
     while high - low > 1:
@@ -50,7 +51,7 @@ def transition_between(low: int, high: int, zone: ZoneInfo) -> int:
 
 
 def instant_at(wall: datetime, zone: ZoneInfo) -> datetime:
-    """Return the first UTC instant at which the zone's clock shows the naive *wall* time.
+    """Return the first UTC instant at which clocks in *zone* show the local time *wall*.
 
     A time that a change to summer time skips means the first instant after the gap.
     """
@@ -58,8 +59,7 @@ def instant_at(wall: datetime, zone: ZoneInfo) -> datetime:
 
 
 def instants_at(wall: datetime, zone: ZoneInfo) -> tuple[datetime, ...]:
-    """Return the UTC instants at which the zone's clock shows the naive *wall* time: two where the clock is
-    set back.
+    """Return the UTC instants at which clocks in *zone* show *wall*: two if the clock is set back.
 
     A skipped time means the first instant after the gap.
     """
@@ -68,14 +68,15 @@ def instants_at(wall: datetime, zone: ZoneInfo) -> tuple[datetime, ...]:
         return (first,)
     if first.astimezone(zone).replace(tzinfo=None, fold=0) == wall:
         return (first, second)
-    # In a gap, fold 0 has the offset from before the gap, so the clock shows a time after it; fold 1 is the
-    # reverse.
+    # In a gap, fold 0 uses the offset from before the gap, which results in an instant after it; fold 1 does
+    # the reverse.
     return (instant_of(transition_between(seconds_of(second), seconds_of(first), zone)),)
 
 
 def wall_clock(instant: datetime, zone: str) -> str:
-    """Return *instant* as the local `yyyy-MM-dd HH:mm:ss` of *zone*, with its offset if that time occurs for
-    the second time.
+    """Format *instant* as local `yyyy-MM-dd HH:mm:ss` in the time zone *zone*.
+
+    The UTC offset is appended if this is the second occurrence of the local time.
     """
     local = instant.astimezone(UTC).astimezone(zone_named(zone)).replace(microsecond=0)
     return (local if local.fold else local.replace(tzinfo=None)).isoformat(sep=" ")

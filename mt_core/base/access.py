@@ -17,9 +17,7 @@ _NAME = re.compile(r"[\w.@-]{1,64}")
 
 
 class Role(StrEnum):
-    """What the holder of a token may do: everything, run SQL, request refreshes as a scheduler, or read the
-    status.
-    """
+    """What the holder of a token may do: everything, run SQL, request refreshes, or read the status."""
 
     ADMIN = "admin"
     SQL = "sql"
@@ -33,9 +31,9 @@ SQL, REFRESH = frozenset({Role.ADMIN, Role.SQL}), frozenset({Role.ADMIN, Role.RE
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Token:
-    """A secret that requests carry, with the name and role of its holder.
+    """A bearer token of the gateway, with the name and role of its holder.
 
-    The secret is empty if the gateway will generate it.
+    The secret is empty if the gateway is to generate it.
     """
 
     name: str
@@ -47,9 +45,10 @@ class Token:
 
 
 def parse_tokens(text: str) -> tuple[Token, ...]:
-    """Return the comma-separated tokens of *text*: `name:role:secret`, a bare secret, or `generate`.
+    """Parse a comma-separated list of tokens: `name:role:secret`, a bare secret, or `generate`.
 
-    A bare secret is an admin named token-n, the n-th of the list. Raises ConfigError naming an invalid token.
+    A bare secret belongs to an admin named token-n, where n is its position in the list. Raises ConfigError
+    naming an invalid token.
     """
     parts = [part.strip() for part in text.split(",") if part.strip()]
     tokens = tuple(_token(part, number) for number, part in enumerate(parts, 1))
@@ -62,7 +61,10 @@ def parse_tokens(text: str) -> tuple[Token, ...]:
 
 
 def find_token(tokens: Iterable[Token], sent: str) -> Token | None:
-    """Return the token with the secret *sent*, or None, in a time that reveals nothing about the secrets."""
+    """Return the token with the secret *sent*, or None.
+
+    Secrets are compared in constant time, so the duration reveals nothing about them.
+    """
     match = None
     for token in tokens:
         if hmac.compare_digest(token.secret.reveal().encode(), sent.encode()):
@@ -71,7 +73,7 @@ def find_token(tokens: Iterable[Token], sent: str) -> Token | None:
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether *host*, a name or an address, can only be reached from this machine."""
+    """Return whether *host*, a name or an address, is reachable only from this machine."""
     if host.lower().removesuffix(".") == "localhost":
         return True
     try:

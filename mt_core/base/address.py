@@ -7,20 +7,20 @@ from pathlib import Path
 from urllib.parse import quote, unquote
 
 _UNIX = "unix://"
-# HTTP requires a host name, which has no meaning on a socket.
+# HTTP requires a host name, but a socket has none.
 _HOST = "http://localhost"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Address:
-    """The destination of requests: `base_url`, through the UNIX socket at the path `socket` if set."""
+    """The address of a gateway: `base_url`, reached through the UNIX socket at the path `socket` if set."""
 
     base_url: str
     socket: str | None = None
 
     @classmethod
     def of(cls, url: str) -> Address:
-        """Return the address of a gateway's *url*, `http://host:port` or `unix:///path`."""
+        """Parse the URL of a gateway: `http://host:port` or `unix:///path`."""
         if url.startswith(_UNIX):
             return cls(base_url=_HOST, socket=unquote(url.removeprefix(_UNIX)))
         return cls(base_url=url.rstrip("/"))

@@ -1,4 +1,4 @@
-"""Background work that survives its errors: each is logged with its traceback, and the work is repeated."""
+"""Background work that survives exceptions: each is logged with its traceback, and the work is repeated."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 
 
 def attempt(name: str, work: Callable[[], object]) -> bool:
-    """Do *work* and return whether it succeeded; log an exception of any kind under *name*."""
+    """Do *work* and return whether it succeeded; log any exception under *name*."""
     try:
         work()
     except Exception:
@@ -36,7 +36,7 @@ def error_of(work: Callable[[], object]) -> Exception | None:
 
 
 def start_thread(name: str, work: Callable[[], object], on_error: Callable[[Exception], object]) -> None:
-    """Do *work* once in a new thread; *on_error* receives an exception of any kind that it raises."""
+    """Do *work* once in a new thread, and pass any exception that it raises to *on_error*."""
 
     def run() -> None:
         try:
@@ -48,10 +48,10 @@ def start_thread(name: str, work: Callable[[], object], on_error: Callable[[Exce
 
 
 class BackgroundLoop:
-    """A thread that repeats *work*, with a pause of *every* before each pass; an exception never ends it.
+    """A thread that repeats *work* and pauses for *every* before each pass; an exception never ends it.
 
-    After an exception the pause is one second, and it doubles with each further one up to *every*. Without
-    *every* the work itself waits until there is something to do. `ending` is set when `end` is called.
+    After an exception the pause is one second. It doubles with each further exception, up to *every*. Without
+    *every*, the work itself waits until there is something to do. `ending` is set when `end` is called.
     """
 
     def __init__(
@@ -64,12 +64,12 @@ class BackgroundLoop:
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     def start(self) -> None:
-        """Start the thread, unless `end` was called already."""
+        """Start the thread, unless `end` has already been called."""
         if not self.ending.is_set():
             self._thread.start()
 
     def attempt(self) -> bool:
-        """Do the work once and return whether it succeeded; log an exception."""
+        """Do the work once and return whether it succeeded; log any exception."""
         succeeded = attempt(self.name, self._work)
         self._failures = 0 if succeeded else self._failures + 1
         return succeeded
@@ -79,7 +79,7 @@ class BackgroundLoop:
         self.ending.set()
 
     def join(self, timeout_s: float) -> bool:
-        """Wait until the thread ends; return whether it has ended or was never started."""
+        """Wait up to *timeout_s* for the thread to end; return whether it has ended or was never started."""
         if self._thread.ident is not None and self._thread is not threading.current_thread():
             self._thread.join(timeout_s)
         return not self._thread.is_alive()

@@ -1,4 +1,4 @@
-"""The options of a command as a dataclass: one annotated field each."""
+"""The options of a command as a dataclass with one annotated field per option."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, get_type_hints
 
 
 def with_options(options: type[Any]) -> Callable[[Callable[[Any], None]], Callable[..., None]]:
-    """Return a decorator that passes a command its options as one object of the dataclass *options*.
+    """Return a decorator that passes a command its options as one instance of the dataclass *options*.
 
     typer sees the fields of the dataclass as the command's parameters.
     """

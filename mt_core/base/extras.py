@@ -1,4 +1,4 @@
-"""The package's extras: what to install when an optional package is missing."""
+"""The package's optional extras, and which one to install when a package is missing."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from mt_core.errors import ConfigError
 
 
 def installation(extra: str) -> str:
-    """Return the instruction to install *extra*, from a checkout or from a wheel."""
+    """Return the instructions for installing *extra* from a checkout or a wheel."""
     return (
         f"install the extra '{extra}': pip install '.[{extra}]' in a checkout of Freshtable, "
         f"or pip install '<path of the wheel>[{extra}]'"
@@ -18,7 +18,7 @@ def installation(extra: str) -> str:
 
 @contextmanager
 def requiring(extra: str, what: str) -> Iterator[None]:
-    """Raise ConfigError if an import in the block fails because a package of *extra* is missing."""
+    """Raise ConfigError if an import inside the block fails because a package of *extra* is not installed."""
     try:
         yield
     except ModuleNotFoundError as cause:

@@ -1,4 +1,4 @@
-"""SQL identifiers: the only place that quotes names and string literals, for statements and for storage."""
+"""SQL identifiers: the only module that quotes names and string literals, for statements and for storage."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def quote(part: str) -> str:
 
 
 def unquote(text: str) -> str:
-    """Return the part of a name that *text* denotes, with or without backquotes."""
+    """Return the name that *text* denotes, with or without backquotes."""
     return text[1:-1].replace("``", "`") if text.startswith("`") else text
 
 
@@ -30,14 +30,15 @@ def display_name(parts: Iterable[str]) -> str:
 
 
 def namespace_text(namespace: Namespace) -> str:
-    """Return *namespace* as the registry stores it: levels joined by dots, quoted only if otherwise
-    ambiguous.
+    """Return *namespace* as the registry stores it: levels joined by dots.
+
+    A level is quoted only if it contains a dot, begins with a backquote, or is empty.
     """
     return ".".join(quote(level) if "." in level or level[:1] in {"", "`"} else level for level in namespace)
 
 
 def namespace_of(text: str) -> Namespace:
-    """Return the namespace that `namespace_text` wrote."""
+    """Parse the text that `namespace_text` returned."""
     return tuple(map(unquote, _LEVEL.findall(text)))
 
 
@@ -47,7 +48,7 @@ def string_literal(text: str) -> str:
 
 
 def property_list(options: Mapping[str, str], separator: str = ", ") -> str:
-    """Return `'key' = 'value', …` without the parentheses."""
+    """Return *options* as `'key' = 'value', …`, without the parentheses."""
     return separator.join(
         f"{string_literal(key)} = {string_literal(value)}" for key, value in options.items()
     )

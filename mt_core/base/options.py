@@ -1,6 +1,4 @@
-"""Option values: their accepted forms, the parsing of durations and sizes, and suggestions for misspelled
-keys.
-"""
+"""Option values: accepted forms, parsing of durations and sizes, and suggestions for misspelled keys."""
 
 from __future__ import annotations
 
@@ -25,12 +23,12 @@ class Form:
     values: tuple[str, ...] = ()
 
     def accepts(self, text: str) -> bool:
-        """Return whether *text* has this form, ignoring blanks around it."""
+        """Return whether *text* has this form, ignoring leading and trailing blanks."""
         return self.pattern.fullmatch(text.strip()) is not None
 
 
 def one_of(*values: str) -> Form:
-    """Return the form of an option with these case-insensitive values."""
+    """Return a form that accepts *values*, ignoring case."""
     pattern = re.compile("|".join(map(re.escape, values)), _IGNORE_CASE)
     return Form(pattern=pattern, name=" or ".join(values), values=values)
 
@@ -40,7 +38,7 @@ INTEGER = Form(pattern=re.compile(r"-?[0-9]{1,18}", re.ASCII), name="a whole num
 NUMBER = Form(pattern=re.compile(r"-?[0-9]{1,18}(\.[0-9]{1,18})?", re.ASCII), name="a number")
 TEXT = Form(pattern=re.compile(r".*", re.DOTALL), name="any text")
 
-# Spark writes them without a space; a negative size turns the option off.
+# Spark writes sizes and durations without a space; a negative size turns the option off.
 SPARK_SIZE = Form(
     pattern=re.compile(r"-?[0-9]{1,18}\s*([kmgtp]?b?)", _IGNORE_CASE), name="a size such as 64MB"
 )
@@ -74,8 +72,9 @@ _BYTES = {"": 1, "b": 1, **{unit: 2**power for power, units in _POWERS.items() f
 
 
 def duration_of(text: str) -> timedelta | None:
-    """Return the duration in a text such as `30 min`, or None for any other text and for more than
-    a century.
+    """Parse a duration such as `30 min`.
+
+    Returns None for any other text, and for a duration of more than a century.
     """
     match = _DURATION.fullmatch("0 s" if text == "0" else text.lower())
     if not match or match[2] not in _UNITS or int(match[1]) > _LONGEST / _UNITS[match[2]]:
@@ -84,22 +83,21 @@ def duration_of(text: str) -> timedelta | None:
 
 
 def flink_duration_of(text: str) -> timedelta | None:
-    """Return the duration as `duration_of` does, but read a number without a unit as milliseconds, as Flink
-    does.
-    """
+    """Parse a duration like `duration_of`, but read a bare number as milliseconds, as Flink does."""
     text = text.strip()
     return duration_of(f"{text} ms" if text.isdigit() else text)
 
 
 def bytes_of(text: str) -> int | None:
-    """Return the number of bytes in a text such as `64 mb`, or None for any other text."""
+    """Parse a size such as `64 mb` and return the number of bytes, or None for any other text."""
     match = _SIZE.fullmatch(text.lower())
     return int(match[1]) * _BYTES[match[2]] if match and match[2] in _BYTES else None
 
 
 def suggestion(key: str, keys: Iterable[str], *, likeness: float) -> str:
-    """Return `did you mean …?` with the most similar of *keys*, or "" if none reaches the *likeness* (0 to
-    1).
+    """Return `did you mean …?` with the one of *keys* that is most similar to *key*.
+
+    Returns "" if the similarity of every key is below *likeness* (0 to 1).
     """
     near = get_close_matches(key, sorted(keys), n=1, cutoff=likeness)
     return f"did you mean {near[0]}?" if near else ""

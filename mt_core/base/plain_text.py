@@ -1,4 +1,4 @@
-"""Values as the text that Flink prints: always a string, or null at the top level."""
+"""Values formatted as Flink prints them: always a string, or None for a null at the top level."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ TypeJson = Mapping[str, Any]
 
 
 def plain_rows(columns: Sequence[Column], rows: Sequence[Sequence[Any]]) -> list[list[str | None]]:
-    """Return *rows* in JSON form as text."""
+    """Convert *rows* from the JSON form of the REST API to text."""
     types = [column.type.to_json() for column in columns]
     return [[plain(value, type_) for value, type_ in zip(row, types, strict=True)] for row in rows]
 
 
 def plain(value: Any, type_: TypeJson) -> str | None:
-    """Return one value as text; null remains None."""
+    """Convert one value to text; None stays None."""
     if value is None:
         return None
     writer = _WRITERS.get(type_["type"])
@@ -49,7 +49,7 @@ def _float(value: Any, type_: TypeJson) -> str:
 
 
 def _shortest_float(number: float) -> str:
-    """Return the shortest decimal text of the same 32-bit number."""
+    """Return the shortest decimal text that denotes the same 32-bit float."""
     packed = struct.pack("f", number)
     texts = (f"{number:.{precision}g}" for precision in range(1, 10))
     return next((text for text in texts if struct.pack("f", float(text)) == packed), repr(number))
@@ -62,7 +62,7 @@ def _timestamp(value: Any, type_: TypeJson) -> str:
 
 
 def _interval(value: Any, type_: TypeJson) -> str:
-    """Return a number of months as `+1-06`, a number of milliseconds as `+1 02:03:04.005`."""
+    """Format a number of months as `+1-06`, or a number of milliseconds as `+1 02:03:04.005`."""
     sign, amount = "-" if value < 0 else "+", abs(int(value))
     if type_["type"] == "INTERVAL_YEAR_MONTH":
         years, months = divmod(amount, 12)

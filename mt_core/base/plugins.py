@@ -1,4 +1,4 @@
-"""Plug-ins: looks up the class with an entry point's name through a pluggy hook."""
+"""Plug-ins: finds the class that an entry point names, through a pluggy hook."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from mt_core.errors import PluginError
 
 
 def plugin_class(point: EntryPoint, *, noun: str, hooks: type, offer: str) -> type[Any]:
-    """Return the class named like *point*, importing only its plug-in; raises PluginError naming the problem.
+    """Return the plug-in's class with the name of *point*; raise PluginError naming the problem.
 
-    *offer* is the hook among *hooks* that returns a plug-in's classes, and *noun* the term for such a class
-    in messages.
+    No other plug-in is imported. *offer* is the hook in *hooks* that returns the classes of a plug-in. *noun*
+    is the word for such a class in messages.
     """
     name = point.name
     try:

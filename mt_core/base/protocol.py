@@ -1,6 +1,4 @@
-"""The wire protocol that gateway and clients share: headers and fields in addition to Flink's, and error
-bodies.
-"""
+"""The wire protocol of gateway and clients: headers and fields in addition to Flink's, and error bodies."""
 
 from __future__ import annotations
 
@@ -11,9 +9,9 @@ from typing import Any
 from mt_core.base.secrets import without_passwords
 from mt_core.errors import GatewayError, MtError
 
-# Headers of a refresh request: the idempotency key, the table's uuid, the number of the caller's attempt,
-# whether a periodic refresh runs even if no source has changed, and what triggered the caller's own run, such
-# as a backfill.
+# Headers of a refresh request: the idempotency key, the table's uuid, the number of the caller's attempt, and
+# whether a periodic refresh runs even if no source has changed. The last one is what triggered the caller's
+# own run, such as a backfill.
 REQUEST_KEY_HEADER = "Idempotency-Key"
 TABLE_HEADER = "Freshtable-Table"
 ATTEMPT_HEADER = "Freshtable-Attempt"
@@ -31,8 +29,8 @@ NEXT_URI_HEADER = "Freshtable-Next-Result-Uri"
 AFFECTED_ROWS_HEADER = "Freshtable-Affected-Rows"
 ARROW_TYPE = "application/vnd.apache.arrow.stream"
 
-# A client that sends this header receives the error as JSON. Flink's clients of any version fail to recognize
-# an error whose body has an unknown field.
+# A client that sends this header receives errors as JSON. Without it, error bodies contain only Flink's
+# fields, because Flink's clients of any version do not recognize an error with an unknown field.
 ERRORS_HEADER, ERRORS_AS_JSON = "Freshtable-Errors", "json"
 
 # Fields of a refresh (FLIP-448).
@@ -47,7 +45,7 @@ _CAUSE, _ORIGIN, _END = "Caused by: ", "\n\tat ", "\n\nEnd of exception on serve
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refresh:
-    """A request to the refresh endpoint; it may be repeated if it has a `request_key`.
+    """A request to the refresh endpoint, which is safe to repeat if it has a `request_key`.
 
     `table_id` is the table's uuid. With `force`, a periodic refresh runs even if no source has changed.
     """
@@ -94,16 +92,15 @@ def error_facts(error: MtError) -> dict[str, Any]:
 
 
 def cause_text(error: MtError, origin: str) -> str:
-    """Return the error in the form that Flink's clients parse: they show the text after `Caused by:` up to
-    *origin*.
+    """Return the error in the form that Flink's clients parse.
 
-    *origin* is a location in the code.
+    They show the text between `Caused by:` and *origin*, which is a location in the code.
     """
     return f"{_CAUSE}{type(error).__name__}: {without_passwords(str(error))}{_ORIGIN}{origin}"
 
 
 def server_errors(doing: str, cause: str) -> list[str]:
-    """Return Flink's two texts for an error that the gateway met while *doing* something."""
+    """Return Flink's two texts for an error that the gateway raised while *doing* something."""
     return [
         "Internal server error.",
         f"<Exception on server side:\nSqlGatewayException: {doing}\n{cause}{_END}",
@@ -116,13 +113,14 @@ def error_body(texts: Sequence[str], facts: Mapping[str, Any] | None = None) -> 
 
 
 def is_error_body(body: Mapping[str, Any]) -> bool:
-    """Return whether the body of a response is an error despite a success status."""
+    """Return whether the body of a response is an error, whatever its HTTP status."""
     return body.keys() - {"error"} == {"errors"}
 
 
 def read_error(body: Any, code: str | None = None) -> GatewayError:
-    """Return the error in an error body; *code* comes from the header, for gateways that send only Flink's
-    texts.
+    """Parse an error body; *code* is the error code from the header.
+
+    The header supplies the code for gateways that send only Flink's texts.
     """
     facts = body.get("error") if isinstance(body, dict) else None
     if isinstance(facts, dict):
@@ -133,8 +131,9 @@ def read_error(body: Any, code: str | None = None) -> GatewayError:
 
 
 def root_cause(body: Any) -> str:
-    """Return the text after the last `Caused by:` in Flink's errors, without the class name; all texts if
-    there is none.
+    """Return the text after the last `Caused by:` in Flink's errors, without the class name.
+
+    Returns all texts if none contains `Caused by:`.
     """
     errors = body.get("errors") if isinstance(body, dict) else None
     if not isinstance(errors, list) or not errors:

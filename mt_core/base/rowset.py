@@ -15,7 +15,7 @@ _PARTS = ("element", "key", "value")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogicalType:
-    """A Flink logical type: its root, its nullability and the other members of its JSON."""
+    """A Flink logical type: its root, its nullability and the remaining members of its JSON."""
 
     root: str
     nullable: bool = True
@@ -23,14 +23,15 @@ class LogicalType:
 
     def to_json(self) -> dict[str, Any]:
         if self.root == "NULL":
-            # The only type without nullability.
+            # NULL is the only type without a nullability.
             return {"type": self.root}
         return {"type": self.root, "nullable": self.nullable, **self.extras}
 
     @property
     def parts(self) -> tuple[tuple[str, LogicalType], ...]:
-        """The nested types by name: `element` of an array or multiset, `key` and `value` of a map, and the
-        fields of a row.
+        """The nested types by name.
+
+        An array or multiset has `element`, a map has `key` and `value`, and a row has its fields.
         """
         if self.root == "ROW":
             members = [(part["name"], part["fieldType"]) for part in self.extras["fields"]]
@@ -39,7 +40,7 @@ class LogicalType:
         return tuple((name, LogicalType.from_json(body)) for name, body in members)
 
     def contains(self, root: str) -> bool:
-        """Return whether this type or a nested one has the root *root*."""
+        """Return whether this type or any type nested in it has the root *root*."""
         return self.root == root or any(part.contains(root) for _, part in self.parts)
 
     @classmethod
@@ -64,7 +65,7 @@ STRING_MAP = LogicalType(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
-    """A result column."""
+    """A column of a result: its name, its type and a comment."""
 
     name: str
     type: LogicalType = STRING
@@ -90,17 +91,17 @@ class RowKind(Enum):
 
     @property
     def code(self) -> int:
-        """Flink's number of the kind, which a changelog row has in its last column."""
+        """Flink's number for this kind, which is stored in the last column of a changelog row."""
         return _KINDS.index(self)
 
     @property
     def adds(self) -> bool:
-        """Whether a row of this kind is added to the result; otherwise it is removed."""
+        """Whether this kind adds a row to the result; the other kinds remove a row."""
         return self in {RowKind.INSERT, RowKind.UPDATE_AFTER}
 
     @classmethod
     def of(cls, code: int) -> RowKind:
-        """Return the kind with that number."""
+        """Return the kind with Flink's number *code*."""
         return _KINDS[code]
 
 
@@ -125,7 +126,7 @@ class RowSet:
 
     @property
     def running(self) -> bool:
-        """Whether more rows may follow: never."""
+        """Always False: no more rows follow."""
         return False
 
     @property
@@ -134,7 +135,7 @@ class RowSet:
 
     @property
     def changelog(self) -> bool:
-        """Whether rows may retract earlier ones: never."""
+        """Always False: no row retracts an earlier one."""
         return False
 
     def available(self, start: int, size: int, timeout_s: float) -> int:
@@ -150,7 +151,7 @@ class RowSet:
         """Return None: these rows have no encoded form."""
 
     def release(self, before: int) -> None:
-        """Retain all rows: they are in memory anyway."""
+        """Do nothing: all rows stay in memory."""
 
     def on_end(self, callback: Callable[[MtError | None], None]) -> None:
         callback(None)

@@ -1,7 +1,7 @@
-"""Secrets: which keys have secret values, and texts without their secrets.
+"""Secrets: which property keys have secret values, and how to mask secrets in text.
 
-All code that prints a property, an option, a setting or an external text calls this module, so that the rules
-are the same everywhere.
+All code that prints a property, an option, a setting or text from outside calls this module, so that the
+rules are the same everywhere.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 MASK = "***"
 
 _OF_COLUMNS = r"write\..*\.column\.|partition\.fields\."
-# With such a last word, the value describes a secret but is not one.
+# A key that ends in one of these words describes a secret but does not contain it.
 _ABOUT = (
     "providers?|enabled|disabled|files?|path|dir|location|type|"
     "class|format|algorithm|bit-?length|length|size|limit|count|"
@@ -30,13 +30,13 @@ SECRET_KEYS = (
     rf".*(?:{_SECRET_WORDS}|(?:{_SECRET_KEYS_OF})[._-]?key(?![._-]?fields)"
     r"|(?:^|[._-]|db|user)pass$|(?:^|[._-])sig$)"
 )
-"""Keys with secret values: a regular expression for Python and Java, to be matched case-insensitively."""
+"""A regular expression for keys with secret values; valid in Python and Java, to be matched ignoring case."""
 
 _SECRET = re.compile(SECRET_KEYS, re.IGNORECASE | re.DOTALL)
-# A port is not a password: `http://host:8080/x?mail=a@b`.
+# The digits after a colon may be a port instead of a password: `http://host:8080/x?mail=a@b`.
 _URL_PASSWORD = re.compile(r"(://[^:/?#@\s]*:)(?![0-9]+[/?#])[^\s'\"<>]{1,500}(?=@)")
 _ASSIGNMENT = re.compile(r"(?<![\w.-])([\w.-]+)(=)(\"[^\"]*\"|'[^']*'|[^&;,\s)'\"]+)")
-# Without an equals sign, the text after a key is its value only if it is not a key itself: SET 'key' =
+# Without an equals sign, the text after a key is its value unless that text is itself a key: SET 'key' =
 # 'value'.
 _PROPERTY = re.compile(
     r"(['\"`]?)([\w.-]+)\1(\s*=\s*|\s+(?!'[\w.-]+'\s*=|\"[\w.-]+\"\s*=))"
@@ -47,8 +47,9 @@ _HEADER = re.compile(r"(authorization['\"]?\s*[:=]\s*['\"]?(?:bearer|basic)\s+)[
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Secret:
-    """A text that does not print: str() and repr() return `***` or a given replacement; `reveal()` returns
-    the text.
+    """A text that cannot be printed by accident.
+
+    str() and repr() return `***`, or a replacement if one is given. `reveal()` returns the text itself.
     """
 
     _text: str
@@ -67,7 +68,7 @@ class Secret:
 
 
 def secret_url(url: str) -> Secret:
-    """Return *url* as a secret that shows everything except its password.
+    """Return *url* as a secret that prints everything except its password.
 
     The password may contain any character except a line break.
     """
@@ -80,17 +81,17 @@ def is_secret(key: str) -> bool:
 
 
 def shown(key: str, value: str) -> str:
-    """Return the printable value of property *key*: masked, or without the passwords in it."""
+    """Return the value of property *key* for printing: masked if secret, else with passwords in it masked."""
     return MASK if value and is_secret(key) else without_passwords(value)
 
 
 def masked(properties: Mapping[str, str]) -> dict[str, str]:
-    """Return the *properties* in printable form, sorted by key."""
+    """Return *properties* for printing, sorted by key."""
     return {key: shown(key, value) for key, value in sorted(properties.items())}
 
 
 def without_passwords(text: str) -> str:
-    """Return *text* without passwords in URLs, values of `secret=value` and authorization headers."""
+    """Mask passwords in URLs, the values of `secret=value` and authorization headers in *text*."""
     text = _URL_PASSWORD.sub(rf"\g<1>{MASK}", text) if "://" in text else text
     if "=" in text:
         text = _ASSIGNMENT.sub(lambda match: f"{match[1]}={MASK}" if is_secret(match[1]) else match[0], text)
@@ -98,7 +99,7 @@ def without_passwords(text: str) -> str:
 
 
 def redacted(text: str, properties: Mapping[str, str]) -> str:
-    """Return *text*, which may quote *properties*, with the values of secret properties masked."""
+    """Mask the values of secret *properties* wherever *text* quotes them."""
     for key, value in properties.items():
         if value and is_secret(key):
             text = re.sub(rf"(?<!\w){re.escape(value)}(?!\w)", MASK, text)

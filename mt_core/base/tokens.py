@@ -1,16 +1,17 @@
-"""SQL tokens in the sense of Spark's lexer, and statements split at semicolons, for client and gateway.
+"""A SQL lexer compatible with Spark's, and a splitter of scripts at semicolons, for client and gateway.
 
-A gateway must split scripts and recognize statements without Spark, on texts of many megabytes that users
-send, such as INSERT with a million rows. A tokenizer in Python is too slow for that, and naive splitting
-breaks on quotes, comments and BEGIN … END blocks. So three levels share one lexical grammar. `tokenize`
-yields tokens lazily, for readers that stop after the first words. `_end_of_plain` skips to the next semicolon
-or bracket with a single regular expression that cannot backtrack (atomic groups), without creating tokens.
-`check_nesting` counts nesting the same way, because Spark's parser overflows its stack or fills the heap on
-deep input before it reports an error. Only statements that may contain blocks are tokenized completely.
+A gateway must split scripts and recognize statements without Spark. Users send texts of many megabytes, such
+as an INSERT with a million rows. A tokenizer in Python is too slow for such texts, and naive splitting breaks
+on quotes, comments and BEGIN … END blocks. So three levels share one lexical grammar. `tokenize` yields
+tokens lazily, for callers that stop after the first words. `_end_of_plain` skips to the next semicolon or
+bracket without creating tokens, with a single regular expression that cannot backtrack (atomic groups).
+`check_nesting` counts nesting in the same way, because Spark's parser overflows its stack or fills the heap
+on deeply nested input before it reports an error. Only statements that may contain blocks are tokenized
+completely.
 
-Invariant: for any text that Spark accepts, tokens, ends of statements and levels are those of Spark's lexer;
-a quote or comment that is not closed is a SqlSyntaxError at its position. Positions always refer to the
-complete text.
+Invariant: for any text that Spark accepts, tokens, ends of statements and levels are those of Spark's lexer.
+An unclosed quote or comment raises SqlSyntaxError with its position. Positions always refer to the complete
+text.
 """
 
 from __future__ import annotations
@@ -26,8 +27,9 @@ from mt_core.errors import SqlSyntaxError
 
 
 class TokenKind(StrEnum):
-    """The kind of a token. WORD covers keywords and plain identifiers; IDENTIFIER is an identifier in
-    backquotes.
+    """The kind of a token.
+
+    WORD is a keyword or an unquoted identifier; IDENTIFIER is an identifier in backquotes.
     """
 
     WORD = "WORD"
@@ -41,7 +43,7 @@ class TokenKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Token:
-    """A piece of SQL text: `text` is `sql[start:end]`; `line` and `column` count from 1."""
+    """A token of SQL text: `text` is `sql[start:end]`; `line` and `column` count from 1."""
 
     kind: TokenKind
     text: str
@@ -52,12 +54,15 @@ class Token:
 
     @property
     def keyword(self) -> str:
-        """The word in upper case; empty for any other kind."""
+        """The word in upper case, or "" for any other kind of token."""
         return self.text.upper() if self.kind is TokenKind.WORD else ""
 
     @property
     def value(self) -> str:
-        """The text; for an identifier or string without its quotes, and with escapes resolved as in Spark."""
+        """The text of the token.
+
+        Identifiers and strings lose their quotes, and their escapes are resolved as in Spark.
+        """
         if self.kind is TokenKind.IDENTIFIER:
             return unquote(self.text)
         return _unquoted(self.text) if self.kind is TokenKind.STRING else self.text
@@ -65,10 +70,9 @@ class Token:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Statement:
-    """One statement of a script, without its semicolon and surrounding comments, and with its own `line` and
-    `column`.
+    """One statement of a script, without its semicolon and surrounding comments.
 
-    `terminated` is True if a semicolon ended it.
+    `start`, `line` and `column` are its position in the script. `terminated` is True if a semicolon ended it.
     """
 
     text: str
@@ -107,7 +111,7 @@ class Lines:
         self._offset, self._line, self._line_start = 0, 1, 0
 
     def locate(self, offset: int) -> tuple[int, int]:
-        """Return line and column of an offset, both counted from 1."""
+        """Return the line and column of *offset*, both counted from 1."""
         if offset < self._offset:
             self._offset, self._line, self._line_start = 0, 1, 0
         if newlines := self._text.count("\n", self._offset, offset):
@@ -118,9 +122,9 @@ class Lines:
 
 
 def tokenize(text: str, start: int = 0, lines: Lines | None = None) -> Iterator[Token]:
-    """Yield the tokens of *text* from offset *start*, including comments; each is cut only when it is needed.
+    """Yield the tokens of *text* from offset *start* lazily, including comments.
 
-    Raises SqlSyntaxError at an unclosed quote.
+    Raises SqlSyntaxError at an unclosed quote or comment.
     """
     lines, offset = lines or Lines(text), start
     while match := _TOKEN.search(text, offset):
@@ -140,9 +144,9 @@ def significant(text: str, start: int = 0, lines: Lines | None = None) -> Iterat
 
 
 def _end_of_open(text: str, start: int, lines: Lines) -> int:
-    """Return the end of the comment that opens at *start*; comments nest.
+    """Return the end of the comment that opens at *start*; comments may be nested.
 
-    Raises SqlSyntaxError for anything else that is not closed.
+    Raises SqlSyntaxError if the comment is not closed, or if a quote or hint opens at *start*.
     """
     opening = _TOKEN.match(text, start)
     mark = opening.group() if opening else ""
@@ -193,7 +197,7 @@ def _unquoted(text: str) -> str:
 _TYPES = {"ARRAY", "MAP", "STRUCT"}
 _INNER_BLOCKS = {"IF", "LOOP", "WHILE", "REPEAT", "FOR"}
 _NO_KEYWORD_AFTER = {".", "AS"}
-# Tokens that an operand or a name follows: an END after them is a column, table or alias named END.
+# Tokens that precede an operand or a name: an END after them is a column, table or alias named END.
 _OPERAND_AFTER = re.compile(
     r"(?i: AND | AS | BETWEEN | BY | CASE | COLLATE | DISTINCT | DIV | ELSE | ESCAPE | FROM | "
     r"HAVING | I?LIKE | IN | JOIN | NOT "
@@ -204,16 +208,16 @@ _OPERAND_AFTER_SYMBOLS = frozenset("!%&(*+,-./:<=>[^|~")
 
 
 def _expects_operand(before: str) -> bool:
-    """Return whether an operand or a name follows the token *before*; > counts as an operator."""
+    """Return whether the token *before* must be followed by an operand or a name; > counts as an operator."""
     is_symbol = before[-1:] in _OPERAND_AFTER_SYMBOLS and not before[0].isdigit()
     return is_symbol or _OPERAND_AFTER.fullmatch(before) is not None
 
 
 def split_statements(text: str) -> list[Statement]:
-    """Return the statements of *text*, split at semicolons outside quotes, comments and BEGIN … END blocks.
+    """Split *text* into statements at semicolons outside quotes, comments and BEGIN … END blocks.
 
     Raises SqlSyntaxError with `Encountered "<EOF>"` at an unclosed quote, comment or block. A statement
-    without a block costs a few regular expressions, whatever its length, and is not tokenized.
+    without blocks is not tokenized: it takes only a few matches of regular expressions, whatever its length.
     """
     statements: list[Statement] = []
     lines, offset = Lines(text), 0
@@ -239,8 +243,8 @@ _INSIDE_COMMENT = r"(?>(?: [^*/]++ | \*(?!/) | /(?!\*(?!\+)) )*)"
 _GAP = rf"""
     (?>(?: \s++ | --(?>(?:\\\n|[^\r\n])*) | /\*(?!\+) {_INSIDE_COMMENT} \*/ )*)
 """
-# Text that is not a gap. r and R are separate because they can begin a string; nested comments and $tag$ are
-# left out.
+# Text that is not a gap. r and R are separate because a string can begin with them; nested comments and $tag$
+# strings are left out.
 _PLAIN = r"""
       [^\s'"`$;/\-rR{stops}]++ | -(?!-) | /(?!\*) | \$(?![A-Za-z]*\$)
     | (?<!\w)[rR](?: '[^']*+' | "[^"]*+" | (?!['"])) | (?<=\w)[rR]
@@ -264,9 +268,7 @@ _MAY_HAVE_BLOCKS = re.compile(
 
 
 def end_of_statement(text: str, start: int) -> tuple[int, int]:
-    """Return the end of a statement without blocks, and the offset of its semicolon or of the end of the
-    text.
-    """
+    """Return the end of a statement without blocks, and the offset of its semicolon or the text's end."""
     return _end_of_plain(text, start, Lines(text))
 
 
@@ -290,9 +292,7 @@ def _end_of_plain(
 
 
 def skip_brackets(text: str, start: int) -> int:
-    """Return the offset after the bracket that closes the one at *start*, or the end of the text if it is not
-    closed.
-    """
+    """Return the offset after the bracket that closes the one at *start*, or else the end of the text."""
     depth, offset, lines = 1, start + 1, Lines(text)
     while depth:
         _, offset = _end_of_plain(text, offset, lines, _UP_TO_BRACKET)
@@ -327,10 +327,10 @@ def _end_of_blocks(text: str, start: int, lines: Lines) -> tuple[int, int]:
 
 @dataclass(slots=True)
 class _Blocks:
-    """The BEGIN and CASE words of one statement that still need an END; empty outside a compound block.
+    """The BEGIN and CASE words of a statement that still need an END; empty outside a compound block.
 
-    `brackets` and `types` count the open ones. `levels` are the open brackets at each word in `open`: an END
-    inside brackets does not end a word before them.
+    `brackets` and `types` are the numbers of open ones. `levels` has, for each word in `open`, the number of
+    brackets open at that word: an END inside further brackets does not end it.
     """
 
     open: list[Token] = field(default_factory=list)
@@ -391,25 +391,26 @@ def _opens_compound(before: list[Token], next_word: str) -> bool:
 # ---------------------------------------------------------------------------------------------------- nesting
 
 MOST_NESTED = 500
-"""The limit of levels that a statement may nest; most kinds of nesting overflow the stack of Spark's parser
-at 250 to 1,000.
+"""The maximum number of levels that a statement may nest.
 
-What the parser computes until then, and caches for later statements, grows faster than the depth: 500
-brackets take half a second, 5,000 more than a minute, and 20,000 fill a heap of 2 GB, so that the JVM only
-collects garbage. Types need the most memory, 30 MB at 500 levels. Chains of binary operators, of UNION and of
-JOIN are flat: their cost is proportional to their length.
+Most kinds of nesting overflow the stack of Spark's parser at 250 to 1,000 levels. Before that, the time and
+the memory of the parser's caches grow faster than the depth: 500 brackets take half a second and 5,000 more
+than a minute. 20,000 fill a heap of 2 GB, and the JVM then does nothing but collect garbage. Types need the
+most memory, 30 MB at 500 levels. Chains of binary operators, of UNION and of JOIN are flat: their cost is
+proportional to their length.
 """
 _NEGATED = r"NOT \s++ (?:I?LIKE|R?LIKE|REGEXP|IN|BETWEEN)"
 _OPERATOR_NEXT = (
     rf"(?: [=<>,)%|&^*;] | :: | (?:AND|OR|IN|IS|LIKE|BETWEEN|FROM|AS|THEN|ELSE|{_NEGATED})(?!\w) | \Z )"
 )
-# Not a column named CASE, unless END follows, which may be the column that CASE compares.
+# A CASE expression, as opposed to a column named CASE. Before END it is always the expression, because END
+# may be the column that CASE compares.
 _CASE = rf"(?i:CASE(?!\w)(?! {_GAP} {_OPERATOR_NEXT} ))"
-# Not columns with these names that are compared or shifted.
+# A type, as opposed to a column with this name that is compared or shifted.
 _TYPE = rf"(?i:ARRAY|MAP|STRUCT) {_GAP} < (?! [<=] | {_GAP} [0-9'] )"
 _SIGN = r"(?: (?i:NOT)(?!\w) | -(?!-) | [+~!] )"
-# Text that neither opens nor closes a level. A word is matched as a whole, so that a match cannot begin in
-# its middle.
+# Text that neither opens nor closes a level. Words are matched as a whole, so that no match begins inside
+# one.
 _FLAT_TOKEN = rf"""
       [^\s\w'"`$/\-+~!()\[\]<>.]++ | '(?>(?:[^'\\]++|\\.|'')*)' | [rR](?: '[^']*+' | "[^"]*+" )
     | [0-9]++\.(?!\w) | [^\WaAcCeEmMnNsS]\w*+ | (?! {_CASE} | {_TYPE} | (?i:END|NOT)(?!\w) ) \w++
@@ -427,14 +428,14 @@ _EDGE = rf"""
       | (?P<CLOSING> [)\]>] | (?i:END(?!\w)(?>(?: \s++ CASE(?!\w) )?)) ) )?
 """
 _LEVEL = re.compile(f"(?>(?: {_FLAT} )*) {_EDGE}", re.VERBOSE | re.DOTALL)
-# Matches text that nests at most two levels, such as the rows of VALUES, without a step in Python.
+# Skips text that nests at most two levels, such as the rows of VALUES, in a single match.
 _LEVEL_OVER_GROUPS = re.compile(f"(?>(?: {_FLAT} | {_FLAT_GROUPS} )*) {_EDGE}", re.VERBOSE | re.DOTALL)
-# The text that either of them matches before the edge, with its last token.
+# The text that either pattern matches before the edge; the group is its last token.
 _LAST_TOKEN = re.compile(
     f"(?>(?: ( {_FLAT_TOKEN} | {_FLAT_GROUPS} ) | {_FLAT_GAP} )*)", re.VERBOSE | re.DOTALL
 )
 _CLOSED = {")": "BRACKET", "]": "BRACKET", ">": "TYPE"}
-# The token before a place that follows an edge, in the form that `_expects_operand` expects.
+# The token to pass to `_expects_operand` for the place after each kind of edge.
 _OPENING = {"BRACKET": "(", "CASE": "CASE", "TYPE": "<", "SIGNS": "-"}
 _EACH_SIGN = re.compile(_SIGN, re.VERBOSE)
 
@@ -442,8 +443,9 @@ _EACH_SIGN = re.compile(_SIGN, re.VERBOSE)
 def check_nesting(text: str, most: int = MOST_NESTED) -> None:
     """Raise SqlSyntaxError if *text*, one statement, nests more than *most* levels.
 
-    Levels are brackets, CASE, types, signs and blocks. An unclosed quote may raise it too. A text with at
-    most *most* of these symbols only costs counting them, any other text one regular expression.
+    Brackets, CASE, types, signs and blocks each open a level. An unclosed quote may also raise
+    SqlSyntaxError. If *text* contains no more than *most* of these symbols, they are only counted; any other
+    text is scanned once.
     """
     capitals = text.upper()
     if capitals.count("BEGIN") > most:
@@ -479,16 +481,16 @@ def _too_deep(depth: int, most: int, line: int, column: int) -> SqlSyntaxError:
 
 
 def _nesting(text: str, most: int) -> tuple[int, int]:
-    """Return the number of levels that *text* nests, and the offset of the first one beyond the limit.
+    """Return how many levels *text* nests, and the offset of the first level beyond *most*.
 
-    A number below the limit may be too low by the two levels of a group that is matched at once.
+    A result below the limit may be too low by two, because groups of two levels are skipped in one match.
     """
     lines, offset, before = Lines(text), 0, ""
     levels = _Levels()
     deepest = first_too_deep = 0
     while offset < len(text):
         outer = levels.count()
-        # A group may contain the > that ends a type opened before the group.
+        # A group may contain the > that ends a type which was opened before the group.
         over_groups = outer <= most - 2 and not levels.opened["TYPE"]
         level = (_LEVEL_OVER_GROUPS if over_groups else _LEVEL).match(text, offset)
         kind = level.lastgroup if level else None
@@ -515,13 +517,13 @@ def _nesting(text: str, most: int) -> tuple[int, int]:
 
 
 def _last_token(text: str, start: int, end: int, before: str) -> str:
-    """Return the last token of the flat text from *start* to *end*, or *before* if it has no token."""
+    """Return the last token of the flat text between *start* and *end*, or *before* if there is none."""
     match = _LAST_TOKEN.match(text, start, end)
     return (match[1] if match else None) or before
 
 
 class _Levels:
-    """The open levels at a place in a text; each CASE belongs to the brackets around it."""
+    """The levels open at a position in a text; each CASE belongs to the brackets around it."""
 
     def __init__(self) -> None:
         self.opened = {"BRACKET": 0, "CASE": 0, "TYPE": 0}
@@ -538,9 +540,7 @@ class _Levels:
             self._cases[-1] += 1
 
     def close(self, kind: str, before: str) -> str:
-        """End a level, if one can end after the token *before*; return the token to use as *before* from
-        here.
-        """
+        """Close a level, unless the token *before* shows that none ends here; return the new *before*."""
         if kind == "CASE":
             if self._cases[-1] and not _expects_operand(before):
                 self._cases[-1] -= 1
@@ -555,8 +555,9 @@ class _Levels:
 
 
 def _end_of_quoted(text: str, start: int, lines: Lines) -> int:
-    """Return the end of the token at *start*, which the pattern of a level cannot match; raises
-    SqlSyntaxError if it is not closed.
+    """Return the end of the token at *start*, which the pattern of a level cannot match.
+
+    Raises SqlSyntaxError if the token is not closed.
     """
     token = _TOKEN.match(text, start)
     if token is None:

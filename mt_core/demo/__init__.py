@@ -1,1 +1,1 @@
-"""`freshtable demo`: materialized tables over real flights, from an empty folder to verified answers."""
+"""`freshtable demo`: materialized tables over real flights, from an empty folder to verified results."""

@@ -1,4 +1,4 @@
-"""The live table of the demo: the state of every materialized table, and the reason."""
+"""The live display of the demo: the state of every materialized table, and the reason for it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Board:
     _counts: dict[str, tuple[str | None, int]] = field(default_factory=dict)
 
     def draw(self) -> Table:
-        """Return the current table."""
+        """Return the current state as a table."""
         board = Table(title=TITLE, caption=self.caption, expand=True)
         for column in ("table", "mode", "freshness", f"schedule time\n{ZONE}", "stale for", "rows"):
             board.add_column(column, no_wrap=True)
@@ -87,7 +87,7 @@ def _age(age: timedelta) -> str:
 
 
 def is_settled(client: GatewayClient) -> bool:
-    """Return whether a refresh of every table (for `daily`, of its newest partition) would be skipped."""
+    """Return whether a refresh of any table (for `daily`, of its newest partition) would be skipped."""
     newest = f"PARTITION (ds = '{day(DAYS_AT_START + ARRIVING_DAYS - 1)}')"
     targets = (f"{table.full_name} {newest if table is DAILY else ''}" for table in TABLES)
     return all(read_decision(client, target) == "skip" for target in targets)

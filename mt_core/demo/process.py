@@ -1,4 +1,4 @@
-"""A gateway in its own process, as a user would start it."""
+"""A gateway in a process of its own, started as a user would start it."""
 
 from __future__ import annotations
 
@@ -16,18 +16,21 @@ STOP_TIMEOUT_S = 60.0
 
 @dataclass
 class GatewayProcess:
-    """`freshtable gateway` on a home folder; `start` returns its URL once Spark is up."""
+    """Runs `freshtable gateway` with a home folder."""
 
     home: Path
     settings: Sequence[str] = ()
     _process: subprocess.Popen[str] | None = field(default=None, init=False)
 
     def start(self) -> str:
-        """Start the gateway and wait until it is ready. Raises GatewayError with its messages if it exits."""
+        """Start the gateway, wait until Spark is ready, and return the gateway's URL.
+
+        Raises GatewayError with the gateway's messages if it exits.
+        """
         self.home.mkdir(parents=True, exist_ok=True)
         options = [part for setting in self.settings for part in ("-D", setting)]
         command = [sys.executable, "-P", "-m", "mt_core", "gateway", "--home", str(self.home), *options]
-        # A file, because a pipe that is not read fills up and blocks the gateway.
+        # A file, because a pipe that nobody reads fills up and blocks the gateway.
         messages = self.home / "messages.txt"
         with messages.open("w", encoding="utf-8") as stderr:
             process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=stderr, text=True)

@@ -1,4 +1,4 @@
-"""The demo from start to finish."""
+"""Runs the demo from start to finish."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SETTINGS = ("sql-gateway.endpoint.rest.port=0", f"table.local-time-zone={ZONE}")
 
 
 def run_demo(console: Console, *, keep: bool) -> int:
-    """Run the demo and return the exit code: 0 if every answer was right."""
+    """Run the demo and return its exit code, 0 if every result was correct."""
     home = Path(tempfile.mkdtemp(prefix="freshtable-demo-"))
     gateway = GatewayProcess(home, SETTINGS)
     try:
@@ -67,7 +67,7 @@ def _play(console: Console, url: str) -> None:
 
 
 def _watch(console: Console, client: GatewayClient, url: str, files: FlightFiles) -> None:
-    """Show the tables while days arrive, until every table has caught up."""
+    """Show the tables while days of flights arrive, until every table is up to date."""
     board = Board(client, caption="waiting for flights")
     arrivals = Arrivals(url, files, board)
     arrivals.start()
@@ -78,7 +78,7 @@ def _watch(console: Console, client: GatewayClient, url: str, files: FlightFiles
         board.caption = "all days arrived"
         _redraw_until(lambda: is_settled(client), live, board, SETTLES_WITHIN_S)
     if not console.is_terminal:
-        # Without a terminal, Live does not end the last line.
+        # Live does not end the last line if there is no terminal.
         console.print()
 
 
@@ -93,10 +93,10 @@ def _redraw_until(done: Callable[[], bool], live: Live, board: Board, timeout_s:
 
 
 class Arrivals(threading.Thread):
-    """Simulates the outside world: every few seconds a day of flights arrives, and an external scheduler
-    requests its partition.
+    """Simulates the outside world: data that arrives, and an external scheduler.
 
-    `error` is set if it stopped early.
+    Every few seconds, the thread inserts a day of flights and requests a refresh of its partition. `error` is
+    set if it stopped early.
     """
 
     def __init__(self, url: str, files: FlightFiles, board: Board) -> None:

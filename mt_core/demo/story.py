@@ -1,4 +1,4 @@
-"""The demo's source tables, materialized tables and their plain queries."""
+"""The demo's source tables, its materialized tables and their queries."""
 
 from __future__ import annotations
 
@@ -59,12 +59,12 @@ TABLES = (DAILY, ROUTES, PUNCTUALITY)
 
 
 def day(number: int) -> date:
-    """Return day *number* of the story, counted from 0."""
+    """Return day *number* of the demo, counted from 0."""
     return FIRST_DAY + timedelta(days=number)
 
 
 def sources(files: FlightFiles) -> Iterator[str]:
-    """Yield the statements that load the sources, with the first `DAYS_AT_START` days of flights."""
+    """Yield the statements that create the source tables, with the first `DAYS_AT_START` days of flights."""
     yield f"CREATE NAMESPACE IF NOT EXISTS {NAMESPACE}"
     last = day(DAYS_AT_START - 1)
     for source in SOURCES:
@@ -76,7 +76,7 @@ def sources(files: FlightFiles) -> Iterator[str]:
 
 
 def arrival(files: FlightFiles, arriving: date) -> str:
-    """Return the statement that adds a day of flights."""
+    """Return the statement that inserts the flights of one day."""
     return (
         f"INSERT INTO {NAMESPACE}.flights SELECT * FROM parquet.`{files.path('flights')}` "
         f"WHERE ds = '{arriving}'"

@@ -1,4 +1,4 @@
-"""Verifies the demo's tables against plain Spark queries over the same data."""
+"""Compares the demo's tables with the results of plain Spark queries over the same data."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from mt_core.errors import GatewayError
 
 
 def verify(client: GatewayClient) -> list[str]:
-    """Return descriptions of what was verified. Raises GatewayError for the first wrong answer."""
+    """Return a description of each verified fact; raise GatewayError for the first wrong result."""
     verified = []
     for table in TABLES:
         rows = ask(client, f"SELECT count(*) AS n FROM {table.full_name}")[0]["n"]

@@ -1,1 +1,1 @@
-"""Jobs of statements that change data: the job store, and job status hooks with their calls."""
+"""Jobs of statements that change data: the job store, and the calls of job status hooks."""

@@ -1,4 +1,4 @@
-"""Calls of job status hooks: in order, at least once, with exponential backoff after failures."""
+"""Calls job status hooks: in order, at least once, with exponential backoff after failures."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _CALLERS = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Due:
-    """A hook call that is due: the hook, by its index in the job, and the event."""
+    """A hook call that is due; `index` is the position of the hook in its job."""
 
     job: Job
     index: int
@@ -37,10 +37,10 @@ class _Due:
 
 
 class HookCalls:
-    """Calls the hooks of jobs of gateway *owner* and of gateways that have ended; safe from any thread.
+    """Calls the hooks of jobs of the gateway *owner* and of gateways that have ended. Thread-safe.
 
-    `find` returns a hook by name. Its errors count as failures of the hook, since a missing plug-in may be
-    installed again.
+    *find* returns a hook by name. Its errors count as failures of the hook, since a missing plug-in may be
+    installed later.
     """
 
     def __init__(
@@ -50,15 +50,15 @@ class HookCalls:
         self._owner, self._clock, self._find = owner, clock, find
         self._calling: set[str] = set()
         self._lock = threading.Lock()
-        # The elapsed time of the next poll for calls, and whether to poll immediately.
+        # The elapsed time at which to poll next, and whether to poll immediately.
         self._look_at, self._woken = clock.elapsed(), True
 
     def wake(self) -> None:
-        """Make the next `call_due` poll for calls."""
+        """Make the next `call_due` poll for due calls."""
         self._woken = True
 
     def call_due(self) -> None:
-        """Call the hooks that are due, if it is time to poll for them."""
+        """Poll for due hooks, if it is time to, and call them."""
         if not self._woken and self._clock.elapsed() < self._look_at:
             return
         self._woken = False
@@ -73,8 +73,9 @@ class HookCalls:
         self._look_at = self._clock.elapsed() + min([LOOK_AGAIN, *(each - now for each in retries)])
 
     def call(self, job_id: str, *, awaited: bool = False) -> None:
-        """Call the due hooks of a job, or only *awaited* ones; do nothing if another thread is calling
-        them.
+        """Call the due hooks of a job, or only those that are *awaited*.
+
+        Does nothing if another thread is calling the hooks of this job.
         """
         with self._lock:
             if job_id in self._calling:
@@ -138,7 +139,7 @@ class HookCalls:
                 raise MtError(f"Job {job.job_id}: hooks are not called for {due.event}.")
 
     def _after_failure(self, due: _Due, error: str) -> JobHook:
-        """Return the hook after a failed call: paused, or with the event given up."""
+        """Return the hook after a failed call: with the time of its retry, or with the event given up."""
         failures, kind = due.hook.failures + 1, self._kind(due.hook.name)
         if kind.retries is not None and failures > kind.retries:
             given_up = (*due.hook.given_up, due.event)
@@ -159,6 +160,6 @@ class HookCalls:
 
     @transactional
     def _waiting(self, tx: Transaction) -> Sequence[Job]:
-        """Return the jobs with due hooks that no other living gateway owns."""
+        """Return the jobs with due hooks, except those that another living gateway owns."""
         others = living_owners(tx) - {self._owner}
         return [job for job in tx.jobs.with_hooks_due() if job.owner not in others]

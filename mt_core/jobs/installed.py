@@ -1,4 +1,4 @@
-"""Installed job status hooks: built-in ones, and plug-ins, imported when a job first names them."""
+"""Installed job status hooks: built-in hooks, and plug-ins that are imported when a job first names them."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ HOOKS_KEY = "job.hooks"
 
 
 class InstalledHooks:
-    """Looks up hooks by name, *own* hooks before plug-ins; safe from any thread."""
+    """Finds hooks by name, *own* hooks before plug-ins. Thread-safe."""
 
     def __init__(self, own: Mapping[str, JobStatusHook] | None = None) -> None:
         self._hooks, self._offered = dict(own or {}), tuple(own or ())
         self._lock = threading.Lock()
 
     def provide(self, hook: JobStatusHook) -> None:
-        """Register a built-in hook that only the gateway attaches, not users."""
+        """Register a built-in hook that only the gateway itself attaches to jobs."""
         with self._lock:
             self._hooks[hook.identifier] = hook
 
     def find(self, name: str) -> JobStatusHook:
-        """Return the hook *name*; raises PluginError if it is missing or invalid."""
+        """Return the hook *name*; raise PluginError if it is missing or invalid."""
         with self._lock:
             if name not in self._hooks:
                 self._hooks[name] = _load(name, self._offered)
             return self._hooks[name]
 
     def check(self, properties: Mapping[str, str]) -> None:
-        """Raise RequestInvalid if `job.hooks` in *properties* names a hook that cannot be used."""
+        """Raise RequestInvalid if `job.hooks` in *properties* names a hook that is missing or invalid."""
         try:
             for name in _names(properties):
                 self.find(name)
@@ -42,7 +42,10 @@ class InstalledHooks:
             raise RequestInvalid(f"{HOOKS_KEY}: {cause}", key=HOOKS_KEY) from cause
 
     def attached(self, properties: Mapping[str, str]) -> tuple[JobHook, ...]:
-        """Return the hooks that `job.hooks` names, each with its stored body; raises RequestInvalid."""
+        """Return the hooks that `job.hooks` names, with the bodies to store.
+
+        Raises RequestInvalid if a hook is missing or invalid, or if it refuses *properties*.
+        """
         self.check(properties)
         return tuple(
             JobHook(name=name, body=self.find(name).body_of(properties)) for name in _names(properties)

@@ -1,4 +1,4 @@
-"""Work that a gateway continues without any client."""
+"""Work that a gateway continues even if no client is connected."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ _UNDER_WAY = (RunStatus.QUEUED, RunStatus.RUNNING)
 
 
 def remaining_work(tx: Transaction) -> str:
-    """Describe the jobs, tables and refreshes that need the gateway; empty if none do.
+    """Describe the jobs, tables and refreshes that need the gateway; return "" if there are none.
 
-    Queries end with their clients, and a suspended table or stream waits for a statement.
+    Queries are not included, because they end with their clients. Suspended tables and streams are not
+    included either, because they wait for a statement.
     """
     jobs = [
         job for job in tx.jobs.open() if job.status is not JobStatus.SUSPENDED and job.kind not in QUERIES

@@ -1,12 +1,12 @@
-"""The job store: jobs of statements that change data, in the registry, for all gateways that used it.
+"""The job store: the jobs of statements that change data, stored in the registry.
 
 A job must be visible, stoppable and reported to its hooks even if the gateway that runs it is killed at any
-moment. So a row is inserted before the work begins, and every change is a compare-and-set in one transaction
-that only applies to an open job: the first end wins. The row names its owner; when the lease of an owner has
+moment. So a row is inserted before the work begins. Every change is a compare-and-set in one transaction and
+applies only to an open job: the first end counts. The row names its owner; when the lease of an owner has
 expired, the next gateway inherits the job. A batch job cannot be resumed, so it becomes FAILED with the error
-`LOST`; a detached stream is restarted from its checkpoint. A change of data that has committed must be
-reported as done even if the registry fails just then: its end is retained in memory and stored by the next
-`settle`.
+`LOST`. A detached stream is restarted from its checkpoint. A committed change of data must be reported as
+done even if the registry fails at that moment. In this case the end of the job is kept in memory and stored
+by the next `settle`.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ LOST = (
 
 
 class JobStore:
-    """Stores the jobs of gateway *owner*, and ends or takes over jobs of gateways that have ended.
+    """Stores the jobs of the gateway *owner*, and ends or takes over jobs of ended gateways. Thread-safe.
 
-    `changed` is set when a detached job is added or changed. Safe from any thread.
+    `changed` is set when a detached job is added or changed.
     """
 
     def __init__(
@@ -55,13 +55,14 @@ class JobStore:
         self.calls = HookCalls(registry, owner=owner, clock=clock, find=self.hooks.find)
         self.changed = Signal()
         self._owner, self._clock, self._history = owner, clock, history
-        # Ends that could not be stored because the registry failed.
+        # Ends of jobs that could not be stored because the registry failed.
         self._unsaved: dict[str, Callable[[Job], Job]] = {}
         self._lock = threading.Lock()
 
     def begin(self, job: Job) -> None:
-        """Store a job before it begins, and call its hooks; if this raises RegistryError, it must not
-        begin.
+        """Store *job* before its work begins, and call its hooks.
+
+        If this raises RegistryError, the work must not begin.
         """
         self._insert(replace(job, owner=self._owner))
         if job.hooks:
@@ -71,7 +72,7 @@ class JobStore:
 
     @transactional
     def attach(self, tx: Transaction, job_id: str, hook: JobHook) -> None:
-        """Add a hook to an open job; if its `done` contains CREATED, it is called only for the end."""
+        """Add a hook to an open job; if its `done` contains CREATED, it is called only when the job ends."""
         job = tx.jobs.get(job_id)
         if job is None or job.status not in OPEN:
             raise IllegalStatus(f"Job {job_id} is not running, so hook {hook.name} cannot be added.")
@@ -86,7 +87,7 @@ class JobStore:
         error: str | None,
         rows_read: int | None = None,
     ) -> None:
-        """Store the end of a job, or defer it to the next `settle` if the registry fails."""
+        """Store the end of a job, or leave this to the next `settle` if the registry fails."""
         finished_at = self._clock.now()
 
         def ended(job: Job) -> Job:
@@ -97,7 +98,7 @@ class JobStore:
         try:
             self.update(job_id, ended)
         except RegistryError as failure:
-            # The change is committed, and its statement must report success.
+            # The change of data is committed, so its statement must report success.
             log.warning(
                 "the end of job %s will be stored later: %s",
                 job_id,
@@ -108,7 +109,7 @@ class JobStore:
                 self._unsaved[job_id] = ended
 
     def update(self, job_id: str, change: Callable[[Job], Job]) -> Job | None:
-        """Store a change of a job and call its due hooks; return the job, or None if it had already ended."""
+        """Change a job and call its due hooks; return the job, or None if it had already ended."""
         job = self._change(job_id, change)
         if job is not None and job.hooks_due:
             self._call_hooks(job_id)
@@ -122,7 +123,7 @@ class JobStore:
         return [job for job in tx.jobs.streams() if job.owner == self._owner]
 
     def creator(self, table: TableName) -> str | None:
-        """Return the id of this gateway's detached job that creates *table*, or None."""
+        """Return the id of this gateway's detached job that is creating *table*, or None."""
         jobs = ((job.job_id, job.definition) for job in self.streams())
         return next(
             (job_id for job_id, each in jobs if each and each.creates and each.creates.table == table), None
@@ -134,12 +135,12 @@ class JobStore:
 
     @transactional
     def ended_streams(self, tx: Transaction) -> Sequence[Job]:
-        """Return the detached jobs that ended before the retained history."""
+        """Return the detached jobs that ended longer ago than the configured history."""
         return tx.jobs.ended_streams(self._clock.surely() - self._history) if self._history else ()
 
     @transactional
     def forget_definition(self, tx: Transaction, job_id: str) -> None:
-        """Remove the definition of an ended job, whose stream has been cleaned up."""
+        """Delete the definition of an ended job after its stream has been cleaned up."""
         job = tx.jobs.get(job_id)
         if job is not None and job.status not in OPEN:
             tx.jobs.replace(replace(job, definition=None))
@@ -150,18 +151,18 @@ class JobStore:
 
     @transactional
     def newest(self, tx: Transaction, limit: int) -> Sequence[Job]:
-        """Return the last *limit* jobs, newest first; an unreadable one has the reason as its name."""
+        """Return the newest *limit* jobs, newest first; an unreadable job has the reason as its name."""
         return [*map(_readable, each_row(tx, lambda: tx.jobs.newest(limit)))]
 
     @transactional
     def open(self, tx: Transaction) -> Sequence[Job]:
-        """Return the open jobs, oldest first; an unreadable one has the reason as its name."""
+        """Return the open jobs, oldest first; an unreadable job has the reason as its name."""
         return [*map(_readable, each_row(tx, tx.jobs.open))]
 
     def settle(self) -> list[str]:
-        """Store deferred ends, end jobs of gateways that have ended, and take over their detached jobs.
+        """Store deferred ends, end the jobs of gateways that have ended, and take over their detached jobs.
 
-        Returns a line for each job, for the log.
+        Returns one line per job for the log.
         """
         with self._lock:
             waiting = dict(self._unsaved)
@@ -182,7 +183,7 @@ class JobStore:
 
     @transactional
     def forget_old(self, tx: Transaction) -> int:
-        """Delete the jobs that ended before the retained history; return their number."""
+        """Delete the jobs that ended longer ago than the configured history, and return their number."""
         return tx.jobs.forget(self._clock.surely() - self._history) if self._history else 0
 
     @transactional
@@ -191,12 +192,12 @@ class JobStore:
 
     @transactional
     def _change(self, tx: Transaction, job_id: str, change: Callable[[Job], Job]) -> Job | None:
-        """Store a change of an open job and return it; None if the job has ended."""
+        """Change an open job and return it, or return None if the job has ended."""
         job = tx.jobs.get(job_id)
         return tx.jobs.replace(change(job)) if job is not None and job.status in OPEN else None
 
     def _call_hooks(self, job_id: str) -> None:
-        """Call the awaited hooks of a job now; others are called in the background."""
+        """Call the awaited hooks of a job now; a background thread calls the others."""
         try:
             self.calls.call(job_id, awaited=True)
         except RegistryError as failure:
@@ -214,7 +215,7 @@ class JobStore:
         return [tx.jobs.replace(self._inherited(job)) for job in tx.jobs.open() if job.owner not in living]
 
     def _inherited(self, job: Job) -> Job:
-        """Return *job* of a gateway that has ended as a job of this gateway."""
+        """Return *job*, whose gateway has ended, as a job of this gateway."""
         if job.definition is None:
             return job.advance(JobStatus.FAILED, error=LOST, owner=self._owner, finished_at=self._clock.now())
         if job.status is JobStatus.RUNNING:
@@ -223,7 +224,7 @@ class JobStore:
 
 
 def _readable(job: Job | FactUnreadable) -> Job:
-    """Return *job*, or a placeholder with the reason if it is unreadable."""
+    """Return *job*; if it is unreadable, return a placeholder that has the reason as its name."""
     if isinstance(job, Job):
         return job
     columns, text = job.columns, f"cannot be read: {job}"

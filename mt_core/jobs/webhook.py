@@ -1,4 +1,4 @@
-"""The webhook: a job status hook that posts signed events to a URL that the gateway allows."""
+"""The webhook: a job status hook that posts signed events to a URL, if the gateway allows that URL."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ _PORTS = {"http": 80, "https": 443}
 
 
 class Webhook(JobStatusHook):
-    """Posts events to the session's URL, which must be at or below one of *allowed*.
+    """Posts events to the URL in the session's properties, which must be at or below one of *allowed*.
 
-    The header `Freshtable-Signature` has the HMAC-SHA256 of the body with *secret*.
+    The header `Freshtable-Signature` contains the HMAC-SHA256 of the body, with *secret* as the key.
     """
 
     identifier: ClassVar[str] = "webhook"
@@ -73,7 +73,7 @@ class Webhook(JobStatusHook):
 
     def _post(self, event: JobEvent, job: Job, body: Body) -> None:
         url = str(body["url"])
-        # The setting may have changed since the job was created.
+        # The allowed URLs may have changed since the job was created.
         self._check(url)
         content = json.dumps(_message(event, job), sort_keys=True).encode()
         digest = hmac.new(self._secret.reveal().encode(), content, hashlib.sha256).hexdigest()
@@ -98,7 +98,7 @@ class Webhook(JobStatusHook):
 
 
 def _is_within(url: str, allowed: SplitResult) -> bool:
-    """Whether *url* has the scheme, host and port of *allowed*, and a path at or below it."""
+    """Return whether *url* has the scheme, host and port of *allowed*, and the same path or one below it."""
     try:
         parts, ports = (
             urlsplit(url),

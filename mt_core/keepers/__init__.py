@@ -1,1 +1,1 @@
-"""Keepers, which decide when a table is refreshed: implementations of the manager's port."""
+"""Keepers, which decide when a table is refreshed: implementations of the table manager's port."""

@@ -1,6 +1,4 @@
-"""ChangeKeeper: the gateway's source watcher keeps a table fresh. It reads the table's row and has no state
-elsewhere.
-"""
+"""ChangeKeeper: tables that the gateway's source watcher refreshes, with no state outside the table's row."""
 
 from __future__ import annotations
 
@@ -19,7 +17,7 @@ SOURCE_WATCHER = "continuous"
 class ChangeKeeper:
     """Implements `Keeper` for tables in refresh mode CONTINUOUS.
 
-    `fresh_at` is maintained by the source watcher: the instant up to which each table is fresh, by table id.
+    *fresh_at* maps table ids to the instant up to which the table is fresh; the source watcher maintains it.
     """
 
     fresh_at: Mapping[str, datetime]
@@ -41,7 +39,7 @@ class ChangeKeeper:
         """Do nothing: the source watcher reads the freshness from the table's row."""
 
     def remove(self, table_id: str, handle: str | None = None) -> None:
-        """Do nothing: the source watcher drops a table whose row is gone."""
+        """Do nothing: the source watcher stops watching a table once its row has been deleted."""
 
     def observe(self, tables: Iterable[MaterializedTable]) -> Mapping[str, KeeperReport]:
         return {

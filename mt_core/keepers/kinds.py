@@ -1,4 +1,4 @@
-"""The keeper of each kind of table: a workflow, the source watcher, or a streaming job."""
+"""The keeper for each kind of table: a workflow, the source watcher, or a streaming job."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mt_core.tables.keeper import Keeper, KeeperReport, KeeperState
 class KeeperKind(Enum):
     """The kind of a table's keeper.
 
-    A table over streams never changes its kind; the kind of other tables follows their refresh mode.
+    A table over streams never changes its kind. The kind of any other table follows its refresh mode.
     """
 
     WORKFLOW = auto()
@@ -29,9 +29,9 @@ class KeeperKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Keepers:
-    """Implements `Keeper` by dispatching each table to the keeper of its kind; there is one keeper per kind.
+    """Implements `Keeper` by passing each table to the keeper of its kind; there is one keeper per kind.
 
-    A removed table, whose kind is unknown, is removed from all keepers in the order of *of_kind*.
+    The kind of a deleted table is unknown, so `remove` calls all keepers, in the order of *of_kind*.
     """
 
     of_kind: Mapping[KeeperKind, Keeper]
@@ -53,12 +53,12 @@ class Keepers:
 
     def reschedule(self, table: MaterializedTable) -> None:
         if KeeperKind.of(table) is KeeperKind.CHANGE:
-            # Remove the workflow that the table had if its refresh mode was FULL before.
+            # The table has a workflow to remove if its refresh mode was FULL before.
             self.of_kind[KeeperKind.WORKFLOW].remove(table.table_id)
         self._of(table).reschedule(table)
 
     def remove(self, table_id: str, handle: str | None = None) -> None:
-        # The kind of a removed table is unknown; each keeper ignores tables that it does not have.
+        # Each keeper ignores tables that it does not have.
         for keeper in self.of_kind.values():
             keeper.remove(table_id, handle)
 

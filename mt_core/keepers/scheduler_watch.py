@@ -1,4 +1,4 @@
-"""SchedulerWatch: the health of the gateway's scheduler, polled in the background so that no reader waits."""
+"""SchedulerWatch: polls the scheduler's health in the background, so that readers do not have to wait."""
 
 from __future__ import annotations
 
@@ -9,26 +9,27 @@ from mt_core.clock import Clock
 from mt_core.errors import MtError
 from mt_core.workflow.scheduler import SchedulerHealth, WorkflowScheduler
 
-# A scheduler that has not answered for this long counts as unhealthy.
+# A scheduler that has not responded for this long counts as unhealthy.
 LIMIT = timedelta(minutes=1)
 log = logging.getLogger(__name__)
 
 
 class SchedulerWatch:
-    """Caches the scheduler's health. One thread calls `poll`; `trouble` is safe from any thread and does not
-    block.
+    """Caches the scheduler's health.
+
+    One thread calls `poll`. `trouble` is thread-safe and does not block.
     """
 
     def __init__(self, scheduler: WorkflowScheduler, clock: Clock) -> None:
         self._scheduler, self._clock = scheduler, clock
         self._health: SchedulerHealth | None = None
-        # Wall-clock time and elapsed time of the open poll.
+        # Wall-clock time and elapsed time at the start of the poll in progress.
         self._asked_at: tuple[datetime, timedelta] | None = None
 
     def poll(self) -> None:
-        """Poll the scheduler's health and log a change."""
+        """Poll the scheduler's health, and log if it has changed."""
         asked_at = self._clock.now()
-        # An error other than MtError leaves the poll open.
+        # After an error other than MtError, the poll counts as still in progress.
         self._asked_at = self._asked_at or (asked_at, self._clock.elapsed())
         try:
             health = self._scheduler.health()
@@ -44,8 +45,9 @@ class SchedulerWatch:
         self._log(before, health)
 
     def trouble(self) -> str | None:
-        """Return the problem, its start and the way out; "" if the scheduler is healthy, and None if its
-        health is unknown.
+        """Return the problem with its start and how to fix it.
+
+        Returns "" if the scheduler is healthy, and None if its health is unknown.
         """
         health, asked_at = self._health, self._asked_at
         if asked_at is not None and self._clock.elapsed() - asked_at[1] > LIMIT:

@@ -1,4 +1,4 @@
-"""WorkflowKeeper: a periodic workflow in a scheduler keeps each table fresh."""
+"""WorkflowKeeper: tables that a periodic workflow in a scheduler refreshes."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from mt_core.workflow.scheduler import WorkflowScheduler
 
 @dataclass(frozen=True, slots=True)
 class WorkflowKeeper:
-    """Implements `Keeper` with a scheduler, which only this class calls; a workflow has the id of its table.
+    """Implements `Keeper` with a scheduler, which only this class calls. Thread-safe.
 
-    Thread-safe.
+    A workflow has the same id as its table.
     """
 
     scheduler: WorkflowScheduler
@@ -65,7 +65,7 @@ class WorkflowKeeper:
         return state
 
     def _check(self, table: MaterializedTable) -> None:
-        """Raise WorkflowError, with the way out, for a schedule that the scheduler does not support."""
+        """Raise WorkflowError, with a way to fix it, for a schedule that the scheduler does not support."""
         schedule, identifier = schedule_of(table), table.identifier
         if schedule.kind not in self.scheduler.kinds:
             raise WorkflowError(
@@ -93,7 +93,7 @@ class WorkflowKeeper:
         else:
             handler = RefreshHandler.deserialize(handle)
         if handler.scheduler != self.scheduler.identifier:
-            # The workflow belongs to another scheduler, which this gateway does not have open.
+            # The workflow belongs to another scheduler, which this gateway does not use.
             return
         self.scheduler.delete_refresh_workflow(DeleteRefreshWorkflow(handler=handler))
 
@@ -126,14 +126,15 @@ class WorkflowKeeper:
 
 
 def _is_same(ticks: Schedule, wanted: Schedule) -> bool:
-    """Return whether a workflow ticks as it should. Its schedule starts too late if the clock was set back
-    past the CREATE.
+    """Return whether a workflow has the schedule *wanted* and starts early enough.
+
+    It starts too late if the clock was set back to before the CREATE.
     """
     return (ticks.cadence, ticks.zone) == (wanted.cadence, wanted.zone) and ticks.since <= wanted.since
 
 
 def schedule_of(table: MaterializedTable) -> Schedule:
-    """Return the schedule on which the workflow of *table* must tick."""
+    """Return the schedule that the workflow of *table* must have."""
     definition = table.definition
     return Schedule(
         freshness=definition.freshness, cron=definition.cron, zone=definition.zone, since=table.created_at

@@ -1,1 +1,1 @@
-"""Pure facts: tables, freshness, partitions, runs, jobs, streams, functions, and who may publish."""
+"""Immutable value types, such as tables, freshness, partitions, runs, jobs, streams and functions."""

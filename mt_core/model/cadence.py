@@ -1,4 +1,4 @@
-"""Cadence: how often a table is refreshed, as declared by a freshness or a cron expression."""
+"""Cadence: how often a table is refreshed, declared as a freshness or a cron expression."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ Grid = FreshnessGrid | CronGrid
 
 
 def fresh_until(cadence: Cadence, zone: str, instant: datetime) -> datetime:
-    """Return how long rows read at *instant* stay as fresh as declared: for the freshness, or until the next
-    time of the cron.
+    """Return until when rows read at *instant* are as fresh as declared.
+
+    With a freshness this is *instant* plus the freshness; with a cron it is the next schedule time.
     """
     if isinstance(cadence, Freshness):
         return instant + timedelta(seconds=cadence.seconds)
@@ -21,8 +22,10 @@ def fresh_until(cadence: Cadence, zone: str, instant: datetime) -> datetime:
 
 
 def period_at(cadence: Cadence, zone: str, instant: datetime) -> timedelta:
-    """Return the time between refreshes at *instant*: the freshness, or the distance of the cron's schedule
-    times around it.
+    """Return the time between refreshes around *instant*.
+
+    With a freshness this is the freshness; with a cron it is the time from the last schedule time to the
+    next.
     """
     if isinstance(cadence, Freshness):
         return timedelta(seconds=cadence.seconds)

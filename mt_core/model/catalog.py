@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreatedCatalog:
-    """One created catalog. Its options may contain passwords, so its repr omits them."""
+    """A catalog created by CREATE CATALOG; the repr omits its options, which may contain passwords."""
 
     name: str
     options: Mapping[str, str] = field(repr=False)

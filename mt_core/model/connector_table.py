@@ -1,4 +1,4 @@
-"""Tables with a connector: the registry's record of them, since no Spark catalog can store such tables."""
+"""Tables with a connector, as the registry records them because no Spark catalog can store such tables."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from mt_core.model.kafka_topic import KafkaTopic
 
 SPARK_CATALOG = "spark_catalog"
 STORED_IN = "connector_tables"
-"""The database of Spark's own catalog that stores the connector tables of other catalogs."""
+"""The database in Spark's own catalog that stores the connector tables of other catalogs."""
 CONNECTOR_PROPERTY = "freshtable.connector"
-"""The property of the view that represents a connector table in its catalog."""
+"""The property that marks a view as the representation of a connector table in its catalog."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,10 +25,10 @@ class Watermark:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GeneratedRows:
-    """Rows that a connector generates; `items` are select items over `value`, which counts from 0, and
-    `timestamp`.
+    """Rows that a connector generates.
 
-    `number_of_rows` is None for unbounded rows.
+    `items` are select items over `value`, which counts from 0, and `timestamp`. `number_of_rows` is None if
+    the rows never end.
     """
 
     items: tuple[str, ...]
@@ -38,13 +38,13 @@ class GeneratedRows:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectorTable:
-    """One table: its quoted full name, its columns as in CREATE TABLE, and the clauses that follow them.
+    """A table with a connector: its quoted full name, its columns as in CREATE TABLE, and its other clauses.
 
     The clauses and options may contain passwords, so the repr omits them. `keys` is the primary key.
-    `spark_name` is the quoted name in Spark's own catalog, empty if it is the same or if the table does not
-    exist there. A table that stores no rows has a `query` instead, for batch reads; its generated rows are in
-    `unbounded` if they never end, or in `bounded` if they do. A Kafka table has a `topic`: Spark's own
-    catalog has a table of the records, and a view derives the rows from them.
+    `spark_name` is the quoted name in Spark's own catalog; it is empty if that name is the same, or if the
+    table does not exist there. A table that stores no rows has a `query` for batch reads instead. Its
+    generated rows are `unbounded` if they never end, and `bounded` if they do. A Kafka table has a `topic`:
+    Spark's own catalog contains a table of the records, and a view derives the rows from them.
     """
 
     name: str
@@ -90,7 +90,7 @@ class ConnectorTable:
 
     @property
     def has_view(self) -> bool:
-        """Whether a view exists in addition to the object that `statement` creates."""
+        """Whether the table also has a view, in addition to the object that `statement` creates."""
         return self.parts[0] != SPARK_CATALOG or bool(self.spark_name)
 
     def create_view(self, *, replacing: bool = False) -> str:
@@ -100,7 +100,7 @@ class ConnectorTable:
         return f"CREATE {'OR REPLACE ' if replacing else ''}VIEW {self.name}{comment} {mark} AS {self.view}"
 
     def watermark_text(self) -> str | None:
-        """Return the watermark in Flink's syntax, None without one."""
+        """Return the watermark in Flink's syntax, or None if the table has none."""
         if self.watermark is None:
             return None
         column = quote(self.watermark.column)
@@ -109,7 +109,7 @@ class ConnectorTable:
 
 
 def table_named(tables: Mapping[str, ConnectorTable], name: Sequence[str]) -> ConnectorTable | None:
-    """Return the table with that full name from *tables*, which are keyed by quoted names, or None.
+    """Return the table with the full name *name*, or None; *tables* are keyed by quoted name.
 
     Names in Spark's own catalog are case-insensitive.
     """

@@ -1,12 +1,12 @@
-"""Cron: a schedule by a cron expression of five fields, and the grid of its schedule times in a zone.
+"""Cron: a schedule given by a cron expression of five fields, and its schedule times in a time zone.
 
-The problem: cron dialects look alike but differ, and none of them defines what happens when a clock is set
+The problem: cron dialects look alike but differ, and none of them defines what happens when the clock is set
 forward or back. The idea: an expression is accepted only if POSIX, Vixie's cron, Airflow and croniter all
-derive the same points from it; any other is refused with the unambiguous form. croniter computes on the wall
-clock, without a zone, and `zone.py` maps each local time to the instants that it means. A skipped local time
-means the first instant after the gap, so several skipped times become one point. A local time that occurs
-twice counts once, the first time, unless the hour field begins with `*`: such a schedule runs throughout the
-day and includes both.
+derive the same schedule times from it. Any other expression is refused, with the unambiguous form in the
+message. croniter computes in local time, without a zone, and `zone.py` maps each local time to the instants
+that it denotes. A skipped local time means the first instant after the gap, so several skipped times become
+one schedule time. A local time that occurs twice counts only the first time, unless the hour field begins
+with `*`: such a schedule runs throughout the day and includes both.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from mt_core.model.zone import instant_at, instants_at, zone_named
 
 KEY = "SCHEDULE CRON"
 FIELDS = ("minute", "hour", "day of the month", "month", "day of the week")
-# February 29 has the longest gap to its next occurrence: from 2096 to 2104.
+# February 29 has the longest gap between two occurrences: from 2096 to 2104.
 LONGEST_GAP_YEARS = 9
 _CHECKED_FROM = datetime.fromisoformat("2024-03-01")
 _SECOND = timedelta(seconds=1)
@@ -66,7 +66,8 @@ _DIALECTS = {
 class Cron:
     """A cron expression, normalized to single blanks and upper-case names.
 
-    Raises DefinitionInvalid, which says what to write, for an expression that dialects interpret differently.
+    Raises DefinitionInvalid for an expression that dialects interpret differently; the message says what to
+    write.
     """
 
     expression: str
@@ -87,17 +88,17 @@ class Cron:
 
     @property
     def words(self) -> str:
-        """The expression, for messages."""
+        """The expression as text for messages."""
         return self.expression
 
     @property
     def every(self) -> str:
-        """How often the cron is due, for messages."""
+        """The frequency as text for messages, such as `by cron 0 * * * *`."""
         return f"by cron {self.words}"
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Warnings about a likely misreading of the expression."""
+        """Warnings about expressions that users are likely to misread."""
         _, _, day, _, weekday = self.expression.split(" ")
         if "*" in (day, weekday):
             return ()
@@ -107,9 +108,7 @@ class Cron:
         )
 
     def grid(self, zone: str) -> CronGrid:
-        """Return the schedule times in the IANA zone *zone*; raises DefinitionInvalid naming an
-        unknown zone.
-        """
+        """Return the schedule times in the IANA zone *zone*; raise DefinitionInvalid for an unknown zone."""
         return CronGrid(self.expression, zone_named(zone))
 
     def __str__(self) -> str:
@@ -147,14 +146,15 @@ class Cron:
                 else "write a list of its values",
             )
         if match["last"] and _number_of(names, match["first"]) >= _last_of(number, names, match["last"]):
-            # Implementations read such a range as the whole cycle, as empty, or as wrapping around its end.
+            # Implementations read such a range as the whole cycle, as empty, or as one that wraps around.
             raise self._refused(
                 f"the range {item} does not end after its beginning", "write a list of its values"
             )
 
     def _check_days(self, _minute: str, _hour: str, day: str, _month: str, weekday: str) -> None:
-        """Refuse `*/n` in one field of days if the other is restricted: Vixie's cron intersects the two,
-        croniter unites them.
+        """Refuse `*/n` in one field of days if the other is restricted too.
+
+        Vixie's cron then runs on days that match both fields, croniter on days that match either.
         """
         for starred, other in ((day, weekday), (weekday, day)):
             if starred.startswith("*") and starred != "*" and other != "*":
@@ -164,13 +164,14 @@ class Cron:
                     f"write the days of {starred} as a list, or * for one of the two fields",
                 )
             if starred != "*" and other != "*" and _is_all(self.expression, starred):
-                # Vixie's cron unites the two fields, which makes every day due; croniter uses only the other
-                # field.
+                # Vixie's cron runs on days that match either field, so every day is due; croniter uses only
+                # the other field.
                 raise self._refused(f"{starred} is every day", f"write * for it, or for {other}")
 
     def _foreign(self, fields: list[str]) -> DefinitionInvalid:
-        """Return the error for an expression of another dialect, with its five-field form if that is
-        certain.
+        """Return the error for an expression of another dialect.
+
+        Its message contains the equivalent five-field expression if that is certain.
         """
         five_fields, count = _five_fields(self.expression, fields), len(fields) if self.expression else 0
         what = (
@@ -195,7 +196,7 @@ class Cron:
 
 
 def _is_all(expression: str, field: str) -> bool:
-    """Return whether *field*, one of the two fields of days as written, matches all values."""
+    """Return whether *field*, the text of one of the two fields of days, matches all values."""
     number = expression.split(" ").index(field, 2)
     values = _parsed(expression).expanded[number]
     return values == ["*"] or len(values) == (31 if number == 2 else 7)
@@ -207,7 +208,7 @@ def _number_of(names: tuple[str, ...], value: str) -> int:
 
 
 def _last_of(field: int, names: tuple[str, ...], value: str) -> int:
-    """Return the number of the end of a range, where Sunday counts as 7."""
+    """Return the number of the last value of a range, where Sunday counts as 7."""
     number = _number_of(names, value)
     return 7 if field == len(FIELDS) - 1 and number == 0 else number
 
@@ -215,7 +216,7 @@ def _last_of(field: int, names: tuple[str, ...], value: str) -> int:
 def _five_fields(expression: str, fields: list[str]) -> str | None:
     """Return the equivalent five-field expression, or None if it is not certain.
 
-    Quartz expressions begin with seconds and count weekdays from 1, so a numeric weekday is ambiguous.
+    Quartz expressions begin with seconds and count weekdays from 1, so numeric weekdays are ambiguous.
     """
     if expression in _ALIASES:
         return _ALIASES[expression]
@@ -235,13 +236,13 @@ def _five_fields(expression: str, fields: list[str]) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class CronGrid:
-    """The schedule times of a validated expression in a zone: an endless sequence of aware UTC datetimes."""
+    """The schedule times of a valid expression in a time zone: an endless sequence of aware UTC datetimes."""
 
     expression: str
     zone: ZoneInfo
 
     def after(self, instant: datetime) -> datetime:
-        """Return the first point strictly later than *instant*."""
+        """Return the first schedule time later than *instant*."""
         wall = self._wall(instant)
         local = self._local_after(wall)
         while (point := instant_at(local, self.zone)) <= instant:
@@ -249,8 +250,8 @@ class CronGrid:
         occurrences = instants_at(wall, self.zone)
         if len(occurrences) == 1 or not self._takes_both:
             return point
-        # This hour occurs twice. In its first pass the repetition is still to come: search from the beginning
-        # of the repeated period, at most the length of the change ago. In the second pass search from *wall*.
+        # This local time occurs twice. Before its second occurrence, search from the beginning of the
+        # repeated period, which lies no further back than the clock is set. After it, search from *wall*.
         first, second = occurrences
         local = self._local_after(wall if instant >= second else wall - (second - first))
         while local <= wall and len(instants_at(local, self.zone)) == 1:
@@ -258,7 +259,7 @@ class CronGrid:
         return min(point, instants_at(local, self.zone)[-1])
 
     def at_or_before(self, instant: datetime) -> datetime:
-        """Return the last point that is not later than *instant*."""
+        """Return the last schedule time that is not later than *instant*."""
         wall = self._wall(instant)
         local = self._local_at_or_before(wall)
         occurrences = instants_at(local, self.zone)
@@ -267,7 +268,7 @@ class CronGrid:
         )
         first, *second = instants_at(wall, self.zone)
         if second and instant >= second[0]:
-            # In the second pass, local times later than *wall* have occurred once already too.
+            # In the second pass, local times later than *wall* have already occurred once too.
             local = self._local_at_or_before(wall + (second[0] - first))
             while local > wall and len(instants_at(local, self.zone)) == 1:
                 local = self._local_at_or_before(local - _SECOND)
@@ -292,16 +293,15 @@ class CronGrid:
 
 @cache
 def _parsed(expression: str) -> croniter:
-    """Return croniter's parsed expression, which callers must copy because iterating changes it."""
+    """Return croniter's parsed expression; callers must copy it, because iterating changes it."""
     return croniter(expression, _CHECKED_FROM, max_years_between_matches=LONGEST_GAP_YEARS)
 
 
-# A refresh computes hundreds of points, nearly all of which the refresh before it computed too.
+# Each refresh computes hundreds of schedule times, and the previous refresh already computed nearly all of
+# them.
 @lru_cache(maxsize=4_096)
 def _local_after(expression: str, wall: datetime) -> datetime | None:
-    """Return the first local time of the expression later than *wall*, None if there is none within nine
-    years.
-    """
+    """Return the first local time later than *wall* that matches, or None if none does within nine years."""
     iterator = copy.copy(_parsed(expression))
     iterator.set_current(wall, force=True)
     try:

@@ -1,26 +1,26 @@
-"""The fence of a table: open, publish and close decide which of its writers may publish.
+"""The fence of a table: decides which of its writers may publish.
 
-Two processes may both believe that they are the writer of a table: a replaced writer finds out late, and a
-commit that it sent may land even later. So the table itself records who may publish. Its properties contain a
-*mark*: the number of the writer that last opened the table, and what was published last. Later writers have
-higher numbers.
+Two processes may both believe that they are the writer of a table. A writer that was replaced may notice this
+late, and a commit that it sent may take effect even later. So the table itself records who may publish. Its
+properties contain a *mark*: the number of the writer that last opened the table, and what was published last.
+Later writers have higher numbers.
 
 A writer *opens* the table: its mark replaces that of an earlier writer, and it gets a branch that starts at
-main. It *stages* snapshots on the branch, invisible to readers. It *publishes* a snapshot: in one commit the
-snapshot becomes main and the mark records it. It *closes* the table: nothing that it sent before can be
-published after that.
+main. It *stages* snapshots on the branch, where readers do not see them. It *publishes* a snapshot: one
+commit makes the snapshot main and records it in the mark. It *closes* the table: from then on, nothing that
+it sent earlier can be published.
 
-Each of the three is one compare-and-set: it is computed from metadata that was read, and takes effect only if
-that metadata is still current. A writer that finds a mark with a higher number is *fenced* and commits
-nothing. After a compare-and-set that lost, or whose answer was lost, the writer reads the metadata and
-computes the change again (`carried_out`). Every change must write a value that differs from all others:
-Iceberg omits a commit that changes nothing, and an earlier commit still on its way could then land after it.
-For this reason the mark of a job has a random part, and each commit to a materialized table sets
-`freshtable.fence`.
+Opening, publishing and closing are each one compare-and-set: the change is computed from metadata that was
+read, and takes effect only if that metadata is still current. A writer that finds a mark with a higher number
+is *fenced* and commits nothing. If the compare-and-set fails, or its response is lost, the writer reads the
+metadata and computes the change again (`carried_out`). Every change must write a value that differs from all
+others. Iceberg omits a commit that changes nothing, and an earlier commit still in flight could then take
+effect after it. For this reason the mark of a job has a random part, and each commit to a materialized table
+sets `freshtable.fence`.
 
 The refreshes of a materialized table are one kind of writer, numbered by the claims of the ledger. Each
-streaming job that writes a table is another kind, numbered by its attempts.
-docs/design/refresh-protocol.md has the protocol of refreshes.
+streaming job that writes a table is another kind, numbered by its attempts. docs/design/refresh-protocol.md
+describes the protocol of refreshes.
 """
 
 from __future__ import annotations
@@ -49,13 +49,14 @@ Published = TypeVar("Published", str, int)
 
 
 class Fenced(Exception):
-    """Another writer of the same kind has opened or closed the table since."""
+    """Raised if another writer of the same kind has opened or closed the table in the meantime."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mark(Generic[Published]):
-    """The table's record about one kind of writer: who may publish (None: no writer), and what was published
-    last.
+    """What the table records about one kind of writer: who may publish, and what was published last.
+
+    `number` is None if no writer may publish.
     """
 
     number: int | None = None
@@ -64,8 +65,9 @@ class Mark(Generic[Published]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Writer(ABC, Generic[Published]):
-    """One writer of a table, which stages on `branch`; it has the table open while the mark contains its
-    `number`.
+    """A writer of a table, which stages its snapshots on `branch`.
+
+    It has the table open while the mark contains its `number`.
     """
 
     number: int
@@ -73,19 +75,20 @@ class Writer(ABC, Generic[Published]):
 
     @abstractmethod
     def mark_of(self, properties: Mapping[str, str]) -> Mark[Published]:
-        """Return the mark of this kind of writer from the properties of a table."""
+        """Read the mark of this kind of writer from the properties of a table."""
 
     @abstractmethod
     def properties_of(self, mark: Mark[Published]) -> dict[str, str]:
-        """Return the properties that record *mark*."""
+        """Return the table properties that record *mark*."""
 
     @abstractmethod
     def is_of_kind(self, branch: str) -> bool:
-        """Return whether a branch belongs to this kind of writer."""
+        """Return whether *branch* belongs to this kind of writer."""
 
     def open(self, metadata: StorageMetadata) -> MetadataChange:
-        """Return the change that takes the table over from earlier writers and drops their branches; raise
-        Fenced for a later writer.
+        """Return the change that takes the table over from earlier writers and drops their branches.
+
+        Raises Fenced if a later writer has opened the table.
         """
         mark = self.mark_of(metadata.properties)
         self._refuse_earlier(mark)
@@ -96,8 +99,9 @@ class Writer(ABC, Generic[Published]):
         )
 
     def is_at_main(self, metadata: StorageMetadata) -> bool:
-        """Return whether this writer has the table open and its branch is at main, so that the next snapshot
-        may follow.
+        """Return whether this writer has the table open and its branch is at main.
+
+        Only then can its next snapshot be staged without opening the table again.
         """
         is_open = self.mark_of(metadata.properties).number == self.number
         return is_open and metadata.main is not None and metadata.branches.get(self.branch) == metadata.main
@@ -116,12 +120,11 @@ class Writer(ABC, Generic[Published]):
         pending: Any | None = None,
         goes_on: bool = False,
     ) -> MetadataChange:
-        """Return the change that makes *snapshot_id* main (None: main stays) and records what was
-        *published*.
+        """Return the change that makes *snapshot_id* main and records what was *published*.
 
-        *pending* is the engine's form of a snapshot that the table does not contain yet. The branch is
-        dropped, or moved to main if the writer *goes_on*. Raises Fenced if another writer has opened the
-        table.
+        If *snapshot_id* is None, main stays the same. *pending* is the engine's form of a snapshot that the
+        table does not contain yet. The branch is moved to main if the writer *goes_on*, and dropped if not.
+        Raises Fenced if another writer has opened the table.
         """
         self.check_open(metadata)
         continues_branch = goes_on and (snapshot_id or metadata.main) is not None
@@ -135,9 +138,7 @@ class Writer(ABC, Generic[Published]):
 
     @abstractmethod
     def close(self, metadata: StorageMetadata) -> MetadataChange:
-        """Return the change that prevents any publish of what this writer, or an earlier one, has sent or
-        staged.
-        """
+        """Return the change after which nothing that this or an earlier writer has sent can be published."""
 
     def _refuse_earlier(self, mark: Mark[Published]) -> None:
         if mark.number is not None and mark.number > self.number:
@@ -148,9 +149,7 @@ class Writer(ABC, Generic[Published]):
 
 
 class RefreshWriter(Writer[str]):
-    """A claimed run of a materialized table, which publishes under the name of the run, or of the run and its
-    batch.
-    """
+    """A claimed run of a materialized table; it publishes under its own name, or under that of its batch."""
 
     __slots__ = ()
 
@@ -177,7 +176,7 @@ class RefreshWriter(Writer[str]):
 class StreamWriter(Writer[int]):
     """An attempt of a streaming job, which publishes batches by number.
 
-    Several jobs may write one table.
+    Several jobs may write to the same table.
     """
 
     job_id: str
@@ -188,11 +187,11 @@ class StreamWriter(Writer[int]):
 
     @property
     def key(self) -> str:
-        """The table property that contains the mark."""
+        """The table property that contains the mark of this job."""
         return STREAM + self.job_id
 
     def is_known(self, metadata: StorageMetadata) -> bool:
-        """Return whether the table has a mark of the job."""
+        """Return whether the table has a mark of this job."""
         return self.key in metadata.properties
 
     def mark_of(self, properties: Mapping[str, str]) -> Mark[int]:
@@ -209,16 +208,14 @@ class StreamWriter(Writer[int]):
         return branch.startswith(f"{_STREAM_BRANCH}{self.job_id}_")
 
     def close(self, metadata: StorageMetadata) -> MetadataChange:
-        """Return the change that prevents any attempt of the job from publishing until the next one opens the
-        table.
-        """
+        """Return the change after which no attempt can publish until the next one opens the table."""
         mark = self.mark_of(metadata.properties)
         return MetadataChange(
             properties=self.properties_of(Mark(published=mark.published)), drop=self._branches(metadata)
         )
 
     def forget(self, metadata: StorageMetadata) -> MetadataChange:
-        """Return the change that removes the mark and the branches of the job."""
+        """Return the change that removes the mark and the branches of this job."""
         return MetadataChange(removed=(self.key,), drop=self._branches(metadata))
 
 
@@ -231,12 +228,12 @@ def carried_out(
     *,
     known: StorageMetadata | None = None,
 ) -> Generator[str, None, None]:
-    """Read the metadata, compute the change and commit it; repeat this after a commit that lost.
+    """Read the metadata, compute the change and commit it; repeat this after a failed compare-and-set.
 
-    *change* may refuse by an exception, return None if there is nothing to do, or raise CommitConflict as a
-    commit does. *known* metadata serves for the first try, whose commit loses unless it is still current.
-    Yields the name of each part of the *step* before it happens. Raises EngineError, which names the *table*,
-    after `MAX_CONFLICTS` lost commits or `MAX_UNKNOWN` commits without an answer.
+    *change* returns None if there is nothing to do. It may raise CommitConflict, as *commit* does, and any
+    other exception to refuse the change. *known* metadata is used for the first try; if it is outdated, that
+    commit fails. Yields the name of each part of the *step* before carrying it out. Raises EngineError, which
+    names the *table*, after `MAX_CONFLICTS` tries, or after `MAX_UNKNOWN` commits whose outcome is unknown.
     """
     unknown_outcomes, last_conflict = 0, None
     for _ in range(MAX_CONFLICTS):

@@ -1,4 +1,4 @@
-"""Findings of checks of the installation: the result for one subject, and the way out of a problem."""
+"""Findings of installation checks: the result for one subject, and how to fix a problem."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ from email.utils import parsedate_to_datetime
 from enum import StrEnum
 
 MOST_SKEW = timedelta(seconds=5)
-# The header `Date` of HTTP has whole seconds.
+# The HTTP header `Date` has a resolution of one second.
 _RESOLUTION = timedelta(seconds=1)
 
 
 class Level(StrEnum):
-    """OK: as required. NOTE: worth knowing, but not a problem. PROBLEM: a gateway does not start or does not
+    """The severity of a finding.
+
+    OK: as required. NOTE: worth knowing, but not a problem. PROBLEM: a gateway does not start or does not
     work.
     """
 
@@ -24,8 +26,9 @@ class Level(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """The result of a check of a subject, such as `java`; `way_out` is the command or change that fixes it,
-    or "".
+    """The result of checking one subject, such as `java`.
+
+    `way_out` is the command or change that fixes the problem, or "".
     """
 
     subject: str
@@ -47,10 +50,9 @@ class Finding:
 
 
 def clock_finding(whose: str, date: str | None, sent: datetime, received: datetime) -> Finding:
-    """Return how far the clock of *whose* differs from this machine's, by the HTTP header *date* of its
-    answer.
+    """Compare the clock of *whose* with this machine's, using the HTTP header *date* of its response.
 
-    *sent* and *received* are the times of the request and the answer on this machine's clock.
+    *sent* and *received* are the times of the request and the response on this machine's clock.
     """
     subject, their_time = "clock", _instant(date)
     if their_time is None:

@@ -17,7 +17,7 @@ from mt_core.model.partition import PartitionSpec
 from mt_core.model.zone import instant_at, instants_at, zone_named
 
 SCHEDULE_TIME_FORMAT = "yyyy-MM-dd HH:mm:ss"
-# The longest run of each letter that means the same in SimpleDateFormat and LDML; None: unlimited.
+# For each letter, the longest field that means the same in SimpleDateFormat and LDML; None: unlimited.
 LONGEST_FIELDS: Mapping[str, int | None] = {"y": None, "M": 4, "d": 2, "H": 2, "m": 2, "s": 2, "S": None}
 _TWO_DIGITS = {
     "M": "({zero}[1-9]|1[0-2])",
@@ -32,9 +32,7 @@ _SCHEDULE_TIME = re.compile(r"\d{4}-\d{2}-\d{2} \d{2}:\d{2}:\d{2}([+-]\d{2}:\d{2
 
 
 def check_pattern(column: str, pattern: str) -> None:
-    """Raise DefinitionInvalid unless this module formats *pattern* exactly as Java's SimpleDateFormat
-    does.
-    """
+    """Raise DefinitionInvalid unless this module formats *pattern* exactly like Java's SimpleDateFormat."""
     where = f"partition.fields.{column}.date-formatter: the pattern '{pattern}'"
     if not pattern:
         raise DefinitionInvalid(f"{where} is empty; write one such as yyyy-MM-dd.")
@@ -57,9 +55,9 @@ def check_pattern(column: str, pattern: str) -> None:
 
 
 def format_instant(instant: datetime, pattern: str, zone: str) -> str:
-    """Return *instant* in a checked pattern, in the zone and in English.
+    """Format *instant* with a checked pattern, in the time zone *zone* and in English.
 
-    Instants must be whole seconds.
+    *instant* must be a whole second.
     """
     return str(format_datetime(instant, pattern, tzinfo=zone_named(zone), locale=_english()))
 
@@ -71,7 +69,7 @@ def _english() -> Locale:
 
 
 def is_formatted(text: str, pattern: str) -> bool:
-    """Return whether *text* has the form of a checked pattern."""
+    """Return whether *text* could be the result of formatting with *pattern*, which must be a checked one."""
     expression, place = "", 0
     for part in _PARTS.finditer(pattern):
         expression += re.escape(pattern[place : part.start()])
@@ -101,14 +99,14 @@ def partitions_of(
 ) -> tuple[PartitionSpec, ...]:
     """Return the partitions of *schedule_time*, formatted for each column of *formatters*.
 
-    With a freshness there is one partition: schedule time - freshness. With a cron there is one for each
-    instant from the previous schedule time, inclusive, to this one, exclusive. Beyond *most* partitions the
-    result is cut off, with at least one more than *most*.
+    With a freshness there is one partition, for schedule time - freshness. With a cron there is one for each
+    distinguishable instant from the previous schedule time, inclusive, to this one, exclusive. If there are
+    more than *most* partitions, the result is cut off but has more than *most*.
     """
     return _partitions_of(schedule_time, cadence, zone, tuple(formatters.items()), most)
 
 
-# Each refresh computes the partitions of mostly the same hundreds of schedule times as the one before it.
+# Successive refreshes compute the partitions of mostly the same schedule times, hundreds of them.
 @lru_cache(maxsize=4_096)
 def _partitions_of(
     schedule_time: datetime,
@@ -141,7 +139,7 @@ def _units_between(start: datetime, end: datetime, zone: str, pattern: str) -> I
     wall = start.astimezone(named).replace(tzinfo=None, fold=0)
     first, *second = instants_at(wall, named)
     if second and start < second[0]:
-        # The clock will be set back to times before this one.
+        # The clock will be set back to local times before this one.
         wall -= second[0] - first
     yield start
     while True:
@@ -154,9 +152,7 @@ def _units_between(start: datetime, end: datetime, zone: str, pattern: str) -> I
 
 
 def _next_unit(wall: datetime, letters: set[str]) -> datetime:
-    """Return the beginning of the next local unit, the shortest that *letters* name, or a year without
-    letters.
-    """
+    """Return the beginning of the next local unit: the shortest unit that *letters* name, or else a year."""
     if letters & {"s", "S"}:
         return wall + timedelta(seconds=1)
     if "m" in letters:
@@ -172,11 +168,11 @@ def _next_unit(wall: datetime, letters: set[str]) -> datetime:
 
 
 def parse_schedule_time(text: str, zone: str) -> datetime:
-    """Return the UTC instant of a local `yyyy-MM-dd HH:mm:ss`; raises RequestInvalid naming the field, text
-    and format.
+    """Parse a local `yyyy-MM-dd HH:mm:ss` and return the UTC instant.
 
     A local time that the zone skips means the first instant after the gap. A time that occurs twice means the
-    first of the two, unless an offset such as +01:00 follows it.
+    first of the two, unless an offset such as +01:00 follows it. Raises RequestInvalid naming the field, text
+    and format.
     """
     refusal = (
         f"scheduleTime: '{text}' cannot be read; write it as {SCHEDULE_TIME_FORMAT} in the time zone {zone}, "
@@ -192,9 +188,9 @@ def parse_schedule_time(text: str, zone: str) -> datetime:
 
 
 def show_schedule_time(instant: datetime, zone: str, *, exact: bool = False) -> str:
-    """Return *instant* as the local `yyyy-MM-dd HH:mm:ss` of the zone.
+    """Format *instant* as local `yyyy-MM-dd HH:mm:ss` in the time zone *zone*.
 
-    With *exact*, the offset follows if that local time occurs for the second time.
+    With *exact*, the UTC offset is appended if this is the second occurrence of the local time.
     """
     local = instant.astimezone(UTC).astimezone(zone_named(zone)).replace(microsecond=0)
     return (local if exact and local.fold else local.replace(tzinfo=None)).isoformat(sep=" ")

@@ -1,13 +1,14 @@
-"""Freshness: how stale a table may be, and the grid of its schedule times.
+"""Freshness: how stale a table may become, and its schedule times.
 
-The problem: "every 15 minutes" and "every day" must mean the same points for the scheduler, the ledger and
-the partitions of a table, in any process and across changes to and from summer time. The idea: the grid is a
-pure function of the freshness and the zone, counted from Monday 1970-01-05, so no process has to remember the
-last point. Whole days follow the calendar; lengths that divide an hour or a day follow the wall clock, so
-that people see round times; all others are counted in UTC. The invariant: two consecutive points are never
-further apart than the freshness promises, so a table that is refreshed at each point is never staler than
-declared. The calendar grid is the exception, where a local day may have 25 hours. 36,500 days is the limit
-because longer intervals have no useful point within the years that datetime supports.
+The problem: "every 15 minutes" and "every day" must mean the same schedule times for the scheduler, the
+ledger and the partitions of a table. This holds for any process, and across changes to and from summer time.
+The idea: the schedule times are a pure function of the freshness and the time zone, counted from Monday
+1970-01-05, so no process has to remember the last one. Whole days follow the calendar. Lengths that divide an
+hour or a day follow local time, so that people see round times. All others are counted in UTC. Invariant: two
+consecutive schedule times are never further apart than the freshness, so a table that is refreshed at each of
+them is never staler than declared. The exception is the calendar grid, where a local day may have 25 hours.
+The limit is 36,500 days, because longer intervals have no useful schedule time within the years that datetime
+supports.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ UNIT_SECONDS = {
 
 @dataclass(frozen=True, slots=True)
 class Freshness:
-    """How stale a table may be, as declared; raises DefinitionInvalid naming a value that is not allowed."""
+    """How stale a table may become, as declared; raises DefinitionInvalid for a value that is not allowed."""
 
     amount: int
     unit: str
@@ -75,7 +76,7 @@ class Freshness:
 
     @classmethod
     def of_seconds(cls, seconds: int) -> Freshness:
-        """Return the freshness of that length in the largest unit, up to DAY, that divides it."""
+        """Return the freshness of *seconds* in the largest unit, up to DAY, that divides it."""
         for unit in (FreshnessUnit.DAY, FreshnessUnit.HOUR, FreshnessUnit.MINUTE):
             if seconds % UNIT_SECONDS[unit] == 0:
                 return cls(seconds // UNIT_SECONDS[unit], unit.value)
@@ -92,9 +93,7 @@ class Freshness:
         return f"every {self.words}"
 
     def grid(self, zone: str) -> FreshnessGrid:
-        """Return the schedule times in the IANA zone *zone*; raises DefinitionInvalid naming an
-        unknown zone.
-        """
+        """Return the schedule times in the IANA zone *zone*; raise DefinitionInvalid for an unknown zone."""
         return grid_of(self, zone)
 
     def __str__(self) -> str:
@@ -102,20 +101,20 @@ class Freshness:
 
     @property
     def seconds(self) -> int:
-        """The interval in seconds, a day counted as 24 hours."""
+        """The length in seconds, counting a day as 24 hours."""
         return self.amount * UNIT_SECONDS[FreshnessUnit(self.unit)]
 
     @property
     def days(self) -> int | None:
-        """The interval in days, or None if it is not a whole number of days."""
+        """The length in days, or None if it is not a whole number of days."""
         return None if self.seconds % DAY_S else self.seconds // DAY_S
 
 
 def before(schedule_time: datetime, freshness: Freshness, zone: str) -> datetime:
-    """Return *schedule_time* minus *freshness* (UTC): in calendar days of *zone* for whole days, otherwise in
-    elapsed time.
+    """Return *schedule_time* minus *freshness*, in UTC.
 
-    The first instant of a local day counts as its midnight, even where midnight itself is skipped.
+    Whole days are subtracted in the calendar of *zone*, all other lengths in elapsed time. The first instant
+    of a local day counts as its midnight, even if midnight itself is skipped.
     """
     if freshness.days is None:
         return schedule_time.astimezone(UTC) - timedelta(seconds=freshness.seconds)
@@ -128,19 +127,18 @@ def before(schedule_time: datetime, freshness: Freshness, zone: str) -> datetime
 
 
 def grid_of(freshness: Freshness, zone: str) -> FreshnessGrid:
-    """Return the grid of *freshness* in the IANA zone *zone*: an endless sequence of aware UTC datetimes.
+    """Return the endless sequence of schedule times of *freshness* in the IANA time zone *zone*, in UTC.
 
-    Raises DefinitionInvalid naming an unknown zone.
+    Raises DefinitionInvalid for an unknown zone.
 
-    Equal lengths have equal grids: 60 SECOND = 1 MINUTE, 24 HOUR = 1 DAY, 7 DAY = 1 WEEK. Whole days are the
-    midnights of every n-th local day, counted from Monday 1970-01-05; a skipped midnight means the first
-    instant after the gap, and of a midnight that occurs twice only the first counts. Intervals that cron can
-    express (seconds and minutes that divide 60, hours that divide 24) are the instants at which the local
-    wall clock shows a multiple of the interval since midnight. A skipped time means the first instant after
-    the gap, and a time that occurs twice counts twice. Where setting the clock back would put two points
-    further apart than the interval, an extra point follows one interval after the earlier. So no table is
-    ever staler than promised. All other intervals are the instants 1970-01-05T00:00Z + k * interval, whatever
-    the zone.
+    Equal lengths have equal grids: 60 SECOND = 1 MINUTE, 24 HOUR = 1 DAY, 7 DAY = 1 WEEK. The grid of n whole
+    days is every n-th local midnight, counted from Monday 1970-01-05. A skipped midnight means the first
+    instant after the gap, and a midnight that occurs twice counts only the first time. Intervals that cron
+    can express (seconds and minutes that divide 60, hours that divide 24) are due when local time is a
+    multiple of the interval since midnight. A skipped time means the first instant after the gap, and a time
+    that occurs twice counts twice. If setting the clock back would put two points further apart than the
+    interval, an extra point is added one interval after the earlier one. So no table becomes staler than
+    promised. All other intervals are due at 1970-01-05T00:00Z + k * interval, whatever the zone.
     """
     named = zone_named(zone)
     if freshness.days is not None:
@@ -151,10 +149,10 @@ def grid_of(freshness: Freshness, zone: str) -> FreshnessGrid:
 
 
 def cron_of(freshness: Freshness) -> str | None:
-    """Return the five-field cron expression of *freshness* in a table's zone, or None if cron cannot express
-    it.
+    """Return *freshness* as a five-field cron expression in the table's zone, or None if there is none.
 
-    On days when the clock changes, the grid has more points than the expression; on all others they agree.
+    On days when the clock changes, the grid has more points than the expression; on all other days they
+    agree.
     """
     minutes, odd = divmod(freshness.seconds, 60)
     if freshness.seconds in (DAY_S, 7 * DAY_S):
@@ -177,7 +175,7 @@ class _CalendarGrid:
     zone: ZoneInfo
 
     def after(self, instant: datetime) -> datetime:
-        """Return the first point strictly later than *instant*."""
+        """Return the first point later than *instant*."""
         return self._point(self._index(instant) + 1)
 
     def at_or_before(self, instant: datetime) -> datetime:
@@ -186,8 +184,7 @@ class _CalendarGrid:
 
     def _index(self, instant: datetime) -> int:
         """Return the number of the last point that is not later than *instant*."""
-        # Where the clock is set back over midnight, the point of the next day comes before the end of this
-        # one.
+        # If the clock is set back across midnight, the next day begins before this local date has ended.
         index = (instant.astimezone(self.zone).date() - FIRST_MONDAY).days // self.days + 1
         while self._point(index) > instant:
             index -= 1
@@ -201,17 +198,18 @@ class _CalendarGrid:
 
 @dataclass(frozen=True, slots=True)
 class _WallClockGrid:
-    """Multiples of `step` on the wall clock since Monday 1970-01-05, and so since midnight if `step` divides
-    a day.
+    """Multiples of `step` in local time, counted from Monday 1970-01-05.
+
+    They are also multiples since midnight if `step` divides a day.
     """
 
     step: int
     zone: ZoneInfo
 
     def after(self, instant: datetime) -> datetime:
-        """Return the first point strictly later than *instant*."""
+        """Return the first point later than *instant*."""
         seconds = seconds_of(instant)
-        # Consecutive points are at most one step apart.
+        # Consecutive points are never more than one step apart.
         point = self._floor(seconds + self.step, fill=True)
         while (earlier := self._floor(point - 1, fill=True)) > seconds:
             point = earlier
@@ -222,14 +220,15 @@ class _WallClockGrid:
         return instant_of(self._floor(seconds_of(instant), fill=True))
 
     def _floor(self, seconds: int, *, fill: bool = False) -> int:
-        """Return the last point not later than *seconds*: one that the wall clock shows or, with *fill*,
-        whole steps after it.
+        """Return the last point not later than *seconds*.
+
+        Points are multiples in local time and, with *fill*, also whole steps after the last of them.
         """
         offset = offset_at(seconds, self.zone)
         point = self._multiple(seconds + offset) - offset
         if offset_at(point, self.zone) != offset:
             change = transition_between(point, seconds, self.zone)
-            # If the clock is set forward, it skips these seconds; *end* is exclusive.
+            # When the clock is set forward, it skips these local seconds; *end* is exclusive.
             start, end = (change + offset_at(instant, self.zone) for instant in (change - 1, change))
             skips_a_point = start < end and self._multiple(end - 1) >= start
             point = change if skips_a_point else self._floor(change - 1)

@@ -1,8 +1,8 @@
 """Functions created by CREATE FUNCTION.
 
-A function's code belongs to its user and may change under the same URI, while the rows of a table must not
-change silently. So the registry stores the content hash of each file, and `digest` covers everything that
-decides the function's values; it is one of the source versions that a refresh compares. The gateway never
+A function's code belongs to its user and may change under the same URI, but the rows of a table must not
+change without notice. So the registry stores the content hash of each file. `digest` covers everything that
+determines the function's values, and is one of the source versions that a refresh compares. The gateway never
 imports Python code: another process inspects the object with the Python that will run it, and reports its
 form, parameters and types as a `PythonDeclaration`. That report comes from user code, so `from_json`
 validates it. A function without a declaration is inspected at its first use.
@@ -42,7 +42,7 @@ class FunctionLanguage(StrEnum):
 
 
 class FunctionKind(StrEnum):
-    """The result of a function: a value, a value for a group of rows, or rows."""
+    """What a function returns: a value, a value for a group of rows, or rows."""
 
     SCALAR = "SCALAR"
     AGGREGATE = "AGGREGATE"
@@ -50,7 +50,7 @@ class FunctionKind(StrEnum):
 
 
 class FileKind(StrEnum):
-    """The kind of a file in USING."""
+    """The kind of a file in the USING clause."""
 
     JAR = "JAR"
     FILE = "FILE"
@@ -59,7 +59,7 @@ class FileKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FunctionFile:
-    """One file of a function: its URI, and the hash of its stored content, empty before it is stored.
+    """A file of a function: its URI, and the hash of its stored content, which is empty until it is stored.
 
     In SQL, `uri#sha256=hash` requires that the file has this content.
     """
@@ -70,13 +70,13 @@ class FunctionFile:
 
     @property
     def stem(self) -> str:
-        """The file name without its suffix, which is the name of its module."""
+        """The file name without its suffix, which is also the name of its module."""
         url = urlsplit(self.uri)
         return PurePosixPath(unquote(url.path) if url.scheme else self.uri).stem
 
 
 class PythonForm(StrEnum):
-    """The result of calling the Python object of a function."""
+    """What a call of a function's Python object returns."""
 
     VALUE = "VALUE"
     ROWS = "ROWS"
@@ -88,8 +88,8 @@ class PythonForm(StrEnum):
 class Analyze(StrEnum):
     """How a Python table function class computes its columns for each call.
 
-    NONE: it does not. STATIC: by a static method `analyze`, as Spark requires. OTHER: by another kind of
-    method.
+    NONE: it does not compute them. STATIC: with a static method `analyze`, as Spark requires. OTHER: with
+    another kind of method.
     """
 
     NONE = "NONE"
@@ -99,8 +99,9 @@ class Analyze(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PythonParameter:
-    """A parameter of a Python function; `kind` is `inspect`'s name of its kind, `type` the Spark type of its
-    hint or "".
+    """A parameter of a Python function.
+
+    `kind` is the name of its kind in `inspect`, and `type` the Spark type of its hint or "".
     """
 
     name: str
@@ -113,11 +114,11 @@ class PythonParameter:
 class PythonDeclaration:
     """What the Python object of a function declares, as inspected by a process other than the gateway.
 
-    `python` is the version of the inspecting Python. `is_made` objects were created by PySpark's decorators
-    and have PySpark's `eval_type` and return type: `returns_json` as Spark's JSON, or else `returns` as text.
-    For a plain function `returns` is the Spark type of its hint, and `no_hints` the reason if its hints
-    cannot be read. `parameters` is None for an object that does not declare them; `signature` is Python's
-    text of them.
+    `python` is the version of the inspecting Python. If `is_made` is True, one of PySpark's decorators
+    created the object, which then has PySpark's `eval_type` and a return type: `returns_json` as Spark's
+    JSON, or else `returns` as text. For a plain function, `returns` is the Spark type of its return hint, and
+    `no_hints` says why its hints cannot be read. `parameters` is None for an object that does not declare
+    them; `signature` is Python's text of them.
     """
 
     python: str
@@ -138,7 +139,7 @@ class PythonDeclaration:
 
     @classmethod
     def from_json(cls, body: Mapping[str, Any]) -> PythonDeclaration:
-        """Return the declaration that `to_json` wrote; raises ValueError for any other content."""
+        """Parse the JSON that `to_json` returned; raise ValueError for any other content."""
         try:
             parameters = body["parameters"]
             declaration = cls(
@@ -175,8 +176,9 @@ class PythonDeclaration:
         return declaration
 
     def python_signature(self) -> Signature:
-        """Return the Python signature, without hints and default values; raises ValueError for invalid
-        parameters.
+        """Return the Python signature without hints and default values.
+
+        Raises ValueError for invalid parameters.
         """
         kinds = {kind.name: kind for kind in _KINDS}
         try:
@@ -194,7 +196,7 @@ class PythonDeclaration:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreatedFunction:
-    """One function; its name is in lower case.
+    """A function created by CREATE FUNCTION; its name is in lower case.
 
     `body` is an expression or a query in SQL, `module.name` in Python, or else the name of a class.
     `parameters` are as written, None without a list. `returns` is a Spark type, or the columns of a table
@@ -218,7 +220,7 @@ class CreatedFunction:
 
     @property
     def digest(self) -> str:
-        """A hash of everything that decides the function's values."""
+        """A hash of everything that determines the function's values."""
         parts: Sequence[Any] = [
             *(
                 self.name,
@@ -235,14 +237,12 @@ class CreatedFunction:
 
     @property
     def signature(self) -> str:
-        """The quoted name with the parameters as written."""
+        """The quoted name with the parameters as written in the statement."""
         return quote(self.name) + (f"({self.parameters})" if self.parameters is not None else "")
 
 
 def show_create_function(function: CreatedFunction, *, temporary: bool = False, pinned: bool = False) -> str:
-    """Return the statement that creates *function*; if *pinned*, with the current content hashes of its
-    files.
-    """
+    """Return the statement that creates *function*; with *pinned*, URIs include the hashes of the files."""
     lines = [f"CREATE {'TEMPORARY ' if temporary else ''}FUNCTION {function.signature}"]
     if function.kind is FunctionKind.TABLE:
         lines.append(f"RETURNS TABLE ({function.returns})" if function.returns else "RETURNS TABLE")

@@ -1,4 +1,4 @@
-"""The lease of a gateway on its registry: its address, and until when it counts as alive."""
+"""The lease of a gateway on its registry: the gateway's address, and until when it counts as alive."""
 
 from __future__ import annotations
 
@@ -11,11 +11,10 @@ ENDED = datetime.min.replace(tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GatewayLease:
-    """The lease of one gateway process, valid until `lease_until`; `owner` is its name in the leases of runs
-    and commands.
+    """The lease of one gateway process, valid until `lease_until`.
 
-    `machine` identifies a machine or container, and `started` a process among those that had the same `pid`
-    on it; both are opaque.
+    `owner` is the gateway's name in the leases of runs and commands. `machine` identifies a machine or
+    container. `started` distinguishes processes that had the same `pid` on it. Both are opaque.
     """
 
     owner: str
@@ -32,11 +31,11 @@ class GatewayLease:
 
 
 def successor(gateways: Sequence[GatewayLease], owner: str, now: datetime) -> GatewayLease | None:
-    """Return the gateway that took the registry over from *owner*; if *owner* has no lease, one with a valid
-    lease.
+    """Return the gateway that took the registry over from *owner*, or None.
 
-    Leases are taken one after the other, so the latest decides: earlier ones look valid again when the clock
-    is set back.
+    If *owner* has no lease, this is any other gateway with a valid one. Gateways take leases one after the
+    other, so only a later lease than that of *owner* counts: if the clock is set back, earlier leases look
+    valid again.
     """
     own_lease_until = next((each.lease_until for each in gateways if each.owner == owner), now)
     return next(

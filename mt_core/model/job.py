@@ -1,4 +1,4 @@
-"""Jobs: one row of the job store each, the status with its transitions, and the job's status hooks."""
+"""Jobs: one row of the job store per job, the status and its transitions, and the job's status hooks."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from mt_core.model.stream import StreamDefinition, StreamState
 
 
 class JobStatus(StrEnum):
-    """The status of a job, in Flink's words."""
+    """The status of a job, with Flink's names."""
 
-    # It waits for a slot among the running streams.
+    # The job waits for a free slot among the running streams.
     CREATED = "CREATED"
     RUNNING = "RUNNING"
     RESTARTING = "RESTARTING"
-    # The stream of a suspended materialized table, which resumes where it stopped.
+    # The stream of a suspended materialized table, which will resume where it stopped.
     SUSPENDED = "SUSPENDED"
     FINISHED = "FINISHED"
     CANCELED = "CANCELED"
@@ -29,7 +29,7 @@ class JobStatus(StrEnum):
 _ENDS = frozenset({JobStatus.FINISHED, JobStatus.CANCELED, JobStatus.FAILED})
 
 TRANSITIONS: Mapping[JobStatus, frozenset[JobStatus]] = {
-    # A stream stopped with a savepoint is FINISHED, even before it ran.
+    # A stream that is stopped with a savepoint becomes FINISHED, even if it never ran.
     JobStatus.CREATED: _ENDS | {JobStatus.RUNNING, JobStatus.SUSPENDED},
     JobStatus.RUNNING: _ENDS | {JobStatus.RESTARTING, JobStatus.SUSPENDED},
     JobStatus.RESTARTING: _ENDS | {JobStatus.RUNNING, JobStatus.SUSPENDED},
@@ -41,11 +41,11 @@ TRANSITIONS: Mapping[JobStatus, frozenset[JobStatus]] = {
 TERMINAL = frozenset(status for status, targets in TRANSITIONS.items() if not targets)
 OPEN = frozenset(JobStatus) - TERMINAL
 QUERIES = frozenset({"SELECT", "VERIFY"})
-"""The kinds of jobs whose result has rows."""
+"""The kinds of jobs that return rows."""
 
 
 class JobEvent(StrEnum):
-    """The events that a job status hook is called for (FLIP-218)."""
+    """The events for which a job status hook is called (FLIP-218)."""
 
     CREATED = "CREATED"
     FINISHED = "FINISHED"
@@ -54,15 +54,15 @@ class JobEvent(StrEnum):
 
 
 REFUSED = "refused: "
-"""The prefix of a job's error if its statement was refused before anything ran."""
+"""The prefix of a job's error if its statement was refused before any part of it ran."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobHook:
-    """A hook as stored with its job: its name, its JSON, and the events that it has completed.
+    """A hook as stored with its job: its name, its JSON, and the events that it has handled.
 
-    `failures` counts the failed calls for its next event, and `error` is that of the last one. After the last
-    permitted retry the event moves to `given_up`.
+    `failures` is the number of failed calls for its next event, and `error` the error of the last failed
+    call. After the last permitted retry, the event moves to `given_up`.
     """
 
     name: str
@@ -74,20 +74,19 @@ class JobHook:
     error: str | None = None
 
     def next_event(self, status: JobStatus) -> JobEvent | None:
-        """Return the next event to call the hook for while its job has *status*, None if no call is due."""
+        """Return the next event to call the hook for while its job has *status*, or None if none is due."""
         events = [JobEvent.CREATED, *([JobEvent(status.value)] if status in TERMINAL else [])]
         return next((event for event in events if event not in {*self.done, *self.given_up}), None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """One query, change or refresh; instants are UTC.
+    """A query, change or refresh; instants are UTC.
 
-    `kind` is the kind of statement, such as INSERT, STATEMENT SET or REFRESH.
-
-    `session` is the session's handle and `user` the name of the token, each "" if unknown. `rows_read` and
-    `rows_written` are None if unknown. A detached job has the `definition` and the state (`stream`) of its
-    stream; `checkpoint` is where the stream resumes, after `restarts` restarts.
+    `kind` is the kind of statement, such as INSERT, STATEMENT SET or REFRESH. `session` is the session's
+    handle and `user` the name of the token; each is "" if unknown. `rows_read` and `rows_written` are None if
+    unknown. A detached job has the `definition` and the state (`stream`) of its stream. `checkpoint` is where
+    the stream resumes, and `restarts` how often it has been restarted.
     """
 
     job_id: str
@@ -99,7 +98,7 @@ class Job:
     session: str = ""
     user: str = ""
     target: str | None = None
-    # The gateway that runs it.
+    # The gateway that runs the job.
     owner: str | None = None
     rows_read: int | None = None
     rows_written: int | None = None
@@ -114,13 +113,11 @@ class Job:
 
     @property
     def hooks_due(self) -> bool:
-        """Whether a hook must be called, now or later."""
+        """Whether a hook still has to be called, now or later."""
         return any(hook.next_event(self.status) is not None for hook in self.hooks)
 
     def advance(self, target: JobStatus, **changes: Any) -> Job:
-        """Return the job in status *target* with *changes*; raises IllegalStatus unless `TRANSITIONS` allows
-        the move.
-        """
+        """Return the job with status *target* and *changes*; raise IllegalStatus if this is not allowed."""
         if target not in TRANSITIONS[self.status]:
             raise IllegalStatus(f"Job {self.job_id} is {self.status} and cannot become {target}.")
         return replace(self, status=target, **changes)

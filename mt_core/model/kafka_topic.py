@@ -1,4 +1,4 @@
-"""Tables over Kafka topics: Spark's reader and writer options, and the mapping of records to rows."""
+"""Tables over Kafka topics: options for Spark's reader and writer, and the mapping of records to rows."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ _RECORD = (
 )
 _HEADERS = "`headers` ARRAY<STRUCT<key: STRING, value: BINARY>>"
 RECORD, PARTITION = "struct(*) AS __record", "__record.partition"
-"""A record as a column next to its parsed columns, and the partition of the record."""
+"""The whole record as a column next to its parsed columns, and the partition of the record."""
 LAST_OF_PARTITION = "max_by(__record, __record.offset) AS __last"
 LAST_RECORD = "max_by(__last, struct(__last.timestamp, __last.partition)) AS last"
-"""The last record of a key, aggregated over the last records of its partitions.
+"""The last record of a key, aggregated over the last records in each partition.
 
-Offsets of different partitions cannot be compared, but only producers that encode one key in different ways
-write it to several partitions.
+Offsets of different partitions cannot be compared. A key occurs in several partitions only if its producers
+encode it in different ways.
 """
 SETS_ROW = "value IS NOT NULL"
 """The condition on the last record of a key under which the key has a row."""
@@ -29,19 +29,20 @@ _EARLIEST = {"startingOffsets": "earliest"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KafkaTopic:
-    """A table with the connector `kafka` in Spark's terms; records have `key`, `value` and Kafka's metadata
-    columns.
+    """A table with the connector `kafka`, in Spark's terms.
 
-    A record becomes a row in steps: `condition` selects the records that become rows; `parsed` are select
-    items in addition to the record's own columns; `items` are the select items of the table over both;
-    `computed`, if not empty, are the select items of the table over `items`. `start` is where reading begins,
-    and `end` where a bounded table ends. Both, and `topics`, are options of Spark's reader; `connection` has
-    options of its reader and writer. `written` are the columns that INSERT accepts, and `record` the select
-    items that build a record from them. `not_written` is the reason why a table cannot be written, if it
-    cannot.
+    Records have `key`, `value` and Kafka's metadata columns. A record becomes a row in steps. `condition`
+    selects the records that become rows. `parsed` are select items in addition to the record's own columns.
+    `items` are the select items of the table over both. `computed`, if not empty, are the select items of the
+    table over `items`.
+
+    `start` is where reading begins, and `end` where a bounded table ends. Both, and `topics`, are options of
+    Spark's reader; `connection` has options of its reader and writer. `written` are the columns that INSERT
+    accepts, and `record` the select items that build a record from them. `not_written` says why the table is
+    read-only, if it is.
 
     In a table with `keys`, a record sets the row that these columns identify, and a record without a value
-    deletes it: a batch reads the latest row of each key, a stream the changes.
+    deletes it. A batch reads the latest row of each key, a stream reads the changes.
     """
 
     table: str
@@ -65,27 +66,26 @@ class KafkaTopic:
 
     @property
     def begins_at_its_end(self) -> bool:
-        """Whether only future records are read."""
+        """Whether only records that arrive in the future are read."""
         return self.start.get("startingOffsets") == "latest"
 
     @property
     def batch(self) -> dict[str, str]:
         """Options of Spark's reader for the existing records of the topic.
 
-        A topic that begins at its end has no such records, and `rows` filters all of them.
+        A topic that begins at its end has no such records: the reader starts at the beginning, and `rows`
+        filters all of them out.
         """
         start = _EARLIEST if self.begins_at_its_end else self.start
         return {**self.connection, **self.topics, **self.reading, **start, **(self.end or {})}
 
     def records(self, name: str) -> str:
-        """Return Spark's statement that creates the table of records for a batch as *name*, which is
-        quoted.
-        """
+        """Return the Spark statement that creates the table of records as *name*, which is quoted."""
         columns = (*_RECORD, *([_HEADERS] if "includeHeaders" in self.reading else []))
         return f"CREATE TABLE {name} ({', '.join(columns)}) USING kafka OPTIONS ({property_list(self.batch)})"
 
     def rows(self, records: str) -> str:
-        """Return the query for the rows of a batch over a table of *records*."""
+        """Return the query that derives the rows of a batch from *records*, the table of records."""
         source, condition = records, self.condition
         if self.keys:
             keys = ", ".join(map(quote, self.keys))
@@ -103,6 +103,6 @@ class KafkaTopic:
         return f"SELECT * FROM ({text}) WHERE false" if self.begins_at_its_end else text
 
     def of_table(self, name: str) -> KafkaTopic:
-        """Return the topic of the same table after a rename to *name*."""
+        """Return the topic of the same table after it was renamed to *name*."""
         reason = self.not_written.replace(f"Table {self.table}", f"Table {name}", 1)
         return replace(self, table=name, not_written=reason)

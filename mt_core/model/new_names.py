@@ -1,4 +1,4 @@
-"""Checks of new names: catalogs turn names of tables, views, databases and functions into folders.
+"""Checks of new names: catalogs use the names of tables, views, databases and functions as folder names.
 
 No name may lead out of its catalog's folder.
 """
@@ -15,9 +15,9 @@ _NO_FOLDER = re.compile(r"[/\\\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
 def check_new_name(name: Sequence[str]) -> None:
-    """Raise DefinitionInvalid if a part of a full name is not a valid folder name.
+    """Raise DefinitionInvalid if a part of the full name *name* is not a valid folder name.
 
-    Existing names are not checked.
+    Names of existing objects are not checked.
     """
     for part in name:
         if part in {".", ".."} or _NO_FOLDER.search(part):

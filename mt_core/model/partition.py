@@ -1,4 +1,4 @@
-"""Partitions: values in statements, partition specs, and the scope of a run.
+"""Partitions: values in statements, partition specs, and the partitions that a run covers.
 
 Values are strings, as in Flink, or None (NULL).
 """
@@ -12,7 +12,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ValueRange:
-    """The values between two bounds, compared as text; a bound of None is open."""
+    """The values between two bounds, compared as text; None means that there is no bound."""
 
     lower: str | None = None
     lower_included: bool = True
@@ -33,7 +33,7 @@ PartitionValues = str | tuple[str | None, ...] | ValueRange
 
 @dataclass(frozen=True, slots=True)
 class PartitionSpec:
-    """Values of some partition columns; a partial spec means all partitions with these values."""
+    """Values of some partition columns; a partial spec denotes all partitions with these values."""
 
     items: tuple[tuple[str, str | None], ...]
 
@@ -53,7 +53,7 @@ class PartitionSpec:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """A set of partition specs, or the whole table (`specs` is None)."""
+    """A set of partition specs, or the whole table if `specs` is None."""
 
     specs: frozenset[PartitionSpec] | None = None
 
@@ -69,24 +69,24 @@ class Scope:
         return "whole table" if self.specs is None else ", ".join(str(spec) for spec in sorted(self.specs))
 
     def union(self, other: Scope) -> Scope:
-        """Return the scope of all partitions in either of the two."""
+        """Return the scope of all partitions in either scope."""
         if self.specs is None or other.specs is None:
             return WHOLE
         return Scope(self.specs | other.specs)
 
     def covers(self, spec: PartitionSpec) -> bool:
-        """Return whether every partition of *spec* is in the scope."""
+        """Return whether every partition that *spec* denotes is in the scope."""
         return self.specs is None or any(set(own.items) <= set(spec.items) for own in self.specs)
 
     def overlaps(self, spec: PartitionSpec) -> bool:
-        """Return whether some partition of *spec* can be in the scope."""
+        """Return whether the scope can contain a partition that *spec* denotes."""
         values = dict(spec.items)
         return self.specs is None or any(
             all(values.get(key, value) == value for key, value in own.items) for own in self.specs
         )
 
     def to_json(self) -> list[dict[str, str | None]] | None:
-        """Return null for the whole table, else a list of {column: value}."""
+        """Return None for the whole table, or else a list of {column: value}."""
         return None if self.specs is None else [dict(spec.items) for spec in sorted(self.specs)]
 
     @classmethod
@@ -97,13 +97,13 @@ class Scope:
 WHOLE, NOTHING = Scope(), Scope(frozenset())
 
 MOST_BESIDES = 1000
-"""The limit of refreshed partitions that are listed as exceptions; older ones count as doubted again."""
+"""The maximum number of refreshed partitions listed as exceptions; older ones are in doubt again."""
 _NAMED = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DoubtedPartitions:
-    """Partitions that may differ from the query: `scope` without the exceptions `besides`, and the reason."""
+    """Partitions that may differ from the query: those in `scope` but not in `besides`, and the reason."""
 
     scope: Scope
     besides: Scope = NOTHING
@@ -120,11 +120,11 @@ class DoubtedPartitions:
         return f"{scope} but {named(others)}" if others else scope
 
     def covers(self, spec: PartitionSpec) -> bool:
-        """Return whether the partitions of *spec* are in doubt."""
+        """Return whether the partitions that *spec* denotes are in doubt."""
         return self.scope.covers(spec) and not self.besides.covers(spec)
 
     def without(self, refreshed: Scope) -> DoubtedPartitions:
-        """Return the partitions still in doubt after a refresh of *refreshed*."""
+        """Return the partitions that are still in doubt after a refresh of the scope *refreshed*."""
         if refreshed.specs is None:
             return NOT_DOUBTED
         specs = self.scope.specs
@@ -141,7 +141,7 @@ class DoubtedPartitions:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Return the two scopes in the JSON form of `Scope`, and the reason."""
+        """Return both scopes in the JSON form of `Scope`, and the reason."""
         return {"scope": self.scope.to_json(), "besides": self.besides.to_json(), "reason": self.reason}
 
     @classmethod
@@ -154,6 +154,6 @@ NOT_DOUBTED = DoubtedPartitions(scope=NOTHING)
 
 
 def named(specs: Sequence[PartitionSpec]) -> str:
-    """Return the first 10 names of *specs*, and the number of the others."""
+    """Return the first 10 of *specs* as text, and the number of the remaining ones."""
     more = len(specs) - _NAMED
     return ", ".join(map(str, specs[:_NAMED])) + (f" and {more} more" if more > 0 else "")

@@ -1,4 +1,4 @@
-"""The progress of a job that carries out a statement or a refresh."""
+"""The progress of a job that runs a statement or a refresh."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """Completed and total tasks of the job's Spark stages, and the rows that they have read."""
+    """The completed and total tasks of the job's Spark stages, and the number of rows read."""
 
     done: int
     total: int

@@ -1,6 +1,4 @@
-"""Reservations: what a CREATE TABLE AS statement may leave behind, recorded so that any process can remove
-it.
-"""
+"""Reservations: what CREATE TABLE AS may leave behind, recorded so that any process can remove it."""
 
 from __future__ import annotations
 
@@ -13,9 +11,7 @@ RESERVATION_VERSION = 1
 
 
 class Atomicity(StrEnum):
-    """What readers can see while a query fills a table, and what a failure leaves behind (the levels of
-    FLIP-218).
-    """
+    """What readers see while a query fills a table, and what a failure leaves behind (FLIP-218)."""
 
     NONE = "none"
     CLEANED_UP = "cleaned up"
@@ -24,10 +20,10 @@ class Atomicity(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reservation:
-    """The table that a job creates or replaces: its full name, and the folder that only the job uses.
+    """The table that a job creates or replaces: its full name, and the folder that only this job uses.
 
     `folder` is None if the job has no folder of its own. `made` are the missing parent folders that the job
-    creates, the lowest first. With `emptied` the folder existed before, without files.
+    creates, deepest first. `emptied` is True if the folder already existed, without files.
     """
 
     job_id: str

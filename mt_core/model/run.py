@@ -1,11 +1,12 @@
-"""Refresh runs: one row of the ledger each, and the status with its transitions.
+"""Refresh runs: one row of the ledger per run, and the status with its transitions.
 
 A run is stored before it starts, so a request survives its gateway. From then on the row is the only record
-of what was decided: which scope and points, who claimed it, how often it was tried, and with what result. Two
-invariants hold. A status moves only along `TRANSITIONS`, and a terminal one never changes. RUNNING may return
-to QUEUED, because a lost gateway or Spark process is not the run's failure; attempts are limited, and the
-counters `excused` and `shared` ensure that a run is not charged for losses which other work may have caused.
-Facts that a run did not determine are None, never a default that reads like a fact.
+of what was decided. It has the scope and schedule times, who claimed the run, how often it was tried, and
+with what result. Two invariants hold. A status changes only as `TRANSITIONS` allows, and a terminal status
+never changes. RUNNING may return to QUEUED, because a lost gateway or Spark process is not the run's failure.
+The number of attempts is limited. The counters `excused` and `shared` ensure that a run is not charged for
+losses that other work may have caused. A fact that a run did not determine is None, never a default that
+could be taken for a fact.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from mt_core.model.partition import DoubtedPartitions, Scope
 class RunKind(StrEnum):
     """The origin of a run: a schedule, a user, a changed definition, CREATE, or changed sources.
 
-    VERIFY and COMPACTION are not refreshes: VERIFY compares the rows of a table with those of its query,
+    VERIFY and COMPACTION are not refreshes. VERIFY compares the rows of a table with those of its query;
     COMPACTION rewrites its files.
     """
 
@@ -41,7 +42,7 @@ REFRESHES = frozenset(RunKind) - {RunKind.VERIFY, RunKind.COMPACTION}
 
 
 SCHEDULED, BACKFILL = "scheduled", "backfill"
-"""Triggers that schedulers report for their own runs; others exist."""
+"""Triggers that schedulers report for their own runs; there are others."""
 
 
 class RunStatus(StrEnum):
@@ -78,9 +79,9 @@ DONE = frozenset({RunStatus.SUCCEEDED, RunStatus.SKIPPED})
 class Batch:
     """One publish of a CONTINUOUS run.
 
-    `began_at` is UTC and `seconds` the duration. `lag` is the seconds from the oldest commit that it includes
-    to the end of its publish, None if the sources do not record commit times. `strategy` wrote `rows` rows
-    and read `bytes_read` bytes of the sources, None if unknown.
+    `began_at` is UTC, and `seconds` is the duration. `lag` is the number of seconds from the oldest included
+    commit to the end of the publish, None if the sources do not record commit times. `strategy` wrote `rows`
+    rows and read `bytes_read` bytes of the sources, None if unknown.
     """
 
     number: int
@@ -96,8 +97,8 @@ class Batch:
 class Loss(StrEnum):
     """How a run lost Spark or its gateway.
 
-    ALONE: it was the only work in the process, so it is the only possible cause. SHARED: any of the work in
-    the process may be the cause. OF_CLUSTER: the cluster failed.
+    ALONE: the run was the only work in the process, so it is the only possible cause. SHARED: any of the work
+    in the process may be the cause. OF_CLUSTER: the cluster failed.
     """
 
     ALONE = "ALONE"
@@ -107,25 +108,25 @@ class Loss(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefreshRun:
-    """One row of the ledger; instants are UTC."""
+    """A row of the ledger; instants are UTC."""
 
-    # A UUID, and the handle of the operation.
+    # A UUID, which is also the handle of the operation.
     run_id: str
     table_id: str
     kind: RunKind
     scope: Scope
     requested_at: datetime
-    # The idempotency key, which returns this run for a repeated request, and the request that came with it.
+    # The idempotency key, for which a repeated request returns this run, and the request that contained it.
     request_key: str | None = None
     request: str | None = None
     schedule_time: datetime | None = None
-    # The grid points that the run covers when it succeeds.
+    # The schedule times that the run covers if it succeeds.
     points: tuple[datetime, ...] = ()
-    # Whether the run covers no other due points and runs after all other runs; a run for the next point of
-    # `rest` follows it.
+    # Whether the run covers no other due schedule times and runs after all other runs. A run for the next
+    # schedule time of `rest` follows it.
     solo: bool = False
     rest: tuple[datetime, ...] = ()
-    # The number of consecutive single points before it that failed with `error_before`.
+    # The number of preceding runs in a row, each for a single schedule time, that failed with `error_before`.
     alike: int = 0
     error_before: str | None = None
     options: Mapping[str, str] = field(default_factory=dict)
@@ -133,51 +134,52 @@ class RefreshRun:
     attempt: int = 1
     # The number of attempts that ended because Spark's cluster failed, not because of the run.
     excused: int | None = None
-    # The number of attempts that ended with a Spark process in which other work ran too, any of which may be
-    # the cause.
+    # The number of attempts that ended together with a Spark process in which other work also ran; any of
+    # that work may be the cause.
     shared: int | None = None
     # 0 until a worker claims the run.
     claim: int = 0
-    # The gateway that carries out the run while it renews the lease.
+    # The gateway that carries out the run as long as it renews the lease.
     owner: str | None = None
     lease_until: datetime | None = None
-    # The runs that it waits for, and until when at most: table ids, each with the table's name and schedule
-    # time as text. A run with a claim did not wait for them.
+    # The runs that this run waits for, and the deadline of the wait. Keys are table ids; values are the
+    # table's name and schedule time as text. If the run has been claimed, it did not wait for them.
     waits_until: datetime | None = None
     waits_for: Mapping[str, str] = field(default_factory=dict)
     # The deadline of the attempt (None: no deadline).
     deadline: datetime | None = None
     cancel_requested: bool = False
-    # The run that covers a COALESCED one, and the failed run that this one retries.
+    # The run that covers this COALESCED run, and the failed run that this run retries.
     covered_by: str | None = None
     retry_of: str | None = None
-    # The requester's highest attempt at this request, and the name of the requester's token.
+    # The highest attempt number that the requester sent for this request, and the name of the requester's
+    # token.
     request_attempt: int | None = None
     requested_by: str | None = None
-    # What triggered the scheduler's run, in the scheduler's words; None if unknown or if no scheduler
+    # What triggered the scheduler's run, in the scheduler's words; None if unknown, or if no scheduler
     # requested the run.
     trigger: str | None = None
-    # The group of its Spark jobs, and the continuous job to which a CONTINUOUS run belongs.
+    # The group of the run's Spark jobs, and the continuous job that a CONTINUOUS run belongs to.
     job_id: str | None = None
     continuous_job: str | None = None
-    # The source vector of the run, and whether the run certainly read exactly these versions.
+    # The source vector of the run, and whether the run is certain to have read exactly these versions.
     vector: tuple[Mapping[str, Any], ...] | None = None
     pinned: bool | None = None
-    # The partitions that were in doubt before the run wrote any; None if it did not check for late rows.
+    # The partitions that were in doubt before the run wrote; None if it did not check for late rows.
     doubted: DoubtedPartitions | None = None
-    # The fingerprint of the definition when a worker claimed the run.
+    # The fingerprint of the table's definition when a worker claimed the run.
     fingerprint: str | None = None
-    # refresh, skip or suspended, and the reason.
+    # The decision (refresh, skip or suspended), and its reason.
     decision: str | None = None
     reason: str | None = None
     started_at: datetime | None = None
     finished_at: datetime | None = None
     rows: int | None = None
-    # The strategy that computed the rows (`maintenance.strategy.Way`; None: it wrote nothing), and the source
-    # bytes read.
+    # The strategy that computed the rows (`maintenance.strategy.Way`; None if nothing was written), and the
+    # number of source bytes read.
     strategy: str | None = None
     bytes_read: int | None = None
-    # The row changes of its snapshot; None if unknown.
+    # The rows that its snapshot inserted, updated and deleted; None if unknown.
     rows_inserted: int | None = None
     rows_updated: int | None = None
     rows_deleted: int | None = None
@@ -187,32 +189,30 @@ class RefreshRun:
     snapshot_id: str | None = None
     error: str | None = None
     cause: str | None = None
-    # Whether it failed because Spark can no longer resolve the query, or because the query no longer fits the
-    # table.
+    # Whether the run failed because Spark can no longer resolve the query, or because the query no longer
+    # matches the table.
     broken: bool = False
-    # Whether the query or its data caused the failure, not something lost or unavailable (engine, catalog,
-    # store, a foreign source).
+    # Whether the query or its data caused the failure, rather than a lost or unavailable component (engine,
+    # catalog, store, a foreign source).
     by_query: bool = False
 
     @property
     def asked(self) -> str | None:
-        """Who explicitly requested the rows to be computed in any case; None for a run that is skipped if
-        nothing changed.
-        """
+        """How the rows were explicitly requested; None for a run that is skipped if nothing has changed."""
         if self.kind is not RunKind.MANUAL:
             return None
         return "requested by a backfill" if self.trigger == BACKFILL else "requested manually"
 
     @property
     def published_at(self) -> datetime | None:
-        """When the run finished, or when an open run published its last batch."""
+        """When the run finished, or, for an open run, when it published its last batch."""
         if self.finished_at is None and self.recent:
             return self.recent[-1].began_at + timedelta(seconds=self.recent[-1].seconds)
         return self.finished_at
 
     @property
     def why(self) -> str | None:
-        """The reason for the decision, and the runs that it waits for or did not wait for."""
+        """The reason for the decision, with the runs that this run waits for or did not wait for."""
         names = ", ".join(self.waits_for.values())
         if not names or (self.claim == 0 and self.status is not RunStatus.QUEUED):
             return self.reason
@@ -222,9 +222,7 @@ class RefreshRun:
         return f"{self.reason}; {unawaited}" if self.reason else unawaited
 
     def advance(self, target: RunStatus, **changes: Any) -> RefreshRun:
-        """Return the run in status *target* with *changes*; raises IllegalStatus unless `TRANSITIONS` allows
-        the move.
-        """
+        """Return the run with status *target* and *changes*; raise IllegalStatus if this is not allowed."""
         if target not in TRANSITIONS[self.status]:
             raise IllegalStatus(f"Refresh {self.run_id} is {self.status} and cannot become {target}.")
         return replace(self, status=target, **changes)

@@ -1,15 +1,13 @@
-"""The records that a storage table has about itself: keys of its properties and snapshots, names of its
-branches.
+"""What a storage table records about itself: keys of properties and snapshots, and names of branches.
 
-The registry may be older than the last commit of a table: a gateway can be killed between the two. So each
-commit carries its own facts. The table properties identify the materialized table and the writer that may
-publish (`fence.py`). The summary of a published snapshot records its run, scope, source vector and
-fingerprint, and a compaction repeats them, because the snapshot that it replaces may expire first. Invariant:
-the latest snapshot that `describes_rows` states which sources and which definition the rows on main come
-from.
+The registry may be older than the last commit of a table, because a gateway can be killed between the two. So
+each commit contains its own facts. The table properties identify the materialized table and the writer that
+may publish (`fence.py`). The summary of a published snapshot records its run, scope, source vector and
+fingerprint. A compaction repeats them, because the snapshot that it replaces may expire first. Invariant: the
+latest snapshot that `describes_rows` states which sources and which definition the rows on main come from.
 
-This is version 1. Tables written by any release contain these names: a key never changes its meaning, and a
-new fact gets a new key.
+This is version 1. Tables written by any release contain these names: the meaning of a key never changes, and
+a new fact gets a new key.
 """
 
 from __future__ import annotations
@@ -27,18 +25,18 @@ TABLE_ID = "freshtable.table-id"
 EPOCH = "freshtable.epoch"
 LAST_RUN = "freshtable.last-run"
 FENCE = "freshtable.fence"
-# The option of materialized tables by which refreshes replace rows by key, and its only value.
+# The option that makes refreshes of a materialized table replace rows by key, and its only value.
 UPSERT = "write.upsert"
 EQUALITY_DELETE = "equality-delete"
-# Followed by a job id: the mark of a stream that writes the table.
+# A prefix, followed by a job id: the mark of a stream that writes the table.
 STREAM = "freshtable.stream."
 
-# Iceberg's metadata columns. It cannot read a table that has a column of its own with one of these names.
+# Iceberg's metadata columns. Iceberg cannot read a table that has its own column with one of these names.
 METADATA_COLUMNS = frozenset(
     {"_deleted", "_file", "_last_updated_sequence_number", "_partition", "_pos", "_row_id", "_spec_id"}
 )
 
-# The summary of a snapshot.
+# Keys of the summary of a snapshot.
 CREATED = "freshtable.created"
 RUN_ID = "freshtable.run-id"
 JOB_ID = "freshtable.job-id"
@@ -62,7 +60,7 @@ COMMITTED = "committed"
 # vector lacks the hash.
 COLUMNS = "columns"
 SCHEMA = "schema"
-# The version of a table without commits.
+# The version of a table that has no commits.
 EMPTY = ""
 
 _REPEATED = frozenset(
@@ -75,8 +73,8 @@ _BRANCH_PREFIX = "run_"
 class InVain:
     """The last attempt to apply a change incrementally that ended in a recomputation of all rows.
 
-    `size` is the bytes of the change that were read before, `recomputed` the number of recomputations since.
-    `what` is the part of the change that required it: `keys` or `values`.
+    `size` is the number of bytes of the change that had been read by then. `recomputed` is the number of
+    recomputations since. `what` is the part of the change that required recomputation: `keys` or `values`.
     """
 
     what: str
@@ -86,21 +84,23 @@ class InVain:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """One ancestor of main.
+    """A snapshot on main.
 
-    `run_id` is None for a foreign commit, `batch` for a run that publishes once. `replace` commits change no
-    rows: a compaction of ours repeats the facts of the snapshot before it, a foreign one has none. `created`
-    marks the empty first snapshot of the gateway. `pinned` is True if the rows are exactly those of the query
-    at its source versions.
+    `run_id` is None for a foreign commit, and `batch` for a run that publishes once. `replace` commits change
+    no rows: our compactions repeat the facts of the snapshot before them, foreign ones have no facts.
+    `created` marks the empty first snapshot, which the gateway commits. `pinned` is True if the rows are
+    exactly those of the query at its source versions.
 
     `strategy` is how the run computed the rows. `added_rows` and `deleted_rows` exclude rows that the run
-    reports as copied, but include any other rows that it rewrote. `bytes_read` counts source bytes, None if
-    unknown. `deleted_keys` is the number of keys deleted by equality, whose number of rows no snapshot
-    records. `total_rows`, `total_bytes`, `data_files` and `delete_files` describe the whole table.
+    reports as copied, but include any other rows that it rewrote. `bytes_read` is the number of source bytes,
+    None if unknown. `deleted_keys` is the number of keys deleted by equality; no snapshot records how many
+    rows had these keys. `total_rows`, `total_bytes`, `data_files` and `delete_files` describe the whole
+    table.
 
     `late` are the partitions that differed from the query at `sources` after the run, None if the run did not
-    check. `doubted` are the partitions for which that was unknown, None if none were or if the run did not
-    check. `in_vain` is the last attempt to apply a change instead, None since one succeeded.
+    check. `doubted` are the partitions for which this was unknown, None if there were none or if the run did
+    not check. `in_vain` is the last attempt to apply a change that ended in a recomputation, None once an
+    attempt has succeeded.
     """
 
     snapshot_id: str
@@ -132,7 +132,7 @@ class Snapshot:
 
     @classmethod
     def of(cls, snapshot_id: str, summary: Mapping[str, str], *, replace: bool = False) -> Snapshot:
-        """Return the snapshot *snapshot_id* with the facts of its *summary*."""
+        """Return the snapshot *snapshot_id* with the facts in its *summary*."""
         run_id, partitions, bytes_read = summary.get(RUN_ID), summary.get(PARTITIONS), summary.get(BYTES_READ)
 
         def count(key: str) -> int:
@@ -150,7 +150,7 @@ class Snapshot:
             pinned=STRATEGY in summary,
             strategy=summary.get(STRATEGY),
             added_rows=count("added-records") - count(COPIED),
-            # Removing a data file also removes the rows that a delete file had already deleted.
+            # Removing a data file also removes rows that a delete file had already deleted.
             deleted_rows=count("deleted-records")
             + count("added-position-deletes")
             - count("removed-position-deletes")
@@ -169,10 +169,9 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StorageMetadata:
-    """One version of a table's metadata: its properties, main, and the other `branches` by name with their
-    snapshot ids.
+    """One version of a table's metadata: its properties, main, and its other branches.
 
-    `base` is the engine's own handle on exactly this version.
+    `branches` maps their names to snapshot ids. `base` is the engine's own handle on exactly this version.
     """
 
     location: str
@@ -184,17 +183,17 @@ class StorageMetadata:
 
     @property
     def table_id(self) -> str | None:
-        """The id of the materialized table that this table stores, None for any other table."""
+        """The id of the materialized table that this table stores, or None for any other table."""
         return self.properties.get(TABLE_ID)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetadataChange:
-    """One strict compare-and-set of a table's metadata.
+    """A strict compare-and-set of a table's metadata.
 
-    It sets `properties` and deletes the `removed` ones, makes the snapshot `publish` main, then creates
+    It sets `properties`, deletes the `removed` ones and makes the snapshot `publish` main. It then creates
     `branch` at main or moves it there, and drops the branches `drop`. `pending` is the engine's form of a
-    pending snapshot: one to publish that the metadata does not contain yet.
+    snapshot to publish that the metadata does not contain yet.
     """
 
     properties: Mapping[str, str] = field(default_factory=dict)
@@ -214,9 +213,9 @@ def run_summary(
     schedule_time: datetime | None,
     strategy: str | None,
 ) -> dict[str, str]:
-    """Return the summary of a run's snapshot; *sources* is the JSON of the source vector that the run read.
+    """Return the summary of a run's snapshot; *sources* is the source vector that the run read, as JSON.
 
-    *strategy* is how the run computed the rows (`maintenance.strategy.Way`), None unless it read exactly
+    *strategy* is how the run computed the rows (`maintenance.strategy.Way`), or None unless it read exactly
     these versions.
     """
     return {
@@ -230,9 +229,7 @@ def run_summary(
 
 
 def repeated_summary(summary: Mapping[str, str]) -> dict[str, str]:
-    """Return the summary of a compaction's snapshot from the *summary* of main, which may expire
-    before it.
-    """
+    """Return the summary of a compaction's snapshot; *summary* is that of main, which may expire first."""
     return {key: value for key, value in summary.items() if key in _REPEATED}
 
 
@@ -242,8 +239,9 @@ def batch_summary(batch: int | None) -> dict[str, str]:
 
 
 def late_summary(late: Scope | None, doubted: DoubtedPartitions | None = None) -> dict[str, str]:
-    """Return the summary entries for partitions that a run leaves *late* or *doubted*; *late* is None if it
-    did not check.
+    """Return the summary entries for the partitions that a run leaves *late* or *doubted*.
+
+    *late* is None if the run did not check.
     """
     if late is None:
         return {}
@@ -251,8 +249,9 @@ def late_summary(late: Scope | None, doubted: DoubtedPartitions | None = None) -
 
 
 def in_vain_summary(in_vain: InVain | None) -> dict[str, str]:
-    """Return the summary entry that counts one more recomputation since *in_vain*, None: no attempt to apply
-    a change.
+    """Return the summary entry that counts one more recomputation since the attempt *in_vain*.
+
+    *in_vain* is None if there was no such attempt.
     """
     return (
         {}
@@ -262,12 +261,12 @@ def in_vain_summary(in_vain: InVain | None) -> dict[str, str]:
 
 
 def publish_name(run_id: str, batch: int | None) -> str:
-    """Return the value of `last-run` after the publish of a run or of one of its batches."""
+    """Return the value of `last-run` after a run, or one of its batches, was published."""
     return run_id if batch is None else f"{run_id}/{batch}"
 
 
 def run_branch(run_id: str, attempt: int) -> str:
-    """Return the name of the branch to which that attempt of a run stages its rows."""
+    """Return the name of the branch on which an attempt of a run stages its rows."""
     return f"{_BRANCH_PREFIX}{run_id.replace('-', '')}_{attempt}"
 
 

@@ -28,7 +28,7 @@ TableName = tuple[str, ...]
 
 
 class OnSourceRewrite(StrEnum):
-    """How a stream reacts when a source table is rewritten: `streaming.on-source-rewrite`."""
+    """What a stream does when a source table is rewritten: the option `streaming.on-source-rewrite`."""
 
     FAIL = "fail"
     IGNORE = "ignore"
@@ -36,8 +36,9 @@ class OnSourceRewrite(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceHint:
-    """Options of one relation of a query: the hint `/*+ OPTIONS(…) */` of the name at *start* to *stop* in
-    the text.
+    """The hint `/*+ OPTIONS(…) */` on one relation of a query.
+
+    *start* and *stop* are the position of the relation's name in the text.
     """
 
     start: int
@@ -47,10 +48,9 @@ class SourceHint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamMember:
-    """One statement as Spark parses it, with each hint replaced by blanks so that positions match the user's
-    text.
+    """One statement as Spark parses it, with hints replaced by blanks to preserve positions.
 
-    An *endless_only* statement reads only unbounded sources as streams, and any other source as of each
+    An *endless_only* statement reads only unbounded sources as streams, and any other source as it is at each
     batch. `state_ttls` come from a compiled plan: for each stateful operator, in order, the TTLs of its
     states in the syntax of a hint. None means the TTLs of the hints and the session.
     """
@@ -65,12 +65,12 @@ class StreamMember:
 class StreamDefinition:
     """Everything that a process needs to run a stream.
 
-    `settings` are the properties of the session; `temporary` are the statements, in order, that create its
-    temporary views and tables. `checkpoint` is the stream's folder; `restored_from` is the savepoint it
-    starts from. `plan` is what the engine decided when the job was created, None before it has prepared the
-    definition; only the engine reads it. `reads` and `writes` are the table names. The first batch `creates`
-    one of the written tables, and `replaces` an existing one. `keeps` is the id of the materialized table
-    that the stream maintains and whose life it shares.
+    `settings` are the properties of the session. `temporary` are the statements that create its temporary
+    views and tables, in order. `checkpoint` is the stream's folder; `restored_from` is the savepoint that it
+    starts from. `plan` is what the engine decided when the job was created; it is None until the engine has
+    prepared the definition, and only the engine reads it. `reads` and `writes` are table names. The first
+    batch `creates` one of the written tables; if `replaces` is True, it replaces an existing table. `keeps`
+    is the id of the materialized table that the stream maintains; the stream ends when that table is dropped.
     """
 
     members: tuple[StreamMember, ...]
@@ -93,7 +93,7 @@ class StreamDefinition:
 
     @property
     def planned(self) -> StreamPlan:
-        """The plan of a prepared definition."""
+        """The plan of a prepared definition, never None."""
         assert self.plan is not None, "the definition is not prepared"
         return self.plan
 
@@ -145,14 +145,14 @@ class StreamDefinition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamProgress:
-    """The progress of a stream: the last batch it committed (None before the first), and what it read and
-    wrote.
+    """A stream's progress: the last committed batch (None before the first), and the rows read and written.
 
-    Rows are counted since the last start, None if unknown. `offsets` are the positions of the sources and
-    `states` the sizes of the operators' state, both as JSON text. A *finished* stream has read all that its
-    sources will ever contain. A stream that is not running, not finished and has no error was lost with the
-    engine or never started; a *bystander* was lost without a batch in progress, so it cannot be the cause. A
-    restart cannot fix a *final* error. An error about something *missing* passes when that is restored.
+    Rows are counted since the last start, None if unknown. `offsets` are the positions in the sources and
+    `states` the sizes of the operators' state, both as JSON text. A *finished* stream has read everything
+    that its sources will ever contain. A stream that is not running, has not finished and has no error was
+    lost with the engine, or never started. A *bystander* had no batch in progress when it was lost, so it
+    cannot be the cause. A restart cannot fix a *final* error. An error about something *missing* is resolved
+    once that is restored.
     """
 
     batch: int | None = None
@@ -170,10 +170,10 @@ class StreamProgress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StopRequest:
-    """A request to stop a stream, with a copy of its checkpoint in the folder *savepoint* if one is given.
+    """A request to stop a stream and, if *savepoint* is given, to copy its checkpoint to that folder.
 
-    With *drop* the table that the stream creates is dropped too, even if it has rows, and the stream of a
-    materialized table ends with its table. Without *drop* the stream of a materialized table is suspended.
+    With *drop*, the table that the stream creates is dropped too, even if it has rows, and the stream of a
+    materialized table ends with its table. Without *drop*, the stream of a materialized table is suspended.
     """
 
     savepoint: str | None = None
@@ -185,10 +185,10 @@ class StopRequest:
 class StreamState:
     """What the owner of a stream stores in addition to its definition.
 
-    `failures` counts the failures since the last batch. The stream is not started before `start_at`; a
-    suspended job for which something is missing is checked again at that time. Whichever gateway owns the job
-    carries out a stored `stop`. The stream never resumes after it, unless the stop was *refused* for the
-    reason there.
+    `failures` is the number of failures since the last batch. The stream is not started before `start_at`. If
+    a suspended job lacks something, it is checked again at that time. A stored `stop` is carried out by
+    whichever gateway owns the job. After that the stream never resumes, unless the stop was *refused* for the
+    reason given there.
     """
 
     batch: int | None = None
@@ -202,8 +202,9 @@ class StreamState:
 
 
 def _plan(body: Mapping[str, Any]) -> StreamPlan | None:
-    """Return the plan of a definition; version 1 stores it under another key, and stores a missing plan as
-    empty.
+    """Return the plan of a definition.
+
+    Version 1 stores the plan under another key, and a missing plan as an empty one.
     """
     if "pinned" in body:
         return StreamPlan.from_pinned(body["pinned"]) if body["pinned"] else None

@@ -1,6 +1,4 @@
-"""The plan of a stream: what the engine decides when a job is created and every attempt of the job must
-repeat.
-"""
+"""The plan of a stream: decisions of the engine at creation that every attempt of the job must repeat."""
 
 from __future__ import annotations
 
@@ -13,10 +11,10 @@ PLAN_VERSION = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Start:
-    """Where a stream begins to read the Iceberg table with that uuid: strictly after `snapshot`, or at the
-    first one if None.
+    """Where a stream begins to read the Iceberg table with the given uuid.
 
-    `millis` is the commit time of the snapshot.
+    It reads the snapshots after `snapshot`, or all of them if this is None. `millis` is the commit time of
+    `snapshot`.
     """
 
     uuid: str
@@ -61,8 +59,9 @@ class MemberPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinkTarget:
-    """A table with a connector that a job writes: its name in the statement, connector, quoted name in Spark,
-    and primary key.
+    """A table with a connector to which a job writes: its name in the statement, connector, Spark name, key.
+
+    `stored_name` is the quoted name in Spark, and `keys` is the primary key.
     """
 
     table: tuple[str, ...]
@@ -86,7 +85,7 @@ class SinkTarget:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IcebergTarget:
-    """An Iceberg table that a job writes: its uuid and primary key."""
+    """An Iceberg table that a job writes to: its uuid and primary key."""
 
     uuid: str
     keys: tuple[str, ...] = ()

@@ -94,8 +94,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableDefinition:
-    """A CREATE MATERIALIZED TABLE with names and defaults resolved: the part of a table that only users
-    change.
+    """A CREATE MATERIALIZED TABLE with names and defaults resolved: what only users change of a table.
 
     `query_types` maps the table's columns to the types of the query at definition time; `sources` are the
     tables that the query read then. `streams` are the unbounded sources, which do not store their rows: only
@@ -126,7 +125,7 @@ class TableDefinition:
 
     @property
     def partitioning(self) -> tuple[str, ...]:
-        """The items of PARTITIONED BY as text: the partition columns, then the transforms."""
+        """The items of PARTITIONED BY as text: partition columns first, then transforms."""
         return (*self.partition_keys, *map(str, self.transforms))
 
     @property
@@ -136,7 +135,7 @@ class TableDefinition:
 
     @property
     def interval(self) -> Freshness:
-        """The freshness of a table without a cron, such as any CONTINUOUS table."""
+        """The freshness of a table without a cron; every CONTINUOUS table has one."""
         assert self.freshness is not None, "a table with a cron is FULL and has a cadence, not an interval"
         return self.freshness
 
@@ -145,7 +144,7 @@ class TableDefinition:
         return self.cadence.grid(self.zone)
 
     def fresh_until(self, instant: datetime) -> datetime:
-        """Return until when rows read at *instant* are as fresh as the table declares."""
+        """Return until when rows read at *instant* are as fresh as declared."""
         return fresh_until(self.cadence, self.zone, instant)
 
     def period_at(self, instant: datetime) -> timedelta:
@@ -154,14 +153,15 @@ class TableDefinition:
 
     @property
     def date_formatters(self) -> dict[str, str]:
-        """Partition column -> pattern for partition values of schedule times; empty for a CONTINUOUS table,
-        which has none.
+        """Partition columns and their patterns for formatting schedule times.
+
+        Empty for a CONTINUOUS table, which has no schedule times.
         """
         return {} if self.refresh_mode is RefreshMode.CONTINUOUS else self.declared_formatters
 
     @property
     def declared_formatters(self) -> dict[str, str]:
-        """Partition column -> pattern, from the options `partition.fields.<column>.date-formatter`."""
+        """Partition columns and their patterns, from options `partition.fields.<column>.date-formatter`."""
         return {
             key.removeprefix(FORMATTER_PREFIX).removesuffix(FORMATTER_SUFFIX): pattern
             for key, pattern in self.options.items()
@@ -200,7 +200,7 @@ class TableDefinition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Intent:
-    """A command in progress on a table: stored before its first effect and cleared with its last."""
+    """A command in progress on a table: stored before its first effect and cleared by its last."""
 
     command: str
     step: str
@@ -212,30 +212,30 @@ class Intent:
 
     @property
     def exclusive(self) -> bool:
-        """Whether the table's runs wait until the command ends."""
+        """Whether runs of the table wait until the command ends."""
         return self.command in {"ALTER", "CREATE", "MAINTENANCE"}
 
 
 Span = tuple[datetime, datetime]
-"""All points of a grid from the first to the last, both included."""
+"""All points of a grid from the first to the last, both inclusive."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MaterializedTable:
-    """One row of the registry."""
+    """A row of the registry."""
 
     table_id: str
     identifier: TableIdentifier
     definition: TableDefinition
     created_at: datetime
     status: RefreshStatus = RefreshStatus.INITIALIZING
-    # The command that set the status, and when.
+    # The command that last changed the status, and when.
     status_by: str = "CREATE"
     status_at: datetime
-    # Why the table was suspended, unless by a command.
+    # Why the table was suspended; None if a command suspended it.
     status_reason: str | None = None
-    # The latest consecutive schedule times that failed because of the query or its data; for a CONTINUOUS
-    # table, the request times of its runs.
+    # The latest consecutive schedule times that failed because of the query or its data. For a CONTINUOUS
+    # table, these are the request times of its runs.
     failed_times: tuple[datetime, ...] = ()
     location: str
     # No grid point up to `covered_until`, nor any within the `covered` spans after it, needs a refresh.
@@ -243,21 +243,21 @@ class MaterializedTable:
     covered: tuple[Span, ...] = ()
     # Points that failed in a refresh of their own, ordered by their last attempt, oldest first.
     failing: tuple[datetime, ...] = ()
-    # The scheduler of the workflow, and its refresh handler (None: no workflow exists).
+    # The scheduler that has the workflow, and the refresh handler of the workflow (None: no workflow exists).
     scheduler: str = ""
     handler: str | None = None
     # The options of the last RESUME WITH.
     dynamic_options: Mapping[str, str] = field(default_factory=dict)
-    # The fingerprint that a whole-table run still has to compute (None: no rebuild is due).
+    # The fingerprint for which the whole table still has to be computed (None: no rebuild is due).
     rebuild_due: str | None = None
-    # Why its rows may be wrong, so that each refresh computes all of them (None: no doubt).
+    # Why rows of the table may be wrong, so that each refresh computes all of them (None: no doubt).
     doubt: str | None = None
-    # The partitions in doubt as of the last refresh, and the snapshot up to which a verification has cleared
-    # them.
+    # The partitions in doubt after the last refresh, and the last snapshot for which a verification has
+    # cleared them.
     doubted: DoubtedPartitions | None = None
     cleared: str | None = None
     intent: Intent | None = None
-    # Until when a late call of a failed command may still change the workflow (None: none can).
+    # Until when a delayed call of a failed command may still change the workflow (None: no call can).
     repair_until: datetime | None = None
     # Incremented by every change of the row.
     revision: int = 0
@@ -266,8 +266,9 @@ class MaterializedTable:
 
     @property
     def token(self) -> int:
-        """The number that orders operations on its workflow: the token of the command in progress, or else
-        the revision.
+        """The number that orders the operations on the table's workflow.
+
+        This is the token of the command in progress, or the revision if there is none.
         """
         return self.intent.token if self.intent is not None else self.revision
 
@@ -275,15 +276,15 @@ class MaterializedTable:
     def is_watched(self) -> bool:
         """Whether the source watcher refreshes the table when its sources change.
 
-        A streaming job maintains any other CONTINUOUS table.
+        All other CONTINUOUS tables are maintained by a streaming job.
         """
         return self.definition.refresh_mode is RefreshMode.CONTINUOUS and not self.definition.streams
 
     @property
     def continuous_job(self) -> str | None:
-        """The id of the job that refreshes the table continuously, None for any other table.
+        """The id of the job that refreshes the table continuously, or None if there is none.
 
-        A job of the source watcher gets a new id with each CREATE and RESUME; a streaming job lives as long
+        A job of the source watcher gets a new id with each CREATE and RESUME. A streaming job exists as long
         as its table.
         """
         if self.definition.streams:
@@ -298,7 +299,7 @@ class MaterializedTable:
     def advance(
         self, target: RefreshStatus, *, by: str, at: datetime, reason: str | None = None
     ) -> MaterializedTable:
-        """Return the table in status *target*; raises IllegalStatus unless `TRANSITIONS` allows the move."""
+        """Return the table with status *target*; raise IllegalStatus if `TRANSITIONS` does not allow it."""
         if target not in TRANSITIONS[self.status]:
             raise IllegalStatus(
                 f"Materialized table {self.identifier} is {self.status} and cannot become {target}.",
@@ -308,5 +309,5 @@ class MaterializedTable:
 
 
 def stream_job(table_id: str) -> str:
-    """Return the id that the streaming job of a table has, if the table has one."""
+    """Return the id of a table's streaming job, whether or not the table has one."""
     return uuid5(NAMESPACE_OID, f"{table_id} stream").hex

@@ -1,5 +1,6 @@
-"""Temporary tables of files: what streams need from their statement, stored in view options that Spark
-ignores.
+"""Temporary tables of files: the parts of their statement that streams need, kept in view options.
+
+Spark ignores these options.
 """
 
 from __future__ import annotations
@@ -17,9 +18,7 @@ _KEYS = "freshtable.partition-keys"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TemporaryFiles:
-    """The watermark and the partition columns of a temporary table of files, which a Spark view cannot
-    express.
-    """
+    """The parts of a temporary table of files that a Spark view cannot express."""
 
     watermark: Watermark | None = None
     partition_keys: tuple[str, ...] = ()
@@ -31,8 +30,9 @@ class TemporaryFiles:
 
     @classmethod
     def from_options(cls, options: Mapping[str, str]) -> TemporaryFiles:
-        """Return what the view *options* record; their keys must be in lower case, and other options are
-        ignored.
+        """Read the watermark and partition columns from view *options*, ignoring all other options.
+
+        Keys of *options* must be in lower case.
         """
         column = options.get(_COLUMN)
         return cls(

@@ -1,4 +1,4 @@
-"""Iceberg's partition transforms: functions of a column that determine only the layout of a table's files."""
+"""Iceberg's partition transforms: functions of a column that determine only the layout of files."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mt_core.base.identifiers import display_name, quote
 
 
 class TransformKind(StrEnum):
-    """The function of a transform."""
+    """The function that a transform applies."""
 
     YEARS = "years"
     MONTHS = "months"
@@ -22,12 +22,12 @@ class TransformKind(StrEnum):
 
     @property
     def has_width(self) -> bool:
-        """Whether the transform has a number in addition to its column."""
+        """Whether the transform takes a number in addition to its column."""
         return self in (TransformKind.BUCKET, TransformKind.TRUNCATE)
 
     @property
     def singular(self) -> str:
-        """The name in Iceberg's own classes."""
+        """The name that Iceberg's own classes use."""
         return self.removesuffix("s")
 
 
@@ -36,14 +36,12 @@ SPELLINGS: Mapping[str, TransformKind] = {
     "DATE": TransformKind.DAYS,
     "DATE_HOUR": TransformKind.HOURS,
 }
-"""Iceberg's names of each transform in Spark SQL, in upper case."""
+"""The names that Iceberg accepts for each transform in Spark SQL, in upper case."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transform:
-    """A transform of a column; `width` is the number of buckets, or the width that values are
-    truncated to.
-    """
+    """A transform of a column; `width` is the number of buckets, or the width of truncated values."""
 
     kind: TransformKind
     column: str

@@ -1,4 +1,4 @@
-"""Time zones: lookup by name, and the instants that a wall clock time means."""
+"""Time zones: lookup by name, and the instants that a local time denotes."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ SECOND = timedelta(seconds=1)
 
 
 def zone_named(name: str, where: str = "table.local-time-zone") -> ZoneInfo:
-    """Return the IANA zone *name*; raises DefinitionInvalid naming an unknown one and *where* it is
-    written.
+    """Return the IANA time zone *name*.
+
+    Raises DefinitionInvalid for an unknown zone, naming *where* the zone is declared.
     """
     try:
         return ZoneInfo(name)
@@ -24,7 +25,7 @@ def zone_named(name: str, where: str = "table.local-time-zone") -> ZoneInfo:
 
 
 def seconds_of(instant: datetime) -> int:
-    """Return the whole seconds from 1970 to *instant*, rounded down."""
+    """Return the number of whole seconds from 1970 to *instant*, rounded down."""
     return (instant - EPOCH) // SECOND
 
 
@@ -34,14 +35,15 @@ def instant_of(seconds: int) -> datetime:
 
 
 def offset_at(seconds: int, zone: ZoneInfo) -> int:
-    """Return the zone's offset from UTC at an instant, in seconds."""
+    """Return the offset of *zone* from UTC at an instant, in seconds."""
     offset = instant_of(seconds).astimezone(zone).utcoffset()
     return 0 if offset is None else offset // SECOND
 
 
 def transition_between(low: int, high: int, zone: ZoneInfo) -> int:
-    """Return the first instant whose offset differs from that at *low*; the offset must change exactly once
-    up to *high*.
+    """Return the first instant whose offset differs from the offset at *low*.
+
+    The offset must change exactly once between *low* and *high*.
     """
     before = offset_at(low, zone)
     while high - low > 1:
@@ -51,7 +53,7 @@ def transition_between(low: int, high: int, zone: ZoneInfo) -> int:
 
 
 def instant_at(wall: datetime, zone: ZoneInfo) -> datetime:
-    """Return the first UTC instant at which the zone's clock shows the naive *wall* time.
+    """Return the first UTC instant at which clocks in *zone* show the local time *wall*.
 
     A time that a change to summer time skips means the first instant after the gap.
     """
@@ -59,8 +61,7 @@ def instant_at(wall: datetime, zone: ZoneInfo) -> datetime:
 
 
 def instants_at(wall: datetime, zone: ZoneInfo) -> tuple[datetime, ...]:
-    """Return the UTC instants at which the zone's clock shows the naive *wall* time: two where the clock is
-    set back.
+    """Return the UTC instants at which clocks in *zone* show *wall*: two if the clock is set back.
 
     A skipped time means the first instant after the gap.
     """
@@ -69,6 +70,6 @@ def instants_at(wall: datetime, zone: ZoneInfo) -> tuple[datetime, ...]:
         return (first,)
     if first.astimezone(zone).replace(tzinfo=None, fold=0) == wall:
         return (first, second)
-    # In a gap, fold 0 has the offset from before the gap, so the clock shows a time after it; fold 1 is the
-    # reverse.
+    # In a gap, fold 0 uses the offset from before the gap, which results in an instant after it; fold 1 does
+    # the reverse.
     return (instant_of(transition_between(seconds_of(second), seconds_of(first), zone)),)

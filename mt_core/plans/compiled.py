@@ -1,6 +1,4 @@
-"""Compiled plans: a streaming or batch INSERT, or a statement set, with its operators and states (FLIP-190,
-FLIP-292).
-"""
+"""Compiled plans: INSERT statements with their operators and states (FLIP-190, FLIP-292)."""
 
 from __future__ import annotations
 
@@ -17,12 +15,12 @@ from mt_core.plans.policies import TtlPolicy
 
 Policies = tuple[tuple[TtlPolicy, ...], ...]
 """The TTL policies of each stateful operator of a statement, in order, one per state."""
-# Spark's expression ids count from 0 in each process, so they must not enter the fingerprint.
+# Spark numbers expressions from 0 in each process, so these ids must not affect the fingerprint.
 _EXPRESSION_ID = re.compile(r"#[0-9]+L?\b")
 
 
 class PlanMode(StrEnum):
-    """How the statements of a plan run."""
+    """How the statements of a plan are executed."""
 
     STREAMING = "streaming"
     BATCH = "batch"
@@ -30,9 +28,7 @@ class PlanMode(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Topology:
-    """The operators that the engine plans for statements: the root operator of each, and the Spark
-    version.
-    """
+    """The operators that the engine plans: the root operator of each statement, and the Spark version."""
 
     spark_version: str
     operators: tuple[Operator, ...]
@@ -44,7 +40,7 @@ class Topology:
 
     @property
     def policies(self) -> tuple[Policies, ...]:
-        """The TTL policies of the operators' states, by statement."""
+        """The TTL policies of the operators' states, one item per statement."""
         return tuple(
             tuple(tuple(state.policy for state in each.states) for each in operator.all() if each.states)
             for operator in self.operators
@@ -53,7 +49,7 @@ class Topology:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanNode:
-    """An operator of a plan; `inputs` are node ids, and `output_type` is a ROW of its columns."""
+    """An operator of a plan; `inputs` are node ids, and `output_type` is a ROW type of its columns."""
 
     id: int
     type: str
@@ -65,17 +61,17 @@ class PlanNode:
 
     @property
     def name(self) -> str:
-        """The name of the node in messages."""
+        """The name of the node as text for messages."""
         return f"node {self.id} ({self.type})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompiledPlan:
-    """The input of EXECUTE PLAN: the original statements, the `catalog` and `namespace` that resolve their
-    names, and their operators.
+    """The input of EXECUTE PLAN: the original statements and their operators.
 
-    `temporary` are the statements that create the temporary tables, views and functions of the compiling
-    session. `fingerprint` is that of the compiled topology. Nodes come after their inputs.
+    `catalog` and `namespace` resolve names in the statements. `temporary` are the statements that create the
+    temporary tables, views and functions of the session that compiled the plan. `fingerprint` is that of the
+    compiled topology. Each node follows its inputs.
     """
 
     spark_version: str
@@ -89,7 +85,7 @@ class CompiledPlan:
 
     @property
     def edges(self) -> Iterator[tuple[PlanNode, PlanNode]]:
-        """The pairs of an input and the node that reads it."""
+        """Pairs of a node and each of its inputs, the input first."""
         by_id = self.by_id
         for node in self.nodes:
             for source in node.inputs:
@@ -125,7 +121,7 @@ def _add(nodes: list[PlanNode], operator: Operator) -> int:
 
 
 def fingerprint_of(nodes: Sequence[PlanNode]) -> str:
-    """Return the digest that identifies a topology, independent of TTL policies."""
+    """Return a digest that identifies a topology, regardless of TTL policies."""
     facts = [
         [
             node.id,
@@ -144,7 +140,7 @@ def fingerprint_of(nodes: Sequence[PlanNode]) -> str:
 def short_upstream(plan: CompiledPlan) -> Iterator[str]:
     """Yield a warning for each operator whose state outlives that of an upstream operator.
 
-    The upstream operator treats a key that it has expired as new, so the downstream operator counts it twice.
+    Once a key has expired upstream, it counts as new there, so the downstream operator counts it twice.
     """
     for node in plan.nodes:
         for before in _stateful_before(plan, node) if node.states else ():

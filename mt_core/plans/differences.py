@@ -14,7 +14,7 @@ from mt_core.plans.policies import policy_text
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """A difference at a `place`; `before` or `after` is None if only the other plan has something there."""
+    """A difference at a `place`; `before` or `after` is None if that plan has nothing there."""
 
     place: str
     before: str | None
@@ -42,7 +42,7 @@ def differences(before: CompiledPlan, after: CompiledPlan) -> Iterator[Differenc
 
 
 def topology_differences(before: Sequence[PlanNode], after: Sequence[PlanNode]) -> Iterator[Difference]:
-    """Yield the differences between two topologies, ignoring states that only one of them names."""
+    """Yield the differences between two topologies, except states that only one of them names."""
     for one, other in _pairs(before, after):
         if one is None and other is not None:
             yield Difference(place=other.name, before=None, after=other.description)
@@ -68,7 +68,7 @@ def _ttl_differences(before: PlanNode, after: PlanNode) -> Iterator[Difference]:
 def _pairs(
     before: Sequence[PlanNode], after: Sequence[PlanNode]
 ) -> Iterator[tuple[PlanNode | None, PlanNode | None]]:
-    """Yield corresponding nodes of both plans, and nodes without a counterpart paired with None."""
+    """Yield pairs of corresponding nodes; nodes without a counterpart are paired with None."""
     one, other = [node.type for node in before], [node.type for node in after]
     for what, start, end, other_start, other_end in SequenceMatcher(
         None, one, other, autojunk=False

@@ -1,4 +1,4 @@
-"""State TTLs as text: written in the largest exact unit, parsed from Flink's units or ISO-8601."""
+"""State TTLs as text: formatted in the largest exact unit, parsed from Flink's units or ISO-8601."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from datetime import timedelta
 from mt_core.base.options import FLINK_DURATION, flink_duration_of
 
 FOR_EVER = timedelta(days=36_500)
-"""The TTL for 0 (for ever): state with an expiry can later be read by a stream with a shorter TTL."""
+"""The TTL for 0 (for ever): it is finite, so that a stream with a shorter TTL can later read the state."""
 EXPECTED = (
     f"{FLINK_DURATION.name}, one of ISO-8601 such as PT1H, from 1 ms to {FOR_EVER.days} d, or 0 for ever"
 )
@@ -27,7 +27,7 @@ _ISO = re.compile(
 
 
 def ttl_text(ttl: timedelta) -> str:
-    """Return *ttl*, in whole milliseconds, as in a plan, such as `1 h`; `0 ms` means for ever."""
+    """Format *ttl*, in whole milliseconds, as plans do, such as `1 h`; `0 ms` means for ever."""
     if ttl >= FOR_EVER:
         return "0 ms"
     unit, length = next((name, length) for name, length in _UNITS if not ttl % length)
@@ -35,7 +35,7 @@ def ttl_text(ttl: timedelta) -> str:
 
 
 def ttl_of(text: str) -> timedelta | None:
-    """Return the TTL in *text*, FOR_EVER for 0; None if it is invalid or above 100 years."""
+    """Parse a TTL: FOR_EVER for 0, and None if *text* is invalid or exceeds 100 years."""
     ttl = _iso_duration(text.strip()) if text.strip()[:1] in {"P", "p"} else flink_duration_of(text)
     return None if ttl is None or ttl > FOR_EVER else ttl or FOR_EVER
 

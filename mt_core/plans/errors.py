@@ -1,4 +1,4 @@
-"""Errors of compiled plans, a branch of the tree in `mt_core/errors.py`."""
+"""Errors of compiled plans: a branch of the tree in `mt_core/errors.py`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from mt_core.errors import MtError
 
 
 class PlanInvalid(MtError):
-    """A plan file is invalid at a `place` for a `reason`, or its statement now yields another plan."""
+    """A plan file is invalid at a `place`, or its statement now has a different plan."""
 
     code = "PLAN_INVALID"
     http_status = 400
@@ -18,12 +18,12 @@ class PlanInvalid(MtError):
         self.place, self.reason = place, reason
 
     def of(self, plan: str) -> PlanInvalid:
-        """Return this error with the URI *plan* of the file."""
+        """Return this error with *plan*, the URI of the file."""
         return PlanInvalid(self.place, self.reason, plan=plan)
 
 
 class PlanNotFound(MtError):
-    """No plan file exists at the URI."""
+    """There is no plan file at the URI."""
 
     code = "PLAN_NOT_FOUND"
     http_status = 404
@@ -37,7 +37,7 @@ class PlanExists(MtError):
 
     @classmethod
     def at(cls, uri: str) -> PlanExists:
-        """Return the error for the existing file *uri*, with the possible ways out."""
+        """Return the error for the existing file *uri*, with the possible solutions."""
         return cls(
             f"Cannot overwrite the plan file {uri}: delete it, write COMPILE PLAN '{uri}' IF NOT EXISTS to "
             "keep it, or SET 'table.plan.force-recompile' = 'true' to replace it.",

@@ -1,4 +1,4 @@
-"""EXPLAIN PLAN: a compiled plan as text, and whether its statement still has the same operators."""
+"""EXPLAIN PLAN: a compiled plan as text, and whether its statements still have the same operators."""
 
 from __future__ import annotations
 
@@ -13,9 +13,7 @@ _LONGEST = 100_000
 
 
 def explained_plan(plan: CompiledPlan, problems: Sequence[str]) -> str:
-    """Return the contents of a plan, its operator trees, its warnings, and the *problems* of executing it
-    now.
-    """
+    """Return the text of a plan: contents, operator trees, warnings, and *problems* with executing it."""
     return "\n".join([
         "== Compiled Plan ==",
         f"Spark: {plan.spark_version}",
@@ -34,7 +32,7 @@ def explained_plan(plan: CompiledPlan, problems: Sequence[str]) -> str:
 
 
 def shown_statement(text: str) -> str:
-    """Return a statement of a plan on one line, without secrets."""
+    """Return a statement of a plan on one line, with secrets masked."""
     return " ".join(statement_text(text, _LONGEST).split())
 
 
@@ -49,7 +47,7 @@ def _tree(plan: CompiledPlan) -> Iterator[str]:
             changes=node.changes,
             states=node.states,
         )
-    # Keyed by identity, because two sources may be equal.
+    # Keyed by identity, because two operators may be equal.
     numbers = {id(operator): number for number, operator in operators.items()}
     read = {source for node in plan.nodes for source in node.inputs}
     for node in plan.nodes:

@@ -1,11 +1,11 @@
-"""The JSON form of compiled plans, modelled on Flink's: writing, and reading files that users edit.
+"""The JSON form of compiled plans, modelled on Flink's: a writer, and a reader of files that users edit.
 
 A plan file is a contract with a user: FLIP-292 tells users to edit the TTLs in it, so a file is hand-written
-input, not a cache. Reading is therefore strict about everything that the plan uses, and every error names the
-exact place (such as `nodes[2].state[0].ttl`), the bad value and the accepted ones. It is lenient about
+input, not a cache. The reader is therefore strict about everything that the plan uses. Every error names the
+exact place (such as `nodes[2].state[0].ttl`), the invalid value and the valid ones. The reader ignores
 unknown keys, so that later versions can add some; `version` changes only if an old reader would misread a
 file. Edges repeat the inputs of the nodes, as in Flink's files, and must agree with them. The reader checks
-only the form; whether the nodes are still those of the statements is checked against a new topology
+only the form. Whether the nodes are still those of the statements is checked against a new topology
 (`states.check_topology`).
 """
 
@@ -33,7 +33,7 @@ _NAMES = {int: "a whole number", str: "a string", list: "a list", dict: "an obje
 
 
 def plan_text(plan: CompiledPlan) -> str:
-    """Return *plan* as the text of a file."""
+    """Return *plan* as the text of a plan file."""
     return json.dumps(_plan_json(plan), indent=2, separators=(",", " : "), ensure_ascii=False) + "\n"
 
 
@@ -84,7 +84,7 @@ def _edge_json(source: PlanNode, target: PlanNode) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """A JSON object and its place in the plan, such as nodes[2].state[0]."""
+    """A JSON object and its place in the plan, such as `nodes[2].state[0]`."""
 
     place: str
     body: Mapping[str, Any]
@@ -93,10 +93,9 @@ class _Part:
         return f"{self.place}.{key}" if self.place else key
 
     def get(self, key: str, kind: type[_Value], default: _Value | None = None) -> _Value:
-        """Return the value of *key*. Raises PlanInvalid if it has another type, or is missing without a
-        *default*.
+        """Return the value of *key*, or *default* if the value is missing or null.
 
-        With a *default*, null counts as missing.
+        Raises PlanInvalid if the value has another type, or is missing and there is no *default*.
         """
         if self.body.get(key) is None and default is not None:
             return default
@@ -114,7 +113,7 @@ class _Part:
 
 
 def read_plan(text: str) -> CompiledPlan:
-    """Return the plan in a file, ignoring unknown keys.
+    """Parse a plan file, ignoring unknown keys.
 
     Raises PlanInvalid with the place and the reason.
     """
@@ -202,8 +201,9 @@ def _kind(place: str, name: str) -> RowKind:
 
 
 def _states(node: _Part, inputs: int) -> tuple[OperatorState, ...]:
-    """Return the states of a node: one per input, a single one for all inputs, or none, which means the
-    session's TTL.
+    """Return the states of a node: one per input, or a single state for all inputs.
+
+    A node without states uses the session's TTL.
     """
     states = tuple(map(_state, node.parts("state", optional=True)))
     if len(states) not in {0, 1, inputs}:
@@ -222,7 +222,7 @@ def _states(node: _Part, inputs: int) -> tuple[OperatorState, ...]:
 
 
 def _ttl_text(part: _Part) -> str:
-    """Return the TTL of a state as text; a number is in milliseconds, as in FLIP-292."""
+    """Return the TTL of a state as text; numbers are milliseconds, as in FLIP-292."""
     value = part.body.get("ttl", "")
     if isinstance(value, int) and not isinstance(value, bool):
         return f"{value} ms"
@@ -255,7 +255,7 @@ def _one_of(part: _Part, key: str, names: Iterable[str], default: str) -> str:
 
 
 def _check_edges(whole: _Part, nodes: Sequence[PlanNode]) -> None:
-    """Raise PlanInvalid unless the edges, which are redundant, equal the inputs of the nodes."""
+    """Raise PlanInvalid unless the edges, if any, repeat exactly the inputs of the nodes."""
     if "edges" not in whole.body:
         return
     expected = {(source, node.id) for node in nodes for source in node.inputs}

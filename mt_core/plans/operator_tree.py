@@ -24,9 +24,9 @@ _LAST = {
 
 
 def tree_lines(operator: Operator, mark: Callable[[Operator], str] = lambda _operator: "") -> Iterator[str]:
-    """Yield a line for *operator* and each operator below it, with its changelog mode and state TTLs.
+    """Yield one line for *operator* and each operator below it, with its changelog mode and state TTLs.
 
-    Each line begins with *mark* of its operator.
+    Each line begins with the result of *mark* for its operator.
     """
     yield mark(operator) + _line(operator)
     *others, last = operator.inputs or (None,)
@@ -36,7 +36,7 @@ def tree_lines(operator: Operator, mark: Callable[[Operator], str] = lambda _ope
 
 
 def state_lines(operator: Operator) -> Iterator[str]:
-    """Yield the TTL of each state of *operator* and of those below it, sources first."""
+    """Yield the TTL of each state of *operator* and of the operators below it, sources first."""
     for each in operator.all():
         for state in each.states:
             yield f"State {state.name} of {name_of(each)}: {_retention(state)}"
@@ -48,7 +48,7 @@ def changelog_mode(changes: frozenset[RowKind]) -> str:
 
 
 def name_of(operator: Operator) -> str:
-    """Return Flink's display name of the operator: GroupAggregate for `stream-exec-group-aggregate_1`."""
+    """Return Flink's display name of *operator*: GroupAggregate for `stream-exec-group-aggregate_1`."""
     words = (
         operator.type.removeprefix("stream-exec-").removeprefix("batch-exec-").rpartition("_")[0].split("-")
     )

@@ -1,4 +1,4 @@
-"""The operators of a streaming statement: inputs, output and state, under Flink's names (FLIP-292)."""
+"""The operators of a streaming statement: inputs, output and states, with Flink's names (FLIP-292)."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from mt_core.plans.policies import (
 )
 
 ADDS = frozenset({RowKind.INSERT})
-"""The changes of an insert-only operator."""
+"""The changes that an insert-only operator emits."""
 ALL = frozenset(RowKind)
 _PREFIX = "stream-exec-"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorState:
-    """A state of an operator, for its input number `index` (from 0).
+    """A state of an operator; `index` is the number of the input that it belongs to, from 0.
 
-    An entry expires once `ttl` has passed, in `time`, since the access that `update` names.
+    An entry expires after `ttl`, measured in `time` since the last access of the kind that `update` names.
     """
 
     index: int
@@ -45,9 +45,10 @@ class OperatorState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operator:
-    """A node of a plan.
+    """An operator of a statement.
 
-    `type` includes its version (`stream-exec-join_1`); `output` are Spark SQL names and types.
+    `type` includes a version (`stream-exec-join_1`). `output` has the names and Spark SQL types of the
+    columns.
     """
 
     type: str
@@ -59,12 +60,12 @@ class Operator:
 
     @property
     def keeping(self) -> tuple[str, ...]:
-        """The names of the stateful operators, root first."""
+        """The names of the stateful operators in the tree, root first."""
         own = (self.type.removeprefix(_PREFIX),) if self.states else ()
         return own + tuple(name for operator in self.inputs for name in operator.keeping)
 
     def all(self) -> Iterator[Operator]:
-        """Yield the operator and all below it, inputs first."""
+        """Yield this operator and all operators below it, inputs first."""
         for operator in self.inputs:
             yield from operator.all()
         yield self

@@ -1,6 +1,4 @@
-"""State TTL policies (FLIP-24): which access restarts the TTL of an entry, in which time it runs, and when
-the entry expires.
-"""
+"""State TTL policies (FLIP-24): which accesses restart the TTL of an entry, and when the entry expires."""
 
 from __future__ import annotations
 
@@ -28,7 +26,7 @@ class StateAccess(Enum):
 
 
 class TtlUpdateEvent(StrEnum):
-    """The accesses that restart the TTL of an entry, in addition to its creation."""
+    """The accesses that restart the TTL of an entry; creating the entry always starts it."""
 
     ON_CREATE = "OnCreate"
     ON_READ = "OnRead"
@@ -37,7 +35,7 @@ class TtlUpdateEvent(StrEnum):
 
 
 class TtlTimeCharacteristic(StrEnum):
-    """The time of a TTL: event time (watermark and rows), or processing time (when a batch runs)."""
+    """The time of a TTL: event time (watermark and rows), or processing time (when batches run)."""
 
     EVENT_TIME = "EventTime"
     PROCESSING_TIME = "ProcessingTime"
@@ -59,10 +57,10 @@ _ACCESSES = {
 
 @dataclass(frozen=True, slots=True)
 class TtlPolicy:
-    """An entry expires once `ttl` has passed, in `time`, since its creation or the last access that `update`
-    names.
+    """When an entry expires: `ttl` after its creation or after an access that `update` names.
 
-    Raises ValueError unless the TTL is in whole milliseconds from 1 ms to 100 years.
+    The TTL is measured in `time`. Raises ValueError unless the TTL is a whole number of milliseconds, from 1
+    ms to 100 years.
     """
 
     ttl: timedelta
@@ -81,16 +79,17 @@ class TtlPolicy:
         return cls(timedelta(seconds=seconds), time, update)
 
     def expires(self, last_modified: int) -> int:
-        """Return the instant, in milliseconds, at which an entry that was *last_modified* then expires."""
+        """Return when an entry with the last modification *last_modified* expires; both in milliseconds."""
         return last_modified + self.ttl // _MILLISECOND
 
     def has_expired(self, last_modified: int, now: int) -> bool:
-        """Return whether an entry has expired; at the exact instant of its expiry it has."""
+        """Return whether an entry has expired; it expires exactly at the instant that `expires` returns."""
         return self.expires(last_modified) <= now
 
     def after(self, access: StateAccess, last_modified: int, at: int) -> int:
-        """Return the last modification of an entry after *access* *at* an instant; a late access does not
-        move it back.
+        """Return the new time of last modification after *access* at the instant *at*, in milliseconds.
+
+        An access that arrives late does not move this time back.
         """
         return max(last_modified, at) if self.is_modified_by(access) else last_modified
 
@@ -104,13 +103,13 @@ class TtlPolicy:
 
 OPERATOR_UPDATE = TtlUpdateEvent.ON_WRITE
 OPERATOR_TIME = TtlTimeCharacteristic.PROCESSING_TIME
-"""The default policy of operators and hints. OnCreate would reset a counter while its key is in use."""
+"""The default policy of operators and hints; OnCreate would reset a counter while its key is in use."""
 
 
 def hinted_policy(text: str) -> TtlPolicy | None:
-    """Return the policy in a hint such as `1 h ON READ WRITE EVENT TIME`; None if it is invalid.
+    """Parse the policy in a hint such as `1 h ON READ WRITE EVENT TIME`; return None if it is invalid.
 
-    0 means for ever. Omitted parts are as in the operators' default policy.
+    0 means for ever. Omitted parts are those of the operators' default policy.
     """
     match = _TEXT.fullmatch(text.strip())
     ttl = flink_duration_of(match["ttl"]) if match else None
@@ -126,14 +125,12 @@ def hinted_policy(text: str) -> TtlPolicy | None:
 
 
 def operator_policy(ttl: timedelta) -> TtlPolicy:
-    """Return the default policy of operators with *ttl*."""
+    """Return the operators' default policy, with the TTL *ttl*."""
     return TtlPolicy(ttl, OPERATOR_TIME, OPERATOR_UPDATE)
 
 
 def policy_text(policy: TtlPolicy) -> str:
-    """Return *policy* in the notation of hints, such as `1 h ON READ WRITE EVENT TIME`, without default
-    parts.
-    """
+    """Format *policy* as in a hint, such as `1 h ON READ WRITE EVENT TIME`, omitting defaults."""
     words = [ttl_text(policy.ttl)]
     if policy.update is not OPERATOR_UPDATE:
         words.append(_UPDATES[policy.update])

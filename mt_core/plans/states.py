@@ -1,6 +1,4 @@
-"""The operator states of a plan: the TTLs for EXECUTE PLAN, and checks that the plan still matches its
-statements.
-"""
+"""The operator states of a plan: their TTLs, and checks that the plan still fits its statements."""
 
 from __future__ import annotations
 
@@ -16,7 +14,7 @@ _MOST_SHOWN = 5
 
 
 def check_topology(plan: CompiledPlan, now: Sequence[PlanNode]) -> None:
-    """Raise PlanInvalid with the differences unless the operators *now* are those of *plan*."""
+    """Raise PlanInvalid with the differences if the current operators *now* are not those of *plan*."""
     changes = [str(each) for each in topology_differences(plan.nodes, now)]
     more = [f"and {len(changes) - _MOST_SHOWN} more differences"] if len(changes) > _MOST_SHOWN else []
     shown = "; ".join([*changes[:_MOST_SHOWN], *more])
@@ -57,8 +55,9 @@ def policies_of(plan: CompiledPlan, now: Topology, default: timedelta) -> tuple[
 
 
 def check_policies(planned: Sequence[Sequence[Sequence[str]] | None], now: Topology) -> None:
-    """Raise PlanInvalid unless the operators *now* use the *planned* policies; None for a statement accepts
-    any.
+    """Raise PlanInvalid unless the operators *now* use the *planned* policies.
+
+    None for a statement accepts any policies.
     """
     for texts, policies in zip(planned, now.policies, strict=True):
         if texts is not None and tuple(tuple(map(planned_policy, each)) for each in texts) != policies:
@@ -68,7 +67,7 @@ def check_policies(planned: Sequence[Sequence[Sequence[str]] | None], now: Topol
 
 
 def planned_policy(text: str) -> TtlPolicy:
-    """Return the policy in *text* from a statement of a plan. Raises PlanInvalid."""
+    """Parse a policy in a statement of a plan; raise PlanInvalid if *text* is not one."""
     policy = hinted_policy(text)
     if policy is None:
         raise PlanInvalid("state", f"has a TTL '{text}' that cannot be read; compile the plan again")

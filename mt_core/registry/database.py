@@ -1,4 +1,4 @@
-"""The database of a registry: from its URL to an engine with serial transactions."""
+"""The database of a registry: parses its URL and opens an engine with serial transactions."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ ASK_AGAIN_S = 0.02
 ENCODING = "UTF8"
 IDLE_TIMEOUT_S = 60
 CONNECT_TIMEOUT_S = 10
-# A connection whose peer disappeared must be closed before the gateway's lease expires: the server must
-# acknowledge what is sent, and answer keepalives while the connection is idle. No statement of the gateway
-# takes a minute.
+# A connection whose peer has disappeared must be closed before the gateway's lease expires. So the server
+# must acknowledge what is sent, and answer keepalives while the connection is idle. No statement of the
+# gateway takes a minute.
 SOCKET_OPTIONS = {
     "keepalives": 1,
     "keepalives_idle": 5,
@@ -37,20 +37,20 @@ SOCKET_OPTIONS = {
 STATEMENT_TIMEOUT_S = 60
 MIGRATIONS = Path(__file__).parent / "migrations"
 
-# PostgreSQL: the session that holds this advisory lock may work on the registry.
+# PostgreSQL: only the session that holds this advisory lock works on the registry.
 ADVISORY_LOCK = 0x46524553_48544142
 
-# Alembic's table with the last migration that it ran.
+# Alembic's table, which contains the last migration that was run.
 VERSIONS = table("alembic_version", column("version_num"))
 
-# Alembic stores the migration in progress in module globals.
+# Alembic stores the state of a running migration in module globals.
 _migrating = threading.Lock()
 
 
 def connect(url: str) -> Engine:
-    """Return an engine for *url* with the newest schema in place.
+    """Return an engine for *url* after migrating the database to the newest schema.
 
-    Raises ConfigError or RegistryError, which never show a password.
+    Raises ConfigError or RegistryError; their messages never contain a password.
     """
     parsed = parse(url)
     engine = _sqlite(parsed) if parsed.get_backend_name() == "sqlite" else _postgres(parsed)
@@ -64,21 +64,19 @@ def connect(url: str) -> Engine:
 
 
 def shown(url: URL) -> str:
-    """Return *url* for messages: without its password, and without its parameters, which may
-    contain one too.
-    """
+    """Return *url* for messages, without its password and its parameters, which may contain a password."""
     return url.set(query={}).render_as_string(hide_password=True)
 
 
 def parse(url: str) -> URL:
-    """Return *url*, which must name PostgreSQL or an SQLite file by its absolute path.
+    """Parse *url*, which must denote PostgreSQL, or an SQLite file by its absolute path.
 
-    Raises ConfigError, which never shows a password.
+    Raises ConfigError, whose message never contains a password.
     """
     try:
         parsed = make_url(url)
     except (ArgumentError, ValueError):
-        # The cause is omitted because it may quote a password.
+        # Raised without the cause, which may quote a password.
         raise ConfigError(
             f"The registry's URL ({url.partition(':')[0]}:…) cannot be read; {_WAY_OUT}."
         ) from None
@@ -106,7 +104,7 @@ def _sqlite(url: URL) -> Engine:
 
     @event.listens_for(engine, "connect")
     def _prepare(connection: Any, _record: object) -> None:
-        # The driver would begin a transaction only at the first write; `_begin` begins it explicitly.
+        # Left alone, the driver begins a transaction only at the first write; `_begin` begins it explicitly.
         connection.isolation_level = None
         write_ahead(connection)
         connection.execute("PRAGMA synchronous = NORMAL")
@@ -121,8 +119,8 @@ def _sqlite(url: URL) -> Engine:
 def write_ahead(connection: sqlite3.Connection) -> None:
     """Turn on write-ahead logging.
 
-    Of several connections that do this at the same time, SQLite makes all but one fail immediately, without
-    waiting.
+    If several connections do this at the same time, SQLite makes all but one fail immediately instead of
+    waiting, so it is tried again.
     """
     deadline = time.monotonic() + WAIT_S
     while True:
@@ -155,14 +153,15 @@ def _postgres(url: URL) -> Engine:
 
     @event.listens_for(engine, "connect", insert=True)
     def _prepare(connection: Any, _record: object) -> None:
-        # This check comes before any read: texts of a database with another encoding arrive as bytes.
+        # This check must come before any read, because texts from a database with another encoding arrive as
+        # bytes.
         encoding = connection.info.parameter_status("server_encoding")
         if encoding != ENCODING:
             raise ConfigError(
                 f"Registry {shown(url)} has the encoding {encoding}, which cannot represent all texts; "
                 f"create another database: CREATE DATABASE name ENCODING '{ENCODING}' TEMPLATE template0."
             )
-        # A process that hangs in a transaction must not block the others forever.
+        # Without these limits, a process that hangs in a transaction would block the others forever.
         with connection.cursor() as cursor:
             cursor.execute(f"SET lock_timeout = '{WAIT_S}s'")
             cursor.execute(f"SET statement_timeout = '{STATEMENT_TIMEOUT_S}s'")
@@ -171,8 +170,8 @@ def _postgres(url: URL) -> Engine:
 
     @event.listens_for(engine, "begin")
     def _begin(connection: Connection) -> None:
-        # The lock is acquired first, and READ COMMITTED takes a new snapshot for each statement, so a
-        # transaction sees all changes of the previous lock holders: transactions are serial, and the database
+        # READ COMMITTED takes a new snapshot for each statement. The lock is acquired first, so a transaction
+        # sees all changes of the previous lock holders. Transactions are therefore serial, and the database
         # never aborts one in favor of another.
         connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({ADVISORY_LOCK})")
 

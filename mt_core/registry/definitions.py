@@ -1,4 +1,4 @@
-"""The database's store of workflow definitions."""
+"""The store of workflow definitions in the registry's database."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ from mt_core.workflow.definitions import DefinitionStore, WorkflowDefinition, et
 
 @dataclass(frozen=True)
 class SqlDefinitionStore(DefinitionStore):
-    """A store in which each method is its own transaction, begun with *begin*; it fails inside another
-    transaction.
+    """A store in which each method runs in its own transaction, begun with *begin*.
+
+    Methods fail if they are called inside another transaction.
     """
 
     begin: Callable[[], AbstractContextManager[SqlTransaction]]
@@ -46,7 +47,7 @@ class SqlDefinitionStore(DefinitionStore):
         return etag_of(definitions), definitions
 
     def latest_schedule_times(self) -> Mapping[str, datetime]:
-        # One index lookup for each workflow: grouping a ledger of a million runs would read all of them.
+        # One index lookup per workflow: grouping a ledger of a million runs would read all of them.
         covering = (RUNS.c.table_id == DEFINITIONS.c.workflow_id) & RUNS.c.last_point.is_not(None)
         with self.begin() as transaction:
             covering &= RUNS.c.requested_at <= instant_text(transaction.now())

@@ -1,4 +1,4 @@
-"""Failures: translates SQLAlchemy's exceptions to Freshtable's errors."""
+"""Translates SQLAlchemy's exceptions to Freshtable's errors."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from sqlalchemy.exc import DBAPIError, IntegrityError, SQLAlchemyError
 
 from mt_core.errors import RegistryError, RegistryFull, RevisionConflict
 
-# PostgreSQL aborts one of two transactions that block each other with one of these; running it again helps.
+# PostgreSQL aborts one of two transactions that block each other with one of these; it can be run again.
 SERIALIZATION_FAILURE, DEADLOCK = "40001", "40P01"
 LOCK_NOT_AVAILABLE = "55P03"
 DISK_FULL = "53100"
-# SQLite reports either when a disk is full; the second if the index of its log cannot grow.
+# SQLite reports either code if the disk is full; the second one if the index of its log cannot grow.
 _FULL = frozenset({sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_SHMSIZE})
 
 
 @contextmanager
 def translated(registry: str) -> Iterator[None]:
-    """Raise RegistryError naming *registry*, or RevisionConflict if running the transaction again helps."""
+    """Raise RegistryError naming *registry*, or RevisionConflict if the transaction can be run again."""
     try:
         yield
     except SQLAlchemyError as cause:

@@ -1,4 +1,4 @@
-"""Read-only inspection of a database: whether it is reachable, and its tables and migration."""
+"""Read-only inspection of a database: whether it is reachable, and which tables and migration it has."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from mt_core.registry.failures import translated
 class DatabaseState:
     """The state of a database.
 
-    `migration` is the last migration of a registry, None if the database is not a registry; `name` contains
-    no password.
+    `migration` is the last migration that was run, None if the database is not a registry. `name` contains no
+    password.
     """
 
     name: str
@@ -31,9 +31,9 @@ class DatabaseState:
 
 
 def inspect_database(url: str, timeout_s: int) -> DatabaseState:
-    """Return the state of the database at *url*, without creating or migrating it.
+    """Return the state of the database at *url* without creating or migrating it.
 
-    Raises ConfigError or RegistryError.
+    Raises ConfigError for an invalid URL, and RegistryError if the database fails.
     """
     parsed = parse(url)
     name = shown(parsed)
@@ -54,7 +54,7 @@ def inspect_database(url: str, timeout_s: int) -> DatabaseState:
 
 def _reader(url: URL, timeout_s: int) -> Engine:
     if url.get_backend_name() == "sqlite":
-        # The file is opened read-only: nothing is created, and no lock remains that would block a gateway.
+        # The file is opened read-only: nothing is created, and no lock remains that could block a gateway.
         file = f"sqlite:///file:{quote(str(url.database))}?mode=ro&uri=true"
         return create_engine(file, connect_args={"timeout": timeout_s}, poolclass=NullPool)
     arguments = {"connect_timeout": timeout_s, "options": "-c default_transaction_read_only=on"}

@@ -1,4 +1,4 @@
-"""The job store within a transaction."""
+"""The stored jobs, within a transaction."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mt_core.registry.statements import Statements
 
 @dataclass(frozen=True, slots=True)
 class SqlJobs:
-    """A `StoredJobs`."""
+    """Implements `StoredJobs`."""
 
     statements: Statements
 

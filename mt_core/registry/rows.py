@@ -1,13 +1,13 @@
-"""Rows of the registry's tables: facts as columns and versioned JSON bodies, and back.
+"""Rows of the registry's tables: converts between facts and rows of columns and a versioned JSON body.
 
-A registry outlives releases, in both directions: an older gateway may meet rows of a newer one after a
-downgrade. Columns are only what SQL selects, sorts or sums by; everything else is one JSON body, so that most
-new fields need no migration. `_MAPPINGS` describes each kind of fact as data, and the code below is generic.
-Three rules keep rows readable. A body with an unknown version or field is refused, never partly read, since
-dropping a field and writing the row back would lose a fact. Values that are None, and the usual empty ones
-(`_SPARSE`), are omitted, because a ledger may have a million runs. A fact without a field gets the field's
-default. A row that cannot be read raises FactUnreadable with its columns, so that callers can report or skip
-it.
+A registry outlives releases in both directions: after a downgrade, an older gateway may find rows that a
+newer one wrote. Only values that SQL selects, sorts or sums by have a column. All others are in one JSON
+body, so that most new fields need no migration. `_MAPPINGS` describes each kind of fact as data, and the code
+below is generic. Three rules keep rows readable. A body with an unknown version or field is refused, never
+read in part, because dropping a field and writing the row back would lose a fact. Values that are None, and
+fields in `_SPARSE` that are empty, are omitted, because a ledger may have a million runs. If a field is
+missing, the fact gets the field's default. A row that cannot be read raises FactUnreadable with its columns,
+so that callers can report or skip it.
 """
 
 from __future__ import annotations
@@ -62,9 +62,9 @@ _SPARSE = frozenset(
 
 
 def instant_text(instant: datetime) -> str:
-    """Return *instant* in UTC with microseconds, as a text that sorts chronologically.
+    """Return *instant* in UTC with microseconds, as text that sorts chronologically.
 
-    Raises RegistryError for an instant without a zone.
+    Raises RegistryError for an instant without a time zone.
     """
     if instant.tzinfo is None:
         raise RegistryError(
@@ -74,7 +74,7 @@ def instant_text(instant: datetime) -> str:
 
 
 def instants_of(stored: Any) -> Any:
-    """Return the instant that `instant_text` wrote; for a list, a tuple of its instants."""
+    """Parse the text that `instant_text` returned; for a list of texts, return a tuple of instants."""
     if isinstance(stored, str):
         return datetime.fromisoformat(stored)
     return None if stored is None else tuple(map(instants_of, stored))
@@ -95,7 +95,7 @@ def row_of(fact: Any) -> dict[str, Any]:
             row["hooks_due"] = fact.hooks_due
         case _:
             pass
-    # None and the usual empty values are omitted, or a million runs would mostly consist of them.
+    # Without this, a million runs would consist mostly of None and empty values.
     body = {
         name: value for name, value in values.items() if value is not None and (value or name not in _SPARSE)
     }
@@ -103,7 +103,7 @@ def row_of(fact: Any) -> dict[str, Any]:
 
 
 def fact_of(kind: type[F], row: Row) -> F:
-    """Return the fact in *row*; raises FactUnreadable for a row of another release or a damaged one."""
+    """Return the fact in *row*; raise FactUnreadable if another release wrote the row or it is damaged."""
     columns = {name: value for name, value in row.items() if name != "body"}
     owner = f"{_MAPPINGS[kind].noun} {row[_MAPPINGS[kind].columns[0]]}"
     try:
@@ -134,7 +134,7 @@ def _read(kind: type[F], row: Row, owner: str) -> F:
 
 
 def definition_row(definition: WorkflowDefinition) -> dict[str, Any]:
-    """Return the row of *definition*; its body has the definition's own version."""
+    """Return the row of *definition*; its body has the version of the definition's own format."""
     return {
         "workflow_id": definition.workflow_id,
         "shard": shard_of(definition.workflow_id),
@@ -155,7 +155,7 @@ def _fact(kind: type[Any], values: Mapping[str, Any], owner: str) -> Any:
             "use the release that wrote it, or a newer one."
         )
     readers = _MAPPINGS[kind].readers
-    # Values that are None are not stored.
+    # Required fields are missing from the body if they are None.
     present = {**_REQUIRED[kind], **values}
     return kind(
         **{name: readers[name](value) if name in readers else value for name, value in present.items()}
@@ -194,9 +194,9 @@ def _stored(value: Any) -> Any:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Mapping:
-    """How a kind of fact is stored: its *columns*, with the key first; all other fields are in the body.
+    """How a kind of fact is stored: *columns* are the fields with a column of their own, the key first.
 
-    *readers* convert stored values.
+    All other fields are in the body. *readers* convert stored values.
     """
 
     noun: str = ""
@@ -205,8 +205,9 @@ class _Mapping:
 
 
 def _declaration(body: Any) -> PythonDeclaration | None:
-    """Return the declaration of a Python module, None if another release wrote it: it can be read from the
-    module again.
+    """Return the declaration of a Python object, or None if another release wrote it.
+
+    The object can then be inspected again.
     """
     try:
         return PythonDeclaration.from_json(body)

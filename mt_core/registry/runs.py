@@ -1,12 +1,12 @@
-"""The run ledger within a transaction.
+"""The run ledger, within a transaction.
 
 The ledger grows to a million runs, while each refresh claims one of them and asks a few questions about one
-table. So every question is a single statement with a matching index, most of them partial (only QUEUED, only
-RUNNING), and the statements are built once. Concurrency is decided by the database, not by reads before: a
-unique index permits one RUNNING run of a table and one live run of a request key, and `replace` is a
-compare-and-set on status, attempt and claim. A writer that has been replaced therefore gets RevisionConflict
-and changes nothing. Runs are ordered by `seq`, the order in which they were requested, which does not depend
-on any clock.
+table. So every question is a single statement with a matching index, and the statements are built once. Most
+of the indexes are partial (only QUEUED, only RUNNING). Concurrency is controlled by the database, not by
+earlier reads. Unique indexes permit one RUNNING run per table and one live run per request key, and `replace`
+is a compare-and-set on status, attempt and claim. A writer that has been replaced therefore gets
+RevisionConflict and changes nothing. Runs are ordered by `seq`, the order in which they were requested, which
+does not depend on any clock.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ SET_ASIDE = (word(RunStatus.FAILED), word(RunStatus.CANCELED))
 
 @dataclass(frozen=True, slots=True)
 class SqlRuns:
-    """A `StoredRuns`."""
+    """Implements `StoredRuns`."""
 
     statements: Statements
 
@@ -141,7 +141,7 @@ def _place_of(run_id: str) -> ScalarSelect[Any]:
     return select(RUNS.c.seq).where(RUNS.c.run_id == run_id).scalar_subquery()
 
 
-# Built once: building a statement and its cache key takes longer than executing it.
+# Statements are built once, because building one and its cache key takes longer than executing it.
 _RUN = select(RUNS).where(RUNS.c.run_id == bindparam("run_id")).with_for_update()
 _REPLACE = update(RUNS).where(
     RUNS.c.run_id == bindparam("its_run_id"),
@@ -172,9 +172,9 @@ _EACH = (
     .prefix_with("MATERIALIZED")
 )
 _NEWEST_LATERAL = _NEWEST.limit(bindparam("most")).lateral("newest")
-# Each table's runs are read from the end of an index; a window function would number all runs. SQLite has no
-# LATERAL and looks up the sequence number of the oldest run to return; PostgreSQL would read all runs to
-# compare them with that number.
+# The runs of each table are read from the end of an index; a window function would number all runs. SQLite
+# has no LATERAL, so its statement first looks up the sequence number of the oldest run to return. In
+# PostgreSQL that statement would compare all runs with this number.
 _NEWEST_OF_EACH = {
     "sqlite": select(RUNS)
     .join(_EACH, and_(RUNS.c.table_id == _EACH.c.table_id, RUNS.c.seq >= _EACH.c.oldest))
@@ -188,7 +188,7 @@ _NEWEST_OF_EACH = {
 _QUEUED_OF_TABLE = _OF_TABLE.where(RUNS.c.status == QUEUED).order_by(RUNS.c.seq)
 _COVERED = select(RUNS).where(RUNS.c.covered_by == bindparam("run_id"), RUNS.c.status == COALESCED)
 _COVERED_BY = _COVERED.order_by(RUNS.c.seq)
-# NOT IN, so that the busy and exclusive tables are collected once and not looked up for each queued run.
+# NOT IN, so that the busy and exclusive tables are collected once instead of for each queued run.
 _BUSY = select(_OTHER.c.table_id).where(_OTHER.c.status == RUNNING)
 _EXCLUSIVE = select(TABLES.c.table_id).where(TABLES.c.exclusive)
 _NOT_WAITING = or_(RUNS.c.waits_until.is_(None), RUNS.c.waits_until <= bindparam("now"))

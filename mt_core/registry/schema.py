@@ -1,5 +1,6 @@
-"""The tables of the registry after the newest migration: columns for searching and summing, JSON for the
-rest.
+"""The tables of the registry after the newest migration.
+
+Values that statements search, sort or sum by have a column; all others are in a JSON body.
 """
 
 from __future__ import annotations
@@ -22,10 +23,10 @@ from mt_core.model.run import RunKind, RunStatus
 
 METADATA = MetaData()
 
-# The newest migration: a registry that has it opens without loading the others.
+# The newest migration: a registry that has it can be opened without loading the others.
 NEWEST = "0015"
 
-# Compared byte by byte on both databases, so that instants and names sort alike.
+# Text is compared byte by byte in both databases, so that instants and names sort identically.
 TEXT = Text().with_variant(Text(collation="C"), "postgresql")
 SEQUENCE = BigInteger().with_variant(Integer, "sqlite")
 
@@ -191,7 +192,5 @@ for _name, _columns, _condition, _unique in (
 
 
 def word(value: RunStatus | RunKind) -> ColumnElement[str]:
-    """Return *value* as a literal of the statement, because a planner uses a partial index only for
-    constants.
-    """
+    """Return *value* as a literal, because a planner cannot match a parameter with a partial index."""
     return literal_column(f"'{value.value}'", Text)

@@ -1,4 +1,4 @@
-"""Statements of one transaction, with database failures translated to Freshtable's errors."""
+"""The statements of one transaction, with database errors translated to Freshtable's errors."""
 
 from __future__ import annotations
 
@@ -31,14 +31,16 @@ F = TypeVar("F")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Statements:
-    """Executes the statements of every part of a transaction on registry *name*; a *clock* of None is the
-    database's own.
+    """Executes the statements of one transaction on the registry *name*.
+
+    If *clock* is None, the database's clock is used.
     """
 
     connection: Connection
     name: str
     clock: Clock | None
-    # Receivers of the errors of unreadable rows, innermost block last; if empty, the errors are raised.
+    # Lists that collect the errors of unreadable rows, one per block, innermost last; if there is none, the
+    # errors are raised.
     unreadable: list[list[FactUnreadable]] = field(default_factory=list)
 
     def now(self) -> datetime:
@@ -54,8 +56,9 @@ class Statements:
             return self.connection.execute(statement, values)
 
     def insert(self, into: Table, row: dict[str, Any]) -> bool:
-        """Insert *row* and return True; if a unique index refuses it, return False and leave the transaction
-        usable.
+        """Insert *row* and return True, or return False if a unique index prevents it.
+
+        The transaction remains usable in both cases.
         """
         return self.execute(_INSERTS[self.connection.dialect.name, into], row).rowcount > 0
 
@@ -74,7 +77,7 @@ class Statements:
 
     @contextmanager
     def past_unreadable(self) -> Iterator[list[FactUnreadable]]:
-        """Skip unreadable rows in the block and collect their errors in the list that it receives."""
+        """Skip unreadable rows in the block, and collect their errors in the list that the block receives."""
         self.unreadable.append([])
         try:
             yield self.unreadable[-1]
@@ -82,7 +85,7 @@ class Statements:
             self.unreadable.pop()
 
     def fact(self, kind: type[F], statement: Executable, values: Mapping[str, Any] | None = None) -> F | None:
-        """Return the fact in the only row that *statement* selects, or None if it selects no row."""
+        """Return the fact in the only row that *statement* selects, or None if it selects none."""
         facts = self.facts(kind, statement, values)
         return facts[0] if facts else None
 

@@ -1,4 +1,4 @@
-"""The registry in an SQL database."""
+"""The registry in a SQL database."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from mt_core.workflow.definitions import DefinitionStore
 
 
 class SqlRegistry:
-    """A `Registry` in SQLite or PostgreSQL; thread-safe.
+    """Implements `Registry` in SQLite or PostgreSQL. Thread-safe.
 
-    Transactions take turns, within the process and between processes. If the database nevertheless aborts one
-    in favor of another, `transaction()` raises RevisionConflict: callers run the whole block again. After any
-    other RegistryError at the end of the block the transaction may or may not have been committed: read
-    again.
+    Only one transaction runs at a time, across threads and processes. If the database nevertheless aborts one
+    in favor of another, `transaction()` raises RevisionConflict, and the caller has to run the whole block
+    again. After any other RegistryError at the end of the block, the transaction may or may not have been
+    committed; the caller has to read again.
     """
 
     def __init__(self, engine: Engine, clock: Clock | None = None) -> None:
@@ -38,16 +38,16 @@ class SqlRegistry:
 
     @classmethod
     def open(cls, url: str, clock: Clock | None = None) -> SqlRegistry:
-        """Return the registry at *url* (`sqlite:////…` or `postgresql://…`), created or migrated as needed.
+        """Open the registry at *url* (`sqlite:////…` or `postgresql://…`); create or migrate it if necessary.
 
-        A *clock* of None is the database's own. Raises ConfigError for an unusable URL or schema, and
+        If *clock* is None, the database's clock is used. Raises ConfigError for an invalid URL or schema, and
         RegistryError if the database fails.
         """
         return cls(connect(url), clock)
 
     @contextmanager
     def transaction(self) -> Iterator[SqlTransaction]:
-        """Begin a transaction; raises RegistryError within another transaction of the same thread."""
+        """Begin a transaction; raise RegistryError inside another transaction of the same thread."""
         with self._turns.take(WAIT_S, self._name):
             if self._closed.is_set():
                 raise RegistryError(f"Registry {self._name} is closed; open it again.")

@@ -1,4 +1,4 @@
-"""The materialized tables within a transaction."""
+"""The stored materialized tables, within a transaction."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from mt_core.registry.statements import Statements
 
 @dataclass(frozen=True, slots=True)
 class SqlTables:
-    """A `StoredTables`."""
+    """Implements `StoredTables`."""
 
     statements: Statements
 
@@ -49,7 +49,7 @@ class SqlTables:
 
     def replace(self, table: MaterializedTable) -> MaterializedTable:
         row = row_of(replace(table, revision=table.revision + 1))
-        # Only next_claim writes the claim number, without raising the revision.
+        # Only next_claim changes the claim number, and it does not change the revision.
         del row["claim"]
         expected = {
             "its_table_id": table.table_id,
@@ -92,14 +92,14 @@ def _has_name(table: Any) -> ColumnElement[bool]:
     )
 
 
-# Built once: building a statement and its cache key takes longer than executing it.
+# Statements are built once, because building one and its cache key takes longer than executing it.
 _TABLE = select(TABLES).where(TABLES.c.table_id == bindparam("table_id")).with_for_update()
 _NAME = (TABLES.c.catalog, TABLES.c.namespace, TABLES.c.name)
 _TABLES = select(TABLES).order_by(*_NAME)
 _TABLES_AFTER = _TABLES.where(
     tuple_(*_NAME) > tuple_(*map(bindparam, ("its_catalog", "its_namespace", "its_name")))
 )
-# The index's own condition: a planner uses a partial index only for that.
+# The condition must be that of the partial index, because a planner does not use the index for any other.
 _CONTINUOUS = _TABLES.where(TABLES.c.continuous)
 _TABLE_NAMED = select(TABLES).where(_has_name(TABLES)).with_for_update()
 _TABLES_NAMED = _TABLES.where(tuple_(*_NAME).in_(bindparam("its_names", expanding=True)))

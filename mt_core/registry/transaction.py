@@ -30,8 +30,9 @@ from mt_core.tables.registry import (
 
 
 class SqlTransaction:
-    """A `Transaction` that executes *statements*; after a refused change it remains usable, with all earlier
-    changes.
+    """Implements `Transaction` by executing *statements*.
+
+    If a change is refused, the transaction remains usable and retains all earlier changes.
     """
 
     def __init__(self, statements: Statements) -> None:
@@ -64,7 +65,10 @@ F = TypeVar("F")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SqlFacts(Generic[F]):
-    """A `StoredFacts` in *table*, whose primary key is the fact's, ordered by *order* and then by the key."""
+    """Implements `StoredFacts` in *table*, whose primary key is the key of the facts.
+
+    Rows are sorted by *order* and then by the key.
+    """
 
     statements: Statements
     kind: type[F]

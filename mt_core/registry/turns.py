@@ -1,4 +1,4 @@
-"""Turns: a fair lock, first come, first served."""
+"""A fair lock: threads acquire it in the order in which they asked for it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mt_core.errors import RegistryError
 
 
 class Turns:
-    """A fair lock: a busy thread cannot acquire it repeatedly before other waiting threads."""
+    """A fair lock: a thread that acquires it often cannot overtake threads that are waiting."""
 
     def __init__(self) -> None:
         self._guard = threading.Lock()
@@ -20,10 +20,10 @@ class Turns:
 
     @contextmanager
     def take(self, timeout_s: float, what: str) -> Iterator[None]:
-        """Wait for the turn and hold it during the block.
+        """Wait until it is this thread's turn, and hold the lock during the block.
 
-        Raises RegistryError naming *what* after *timeout_s*, and immediately in a thread that has the turn
-        already.
+        Raises RegistryError naming *what* after *timeout_s*, and immediately if the thread already holds the
+        lock.
         """
         if self._holder == threading.get_ident():
             raise RegistryError(f"Registry {what}: this thread is already in a transaction; end it first.")

@@ -1,4 +1,4 @@
-"""The workflow definitions within a transaction."""
+"""The stored workflow definitions, within a transaction."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mt_core.registry.statements import Statements
 
 @dataclass(frozen=True, slots=True)
 class SqlWorkflows:
-    """A `StoredWorkflows`."""
+    """Implements `StoredWorkflows`."""
 
     statements: Statements
 
@@ -33,7 +33,7 @@ class SqlWorkflows:
         return sha256(repr([tuple(row) for row in rows]).encode()).hexdigest()
 
 
-# Built once: building a statement and its cache key takes longer than executing it.
+# Statements are built once, because building one and its cache key takes longer than executing it.
 _SHARD = (
     select(DEFINITIONS.c.body, TABLES.c.table_id, TABLES.c.revision)
     .select_from(DEFINITIONS.outerjoin(TABLES, TABLES.c.table_id == DEFINITIONS.c.workflow_id))

@@ -1,1 +1,1 @@
-"""Materialized tables: their definitions, commands, refreshes and upkeep."""
+"""Materialized tables: definitions, commands, refreshes and upkeep."""

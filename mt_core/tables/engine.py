@@ -1,13 +1,13 @@
-"""The engine port: what the manager needs from an engine to analyse queries, run jobs and store tables.
+"""The engine port: what the table manager needs from an engine.
 
-Everything that depends on Spark or Iceberg is behind these protocols, one for each role, so that the refresh
-protocol runs against a fake engine in tests. The types describe requests and results without objects of the
-engine: a query is text with the context of its analysis, a version of a source is JSON, and metadata is
-`StorageMetadata`.
+An engine analyses queries, runs jobs and stores tables. Everything that depends on Spark or Iceberg is behind
+these protocols, one per role, so that tests can run the refresh protocol against a fake engine. The types
+describe requests and results without objects of the engine. A query is text with the context of its analysis,
+a version of a source is JSON, and metadata is `StorageMetadata`.
 
-The port rests on two promises. Metadata changes only by compare-and-set (`TableMetadata.swap`), which is what
-the fence is built on. And a method whose docstring says that it starts no Spark job only reads metadata, so
-that it may be called while a statement waits.
+Two guarantees are essential. Metadata changes only by compare-and-set (`TableMetadata.swap`), on which the
+fence is built. A method whose docstring says that it starts no Spark job only reads metadata, so it may be
+called while a statement waits.
 """
 
 from __future__ import annotations
@@ -32,9 +32,7 @@ from mt_core.model.transform import Transform
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Query:
-    """A SELECT with the context of its analysis: current catalog and namespace, time zone and frozen
-    settings.
-    """
+    """A SELECT with the context of its analysis: current catalog and namespace, time zone and settings."""
 
     text: str
     catalog: str = ""
@@ -45,10 +43,11 @@ class Query:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnalysedQuery:
-    """The columns of a query, and its text with every relation qualified and every star expanded.
+    """The columns of a query, and its text with all names qualified and every star expanded.
 
-    `sources` are the full names of the tables that it reads, also through views. `relations` and `functions`
-    are the unqualified names in its text, in lower case: a session may hide them.
+    `sources` are the full names of the tables that it reads, including those behind views. `relations` and
+    `functions` are the unqualified names in its text, in lower case; a session may have other objects with
+    these names.
     """
 
     columns: tuple[Column, ...]
@@ -62,9 +61,9 @@ class AnalysedQuery:
 class SourceVersion:
     """A source at its current version.
 
-    `kind` is table, view, function or unversioned; `version` is None for the last. `path` has the full names
-    of the views around a table, outermost first, and of the table; it is not recorded, and is empty for other
-    kinds.
+    `kind` is table, view, function or unversioned; `version` is None if it is unversioned. `path` has the
+    full names of the views around a table, outermost first, and of the table itself. It is empty for other
+    kinds, and not recorded.
     """
 
     name: str
@@ -77,8 +76,8 @@ class SourceVersion:
 class SourceVector:
     """The versions of all sources that a run reads.
 
-    `unstable` says why equal versions may return different rows, `unpinnable` why the versions cannot be
-    pinned in the query; both are None otherwise.
+    `unstable` is why equal versions may return different rows, and `unpinnable` why the query cannot be
+    pinned to these versions. Each is None if there is no such reason.
     """
 
     sources: tuple[SourceVersion, ...]
@@ -101,12 +100,12 @@ class SourceVector:
 
     @classmethod
     def from_json(cls, sources: Iterable[Mapping[str, Any]]) -> SourceVector:
-        """Return the vector that `to_json()` wrote, without `unstable`, `unpinnable` and paths."""
+        """Return the vector for the JSON of `to_json()`, without `unstable`, `unpinnable` and paths."""
         return cls(sources=tuple(SourceVersion(**source) for source in sources))
 
     @classmethod
     def of_text(cls, text: str) -> SourceVector:
-        """Return the vector in a snapshot summary."""
+        """Return the source vector that a snapshot summary contains as text."""
         return cls.from_json(json.loads(text))
 
 
@@ -114,7 +113,8 @@ class SourceVector:
 class ShapedQuery:
     """The shape of a query, with its columns.
 
-    `readings` has the source name for each place where the query reads a source, by its number in the shape.
+    `readings` has the source name for each relation of the query, in the order in which the shape numbers
+    them.
     """
 
     shape: QueryShape
@@ -124,9 +124,9 @@ class ShapedQuery:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceChanges(ShapedQuery):
-    """The changes of the sources of a query between two vectors.
+    """How the sources of a query have changed between two vectors.
 
-    `changes` are by source name; `source_bytes` is the size of all sources at the newer vector.
+    `changes` is keyed by source name. `source_bytes` is the size of all sources at the newer vector.
     """
 
     changes: Mapping[str, SourceChange]
@@ -134,13 +134,13 @@ class SourceChanges(ShapedQuery):
 
     @property
     def changed_bytes(self) -> int | None:
-        """The size of the changes; None if it is unknown for any source."""
+        """The size of the changes in bytes; None if it is unknown for any source."""
         sizes = [change.size for change in self.changes.values()]
         return None if None in sizes else sum(size or 0 for size in sizes)
 
     @property
     def since(self) -> datetime | None:
-        """The time of the oldest commit among the changes, as far as it is known."""
+        """The time of the oldest known commit among the changes, or None."""
         return min(
             (change.since for change in self.changes.values() if change.since is not None), default=None
         )
@@ -148,7 +148,7 @@ class SourceChanges(ShapedQuery):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StorageSpec:
-    """The storage table of a materialized table, which is created with one empty snapshot."""
+    """The storage table of a materialized table; it is created with one empty snapshot."""
 
     identifier: TableIdentifier
     table_id: str
@@ -162,9 +162,9 @@ class StorageSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Maintenance:
-    """How a run applies the changes since *since*, the vector of the table's snapshot `base`.
+    """How a run applies the changes since the vector *since*, which the table's snapshot `base` records.
 
-    `in_place`: files without any changed row stay. `small`: the change is small enough for one task to
+    `in_place`: files without changed rows are kept. `small`: the change is so small that a single task can
     rewrite the table.
     """
 
@@ -178,8 +178,7 @@ class Maintenance:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Write:
-    """Rows to compute and to stage on a branch: the query at *vector*, restricted to *scope*, overwriting
-    exactly *scope*.
+    """Rows to compute and to stage on a branch: the query at *vector*, restricted to *scope*.
 
     With `maintenance` only the changes are computed, with the same result.
 
@@ -205,10 +204,10 @@ class Write:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Staged:
-    """The snapshot that a write has staged, and the table's metadata as read after it.
+    """The snapshot that a write has staged, and the table's metadata as read afterwards.
 
-    `pending` is set for a pending snapshot: the branch does not have it yet, and a publish adds it to exactly
-    this metadata.
+    `pending` is set for a pending snapshot: the branch does not contain it yet, and a publish adds it to
+    exactly this metadata.
     """
 
     snapshot: Snapshot
@@ -218,11 +217,11 @@ class Staged:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """A query at *vector* to compare, as a multiset, with a snapshot of its table, both restricted to
-    *scope*.
+    """A comparison, as multisets, of a query at *vector* with a snapshot of its table, both within *scope*.
 
-    Rows of *besides* are excluded. `percent` is the share of the keys to compare. With `in_buckets` only row
-    counts and hash sums are compared, for each bucket of keys. At most `most` differences are returned.
+    Rows in the scope *besides* are excluded. *percent* is the share of keys to compare. With *in_buckets*,
+    only row counts and sums of hashes are compared, per bucket of keys. The result contains up to *most*
+    differences.
     """
 
     job_id: str
@@ -243,9 +242,10 @@ class Comparison:
 class ComparisonResult:
     """The differences between the rows of a table and those of its query.
 
-    `differences` has the columns `difference` (missing or unexpected), `copies`, and the table's, with the
-    most copies first. `different` counts all differences, or the buckets that differ. `rows` is the number of
-    table rows compared. `left_out` has the reason for each column that was not compared.
+    `differences` has the columns `difference` (missing or unexpected), `copies`, and those of the table,
+    sorted by copies in descending order. `different` is the number of all differences, or of buckets that
+    differ. `rows` is the number of table rows compared. `left_out` has the reason for each column that was
+    not compared.
     """
 
     differences: RowSet
@@ -256,8 +256,9 @@ class ComparisonResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fragments:
-    """The numbers of files that a compaction would remove: delete files, and small data files in partitions
-    that have several.
+    """The numbers of files that a compaction would remove.
+
+    These are delete files, and small data files in partitions that contain several.
     """
 
     small_files: int
@@ -269,7 +270,7 @@ class Fragments:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rewrite:
-    """A rewrite of small data files, and of files with deletes, on a branch that is at main."""
+    """A rewrite of small data files, and of data files with deletes, on a branch that is at main."""
 
     job_id: str
     table: TableIdentifier
@@ -278,38 +279,38 @@ class Rewrite:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnreadSources:
-    """Why the sources of a query could not be read; "" while the read is still running, which a later poll
-    may find done.
+    """Why the sources of a query could not be read.
+
+    `reason` is "" while the read is still running; a later poll may then find the result.
     """
 
     reason: str
 
 
 class CatalogLookup(Protocol):
-    """The catalogs known to the engine."""
+    """The catalogs that the engine knows."""
 
     def check_catalog(self, identifier: TableIdentifier) -> None:
-        """Raise CatalogUnsupported unless the catalog swaps metadata by compare-and-set; DefinitionInvalid if
-        it is unknown.
+        """Raise CatalogUnsupported unless the catalog changes metadata by compare-and-set.
+
+        Raises DefinitionInvalid if the catalog is unknown.
         """
 
     def namespace_exists(self, catalog: str, namespace: Namespace) -> bool:
-        """Return whether the catalog has that namespace; raise DefinitionInvalid for an unknown catalog."""
+        """Return whether the catalog has this namespace; raise DefinitionInvalid for an unknown catalog."""
 
     def relation_exists(self, identifier: TableIdentifier) -> bool:
-        """Return whether the catalog has a table or view of that name."""
+        """Return whether the catalog has a table or view with this name."""
 
 
 class QueryAnalysis(Protocol):
     """The columns of queries and tables."""
 
     def analyse(self, query: Query) -> AnalysedQuery:
-        """Analyse *query* without running it; raise QueryFailed with line and position."""
+        """Analyse *query* without running it; raise QueryFailed with the line and position of an error."""
 
     def check_columns(self, identifier: TableIdentifier, columns: Sequence[Column]) -> tuple[Column, ...]:
-        """Return *columns* with their storage types; raise DefinitionInvalid naming a type that cannot be
-        stored.
-        """
+        """Return *columns* with storage types; raise DefinitionInvalid for a type that cannot be stored."""
 
     def check_assignable(self, produced: Sequence[Column], declared: Sequence[Column]) -> None:
         """Raise DefinitionInvalid naming a column whose values cannot be stored as its declared type.
@@ -324,38 +325,40 @@ class QueryAnalysis(Protocol):
 
 
 class SourceReader(Protocol):
-    """The current state of the sources of queries."""
+    """The current state of the sources of a query."""
 
     def read_vector(self, query: Query) -> SourceVector:
-        """Return the versions that the query would read now; starts no Spark job if only versions changed."""
+        """Return the versions that the query would read now.
+
+        Starts no Spark job if nothing but versions has changed since the last call.
+        """
 
     def source_fingerprints(self, queries: Sequence[Query]) -> Sequence[str | UnreadSources | None]:
-        """Return for each query a fingerprint that changes when its sources or views do.
+        """Return, for each query, a fingerprint that changes when its sources or views do.
 
-        None if a source changes without a version. Each source is read once, and no Spark job starts. A
-        source that cannot be read, or does not respond, does not delay the others.
+        The fingerprint is None if a source can change without a new version. Each source is read once, and no
+        Spark job is started. A source that cannot be read, or does not respond, does not delay the others.
         """
 
     def next_commit(self, timeout_s: float) -> str | None:
-        """Wait for the next commit of this engine and return the source name of its table; None after
-        *timeout_s*.
+        """Wait for this engine's next commit and return its table's source name, or None after *timeout_s*.
 
-        Commits of other processes, and those before the first call, are not reported. Only one thread may
-        call it.
+        Commits of other processes, and commits before the first call, are not reported. Only one thread may
+        call this method.
         """
 
 
 class ChangeReader(Protocol):
-    """The changes of the sources of queries between versions, read from metadata; starts no Spark job."""
+    """The changes of sources between versions, read from metadata; starts no Spark job."""
 
     def read_shape(self, query: Query) -> ShapedQuery | str:
-        """Return the shape of *query*, or why changes of its sources can never be applied."""
+        """Return the shape of *query*, or why changes of its sources can never be applied incrementally."""
 
     def changes_since(self, query: Query, since: SourceVector, vector: SourceVector) -> SourceChanges | str:
-        """Return the changes of the sources of *query* between two vectors, or why they are unknown."""
+        """Return how the sources of *query* have changed between two vectors, or why this is unknown."""
 
     def source_bytes(self, query: Query, vector: SourceVector) -> int | None:
-        """Return the size of everything that *query* reads at *vector*; None if a source has no versions."""
+        """Return how many bytes *query* reads at *vector*, or None if a source has no versions."""
 
 
 class TableStorage(Protocol):
@@ -368,58 +371,56 @@ class TableStorage(Protocol):
         """
 
     def drop_storage(self, identifier: TableIdentifier, table_id: str, location: str) -> None:
-        """Remove the table, if it has that table id, and the files under *location*.
+        """Remove the table if it has this table id, and the files under *location*.
 
-        Harmless if they are gone.
+        Harmless if they do not exist.
         """
 
     def add_columns(self, identifier: TableIdentifier, columns: Sequence[Column]) -> None:
-        """Append nullable columns; existing ones stay unchanged."""
+        """Append nullable columns; existing columns do not change."""
 
     def set_properties(self, spec: StorageSpec, *, forgotten: Collection[str]) -> None:
-        """Set the properties and the comment of *spec* on the storage table, and remove the *forgotten*
-        properties.
-        """
+        """Set the properties and the comment of *spec* on the storage table; remove those *forgotten*."""
 
 
 class TableMetadata(Protocol):
-    """The metadata of storage tables, as the refresh protocol reads and replaces it."""
+    """The metadata of storage tables, which the refresh protocol reads and replaces."""
 
     def load(self, identifier: TableIdentifier) -> StorageMetadata:
-        """Return the metadata; raise StorageMissing."""
+        """Return the metadata; raise StorageMissing if there is no storage table."""
 
     def swap(self, identifier: TableIdentifier, metadata: StorageMetadata, change: MetadataChange) -> None:
         """Apply *change* to exactly *metadata*.
 
-        Raises CommitConflict if it is not current anymore, and CommitUnknown if the outcome is unknown.
+        Raises CommitConflict if *metadata* is no longer current, and CommitUnknown if the outcome is unknown.
         """
 
     def ancestors(self, metadata: StorageMetadata) -> Iterator[Snapshot]:
-        """Yield main and its ancestors, newest first, except those that have expired."""
+        """Yield main and its ancestors, newest first, except expired ones."""
 
 
 class TableHousekeeping(Protocol):
-    """Expires snapshots of storage tables, deletes orphan files and compacts small ones."""
+    """Expires snapshots of storage tables, deletes orphan files and compacts small files."""
 
     def has_expired(self, identifier: TableIdentifier, older_than: datetime, keep: Collection[str]) -> bool:
-        """Return whether `expire` would delete a snapshot."""
+        """Return whether `expire` would delete any snapshot."""
 
     def expire(self, identifier: TableIdentifier, older_than: datetime, keep: Collection[str]) -> None:
-        """Delete snapshots from before *older_than*, with their files.
+        """Delete snapshots older than *older_than*, with their files.
 
         Main, the snapshots in *keep*, and those that a branch or tag refers to are retained.
         """
 
     def remove_orphans(self, identifier: TableIdentifier, older_than: datetime) -> None:
-        """Remove files written before *older_than* that no snapshot refers to."""
+        """Delete files written before *older_than* that no snapshot refers to."""
 
     def fragments(self, identifier: TableIdentifier) -> Fragments:
         """Count the files that a compaction would remove."""
 
     def rewrite_files(self, rewrite: Rewrite) -> Staged:
-        """Stage main's rows in fewer files, if possible, as a `replace` commit with main's snapshot summary.
+        """Stage the rows of main in fewer files, if possible, as a `replace` commit with main's summary.
 
-        Blocks.
+        Blocks until the job ends.
         """
 
     def restage(self, rewrite: Rewrite, staged: Staged) -> Staged:
@@ -430,22 +431,22 @@ class TableHousekeeping(Protocol):
 
 
 class RowWriter(Protocol):
-    """The Spark jobs that compute rows of storage tables."""
+    """The Spark jobs that compute the rows of storage tables."""
 
     def write(self, write: Write) -> Staged:
-        """Stage rows. Blocks.
+        """Compute and stage rows. Blocks until the job ends.
 
-        Raises QueryFailed when the query fails, Canceled after `cancel(job_id)`, and NotApplied if the
+        Raises QueryFailed if the query fails, Canceled after `cancel(job_id)`, and NotApplied if the
         maintenance turns out to be impossible or too expensive.
         """
 
     def touched_partitions(
         self, job_id: str, query: Query, vector: SourceVector, maintenance: Maintenance
     ) -> frozenset[tuple[str | None, ...]]:
-        """Return the values that the key columns of *maintenance* have in changed rows of the query, up to
-        *vector*.
+        """Return the values of *maintenance*'s key columns in query rows that have changed up to *vector*.
 
-        The result may include values whose rows did not change. Blocks, and raises as `write` does.
+        The result may include values whose rows have not changed. Blocks, and raises the same errors as
+        `write`.
         """
 
 
@@ -453,43 +454,44 @@ class RowComparison(Protocol):
     """The Spark jobs that compare storage tables with their queries."""
 
     def compare(self, comparison: Comparison) -> ComparisonResult:
-        """Compare a table with its query. Blocks; raises QueryFailed, Incomparable, and Canceled after
-        `cancel(job_id)`.
+        """Compare a table with its query. Blocks until the job ends.
+
+        Raises QueryFailed, Incomparable, and Canceled after `cancel(job_id)`.
         """
 
 
 class EngineJobs(Protocol):
-    """The Spark jobs of writes, comparisons and housekeeping, by job id."""
+    """The Spark jobs of writes, comparisons and housekeeping, keyed by job id."""
 
     def cancel(self, job_id: str) -> None:
-        """Cancel the job's work soon; harmless if it has none."""
+        """Request cancellation of the job's work; harmless if it has none."""
 
     def progress(self, job_id: str) -> Progress | None:
-        """Return the progress of the job; None if it has not begun or has ended."""
+        """Return the progress of the job, or None if it has not begun or has ended."""
 
 
 class EngineState(Protocol):
-    """Whether the engine works, and where."""
+    """Whether the engine is available, and where its jobs run."""
 
     def ready(self) -> bool:
         """Return whether the engine accepts work now."""
 
     def trouble(self) -> str:
-        """Return why the engine accepts no work, or makes no progress; "" when it works."""
+        """Return why the engine accepts no work or makes no progress, or "" if it works."""
 
     def note(self) -> str:
-        """Return what makes the engine slower than it could be, and why; "" if nothing does."""
+        """Return what makes the engine slower than necessary, and why, or "" if nothing does."""
 
     def cluster_info(self) -> Mapping[str, str]:
-        """Return where Spark jobs run, e.g. {"execution.target": "local[*]"}."""
+        """Return where Spark jobs run, for example {"execution.target": "local[*]"}."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefreshEngine:
-    """The engine, by its roles.
+    """The engine, divided into roles.
 
-    Unless its docstring says otherwise, a method is thread-safe, and may raise EngineUnavailable (starting,
-    or lost) and EngineError.
+    Unless its docstring says otherwise, a method is thread-safe, and may raise EngineError, or
+    EngineUnavailable if the engine is starting or was lost.
     """
 
     catalogs: CatalogLookup

@@ -1,16 +1,16 @@
-"""Intents: a command on a table is recorded before its first effect and step by step, and cleared with its
-last.
+"""Intents: records of the command in progress on a table.
 
 A command changes the registry, the storage and the scheduler, which share no transaction, and its process may
-crash between any two of them. The intent in the table's row makes that recoverable: it names the command and
-its step, excludes other commands, and has a token that a takeover replaces, so that the former owner can no
-longer change the row. The owner of the token may proceed; another command waits a moment for the intent to be
-cleared, and is then refused with its name. Only DROP replaces any intent.
+crash between any two of these changes. The intent in the table's row makes that recoverable: it is written
+before the first effect, updated at each step, and cleared by the last. It names the command and its step, and
+excludes other commands. Its token is replaced by a takeover, so that the former owner can no longer change
+the row. Only the owner of the token may proceed. Another command waits briefly for the intent to be cleared;
+after that it is refused with the name of the command in progress. Only DROP replaces any intent.
 
-The lease of an intent is renewed while its command is at work in this process, however long its calls of
+The lease of an intent is renewed as long as its command is running in this process, however long its calls of
 Spark and of the scheduler take. Once the lease has expired, the reconciler finishes or undoes the command. A
-call of the scheduler may still take effect after its process has crashed, at most `LONGEST_CALL` later; until
-then differences in the scheduler are repaired, not adopted.
+call of the scheduler may still take effect after its process has crashed, up to `LONGEST_CALL` later. Until
+then, differences in the scheduler are repaired, not adopted.
 """
 
 from __future__ import annotations
@@ -30,43 +30,43 @@ from mt_core.tables.settings import ManagerSettings
 from mt_core.tables.signal import Signal
 
 LEASE = timedelta(minutes=5)
-# No call of a scheduler returns, or takes effect, later than this.
+# The maximum time until a call of a scheduler returns or takes effect.
 LONGEST_CALL = timedelta(minutes=3)
 Change = Callable[[Transaction, MaterializedTable], MaterializedTable]
 Check = Callable[[MaterializedTable], None]
 
 
 class Intents:
-    """Writes, advances and clears intents. Thread-safe."""
+    """Writes, updates and clears intents. Thread-safe."""
 
     def __init__(self, registry: Registry, settings: ManagerSettings, signal: Signal) -> None:
         self.registry, self._settings, self._signal = registry, settings, signal
-        # The token of each intent whose command is at work in this process, by table id.
+        # The tokens of the intents whose commands are running in this process, by table id.
         self._at_work: dict[str, int] = {}
 
     @contextmanager
     def at_work(self, table: MaterializedTable) -> Iterator[None]:
-        """Renew the lease of *table*'s intent, which this process has written, until the block ends."""
+        """Renew the lease of the intent of *table*, which this process has written, until the block ends."""
         assert table.intent is not None
         self._at_work[table.table_id] = table.intent.token
         try:
             yield
         finally:
-            # A DROP may have replaced the intent.
+            # A DROP may have replaced the intent in the meantime.
             if self._at_work.get(table.table_id) == table.intent.token:
                 del self._at_work[table.table_id]
 
     def is_at_work(self, table: MaterializedTable) -> bool:
-        """Return whether the command of the table's intent is at work in this process."""
+        """Return whether the command of the table's intent is running in this process."""
         return table.intent is not None and self._at_work.get(table.table_id) == table.intent.token
 
     def renew(self) -> None:
-        """Extend the leases of the intents whose commands are at work in this process."""
+        """Extend the leases of all intents whose commands are running in this process."""
         for table_id, token in list(self._at_work.items()):
             in_transaction(self.registry, partial(_renew, table_id, token))
 
     def new(self, tx: Transaction, command: str, step: str, token: int, detail: Mapping[str, Any]) -> Intent:
-        """Return an intent of this process, with a lease that begins now."""
+        """Return an intent of this process, with a lease that starts now."""
         now = tx.now()
         return Intent(
             command=command,
@@ -86,7 +86,7 @@ class Intents:
         check: Check = lambda _table: None,
         detail: Mapping[str, Any] | None = None,
     ) -> Command:
-        """Return a context manager that holds the intent of *command* for its block."""
+        """Return a context manager that holds an intent of *command* for its block."""
         return Command(intents=self, take=partial(self.take, identifier, command, check=check, detail=detail))
 
     def take(
@@ -97,10 +97,10 @@ class Intents:
         check: Check,
         detail: Mapping[str, Any] | None = None,
     ) -> MaterializedTable:
-        """Write an intent on a table that has none and passes *check*.
+        """Write an intent on a table that has no intent and passes *check*.
 
         *detail* is what the reconciler needs to finish the command if its process is lost. Raises
-        TableNotFound, and TableBusy after a short wait.
+        TableNotFound, or TableBusy if the table still has an intent after a short wait.
         """
 
         def write(tx: Transaction) -> MaterializedTable | None:
@@ -115,33 +115,34 @@ class Intents:
         table = self._signal.until(attempt, self._settings.intent_wait_s)
         if table is None:
             raise busy(self.current(identifier))
-        # The continuous run of the table ends when it sees the intent.
+        # Wakes the table's continuous run, which then ends because of the intent.
         self._signal.set()
         return table
 
     @transactional
     def seize(self, tx: Transaction, table: MaterializedTable) -> MaterializedTable | None:
-        """Replace the token of the intent, so that its owner, if still alive, can do no more.
+        """Replace the token of the intent, so that its owner, if it is still running, can do nothing more.
 
-        The new lease has already expired, so that another process can seize the intent in turn. None if the
-        intent was cleared or changed.
+        The new lease has already expired, so that another process can in turn seize the intent. Returns None
+        if the intent was cleared or changed.
         """
         now = tx.tables.get(table.table_id)
         if now is None or now.intent is None or now.intent != table.intent:
             return None
         ours = self.new(tx, now.intent.command, now.intent.step, now.revision + 1, now.intent.detail)
-        # A call of the previous owner may still be on its way to the scheduler.
+        # A call of the previous owner may not have reached the scheduler yet.
         until = tx.now() + LONGEST_CALL
         return tx.tables.replace(replace(now, intent=replace(ours, lease_until=tx.now()), repair_until=until))
 
     @transactional
     def current(self, tx: Transaction, identifier: TableIdentifier) -> MaterializedTable:
-        """Return the table as the registry has it; raise TableNotFound."""
+        """Return the table's row in the registry; raise TableNotFound if there is none."""
         return get_table(tx, identifier)
 
     def change(self, table: MaterializedTable, change: Change) -> MaterializedTable:
-        """Apply *change* to the registry's row if the intent still has our token; raise TableBusy if another
-        command has seized it.
+        """Apply *change* to the registry's row if the intent still has our token.
+
+        Raises TableBusy if another command has seized the intent.
         """
 
         def work(tx: Transaction) -> MaterializedTable:
@@ -164,14 +165,15 @@ class Intents:
         return changed
 
     def step(self, table: MaterializedTable, name: str) -> MaterializedTable:
-        """Record that step *name* begins."""
+        """Record that the step *name* begins."""
         return self.change(
             table, lambda _tx, now: replace(now, intent=now.intent and replace(now.intent, step=name))
         )
 
     def clear(self, table: MaterializedTable, *, late: timedelta | None = None) -> MaterializedTable:
-        """Clear the intent and change nothing else; *late* is how long a scheduler call may still take
-        effect.
+        """Clear the intent and change nothing else.
+
+        *late* is how long a call of the scheduler may still take effect.
         """
         if late is None:
             return self.change(table, lambda _tx, now: replace(now, intent=None))
@@ -180,11 +182,10 @@ class Intents:
 
 @dataclass(kw_only=True)
 class Command:
-    """A command that holds an intent while its block runs; `table` is the row at the time the intent was
-    written.
+    """A command that holds an intent during its block; `table` is the row when the intent was written.
 
-    A block that ends without `finish` clears the intent and changes nothing else. After an error of the
-    scheduler, or of its plug-in, a call may have taken effect, or may do so later: the reconciler repairs
+    If the block ends without `finish`, the intent is cleared and nothing else changes. After an error of the
+    scheduler or of its plug-in, a call may have taken effect or may do so later, so the reconciler repairs
     differences.
     """
 
@@ -212,11 +213,11 @@ class Command:
         self.intents.clear(self.table, late=LONGEST_CALL if is_uncertain else None)
 
     def finish(self, change: Change) -> MaterializedTable:
-        """Apply the last change and clear the intent with it; raise TableBusy if another command has seized
-        the intent.
+        """Apply the last change of the command, and clear the intent in the same transaction.
 
-        If this fails, the intent stays: whether the change was stored may be unknown, so the reconciler
-        settles the command.
+        Raises TableBusy if another command has seized the intent. If this fails, the intent is not cleared,
+        because the change may or may not have been stored; the reconciler then finishes or undoes the
+        command.
         """
         self.finished = True
         return self.intents.change(self.table, lambda tx, now: replace(change(tx, now), intent=None))
@@ -229,7 +230,7 @@ def _renew(table_id: str, token: int, tx: Transaction) -> None:
 
 
 def get_table(tx: Transaction, identifier: TableIdentifier) -> MaterializedTable:
-    """Return the table of that name; raise TableNotFound."""
+    """Return the table with this name; raise TableNotFound if there is none."""
     table = tx.tables.named(identifier)
     if table is None:
         raise TableNotFound(
@@ -241,7 +242,7 @@ def get_table(tx: Transaction, identifier: TableIdentifier) -> MaterializedTable
 
 
 def busy(table: MaterializedTable) -> TableBusy:
-    """Return the error that names the command in progress."""
+    """Return the error for a refused command, which names the command in progress."""
     if table.status is RefreshStatus.INITIALIZING:
         since = table.intent.started_at if table.intent else table.created_at
         return TableBusy(

@@ -1,4 +1,4 @@
-"""The keeper port: what decides when each table is refreshed, and what the manager asks it to do."""
+"""The keeper port: keepers decide when each table is refreshed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mt_core.model.table import MaterializedTable
 
 
 class KeeperState(StrEnum):
-    """Whether a keeper refreshes a table, has paused it, or does not know it."""
+    """Whether a keeper refreshes a table, has paused it, or does not have it."""
 
     ACTIVE = "ACTIVE"
     PAUSED = "PAUSED"
@@ -21,11 +21,11 @@ class KeeperState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeeperReport:
-    """A keeper's report on a table; None means unknown for every optional fact.
+    """A keeper's report on a table; an optional value of None means unknown.
 
-    `next_run` is a UTC instant. `changed_by` is who paused or resumed the table there, and `reason` why.
-    `fresh_at` is an instant as of which the table is known to be fresh. `on_schedule` says whether the keeper
-    follows the table's freshness and time zone.
+    `next_run` is a UTC instant. `changed_by` is who paused or resumed the table in the keeper, and `reason`
+    is why. `fresh_at` is an instant at which the table is known to have been fresh. `on_schedule` is whether
+    the keeper follows the table's freshness and time zone.
     """
 
     state: KeeperState
@@ -38,22 +38,20 @@ class KeeperReport:
 
 
 class Keeper(Protocol):
-    """Decides when tables are refreshed. Every method is thread-safe and raises WorkflowError.
+    """Decides when tables are refreshed. Every method is thread-safe and may raise WorkflowError.
 
-    A *handle* identifies what a keeper has for a table: versioned text, opaque to all others. Changes of one
-    table are ordered by `MaterializedTable.token`: a keeper that can do so rejects a change older than its
-    last one.
+    A *handle* identifies what a keeper stores for a table. It is versioned text, opaque to everyone else.
+    Changes to one table are ordered by `MaterializedTable.token`: if a keeper can, it rejects a change that
+    is older than the last one.
     """
 
     def objection(self, table: MaterializedTable) -> str:
-        """Return why the keeper can never keep *table* fresh by its definition, with the way out; "" if it
-        can.
-        """
+        """Return why the keeper can never keep *table* fresh, and how to fix that, or "" if it can."""
 
     def create(self, table: MaterializedTable, *, active: bool) -> str:
         """Begin to keep *table* fresh, without checking for an existing workflow, and return the handle.
 
-        A repeated call returns the same handle.
+        Repeated calls return the same handle.
         """
 
     def ensure(
@@ -61,22 +59,23 @@ class Keeper(Protocol):
     ) -> KeeperState:
         """Make the table active or paused, creating it if it is missing, and return its previous state.
 
-        *options* replace the dynamic options of its refreshes; None leaves them unchanged.
+        *options* replace the dynamic options of the table's refreshes; None leaves them unchanged.
         """
 
     def reschedule(self, table: MaterializedTable) -> None:
         """Follow the current freshness of *table*, without changing its state.
 
-        A missing table is created in the state of its status.
+        A missing table is created in the state that matches its status.
         """
 
     def remove(self, table_id: str, handle: str | None = None) -> None:
-        """Remove a table; *handle* may be unknown (None). Harmless to repeat, and for a handle of another
-        keeper.
+        """Remove a table; *handle* is None if it is unknown.
+
+        Idempotent, and harmless for a handle of another keeper.
         """
 
     def observe(self, tables: Iterable[MaterializedTable]) -> Mapping[str, KeeperReport]:
-        """Return a report on each of *tables*, by table id, from one call for all of them."""
+        """Return a report on each of *tables*, by table id, with one call for all of them."""
 
     def handle_of(self, table: MaterializedTable) -> str:
-        """Return the handle that *table* has, or would get from `create`; makes no call."""
+        """Return the handle that *table* has or would get from `create`, without calling the scheduler."""

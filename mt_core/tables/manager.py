@@ -1,10 +1,10 @@
-"""The manager: it executes every statement about materialized tables.
+"""The table manager: executes every statement about materialized tables.
 
-It routes each statement to a function of `commands`, `refresh`, `verification` or `views`, which has the
-rules, and adds what all statements share: names are resolved against the session, missing tables and other
-relations are refused, a position in a query counts from the statement, and every change is logged with its
-author. Concurrency is not decided here: commands on one table are serialized by its intent, in the registry,
-because other gateways' commands may be at work on it too.
+It routes each statement to a function of `commands`, `refresh`, `verification` or `views`, which contain the
+rules, and adds what all statements share. Names are resolved against the session. Missing tables and other
+relations are refused. Positions in a query are counted from the start of the statement. Every change is
+logged with its author. Concurrency is not controlled here: commands on one table are serialized by its intent
+in the registry, because other gateways may also be running commands on it.
 """
 
 from __future__ import annotations
@@ -72,8 +72,9 @@ _CHANGES = (
 
 
 class TableManager:
-    """Executes the statements about materialized tables. Thread-safe: a table's commands are serialized by
-    its intent.
+    """Executes the statements about materialized tables.
+
+    Thread-safe: the commands on a table are serialized by its intent.
     """
 
     def __init__(self, services: TableServices) -> None:
@@ -84,7 +85,7 @@ class TableManager:
         self._reports = Reports(services)
 
     def execute(self, statement: sql.TableStatement, context: CommandContext) -> CommandOutcome:
-        """Execute *statement*; if it raises MtError, nothing has changed or everything was undone."""
+        """Execute *statement*; if it raises MtError, nothing has changed or everything has been undone."""
         try:
             outcome = self._execute(statement, context)
         except QueryFailed as cause:
@@ -114,7 +115,7 @@ class TableManager:
     def _on_name(
         self, statement: _Named, identifier: TableIdentifier, context: CommandContext
     ) -> CommandOutcome:
-        """Execute a statement about a table name; some statements accept a name without a table."""
+        """Execute a statement that names a table; for some statements, the table does not have to exist."""
         services = self._services
         table = in_transaction(services.registry, lambda tx: tx.tables.named(identifier))
         match statement:
@@ -211,7 +212,7 @@ def _text_rows(text: str) -> RowSet:
 
 
 def in_statement(error: QueryFailed, statement: sql.TableStatement) -> QueryFailed:
-    """Return *error* with its position counted from the begin of *statement* instead of its query."""
+    """Return *error* with its position counted from the start of *statement* instead of its query."""
     match statement:
         case sql.ExplainCreate(statement=create_statement):
             return in_statement(error, create_statement)

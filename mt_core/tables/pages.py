@@ -1,6 +1,4 @@
-"""Pages of tables: they let a caller visit all tables without one long transaction, which would block all
-others.
-"""
+"""Pages of tables, to visit all tables without one long transaction, which would block all others."""
 
 from __future__ import annotations
 
@@ -13,14 +11,14 @@ from mt_core.errors import FactUnreadable, MtError
 from mt_core.model.table import MaterializedTable, TableIdentifier
 from mt_core.tables.registry import Registry, Transaction, each_row, in_transaction
 
-# A page takes about ten milliseconds, even with two more statements for each of its tables.
+# A page takes about ten milliseconds, even with two further statements for each table.
 PAGE = 100
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnreadableTable:
-    """A table whose stored row cannot be read, and why."""
+    """A table whose stored row cannot be read, and the reason."""
 
     identifier: TableIdentifier
     error: MtError
@@ -36,9 +34,9 @@ TableRow = MaterializedTable | UnreadableTable
 def on_each_page(
     registry: Registry, work: Callable[[Transaction, list[MaterializedTable]], Iterable[T]]
 ) -> list[T]:
-    """Call *work* with each page of tables, in the transaction that read it, and return all its results.
+    """Call *work* with each page of tables, in the transaction that read the page; return all results.
 
-    Tables are ordered by identifier. One that is created, altered or dropped during the call is seen as of
+    Tables are sorted by identifier. A table that is created, altered or dropped during the call is seen as of
     the transaction of its page, and never twice.
     """
 
@@ -51,7 +49,7 @@ def on_each_page(
 
 
 def on_each_listed(registry: Registry, work: Callable[[Transaction, list[TableRow]], Iterable[T]]) -> list[T]:
-    """Do as `on_each_page` does, but pass unreadable tables to *work* too, in the order of their names."""
+    """Do the same as `on_each_page`, but also pass unreadable tables to *work*, sorted by identifier."""
     results: list[T] = []
     after: TableIdentifier | None = None
     while True:
@@ -62,7 +60,7 @@ def on_each_listed(registry: Registry, work: Callable[[Transaction, list[TableRo
 
 
 def every_table(registry: Registry) -> list[MaterializedTable]:
-    """Return all tables, ordered by identifier."""
+    """Return all tables, sorted by identifier."""
     return on_each_page(registry, lambda _tx, tables: tables)
 
 
@@ -72,7 +70,7 @@ def _page(
     after: TableIdentifier | None,
     work: Callable[[Transaction, list[TableRow]], Iterable[T]],
 ) -> tuple[TableIdentifier | None, list[T]]:
-    """Return the last table of the page behind *after* (None at the end), and *work*'s results."""
+    """Return the last table of the page after *after*, or None at the end, and the results of *work*."""
     rows = each_row(tx, lambda: tx.tables.page(after=after, limit=PAGE))
     tables = [UnreadableTable.of(row) if isinstance(row, FactUnreadable) else row for row in rows]
     return (tables[-1].identifier if len(tables) == PAGE else None), list(work(tx, tables))

@@ -1,13 +1,13 @@
-"""The registry port: transactions over the facts of the gateway, with one facet for each kind of fact.
+"""The registry port: transactions over the gateway's facts, with one interface per kind of fact.
 
-Everything that must survive a crash or be seen by other gateways is in the registry. Its transactions are
-serializable, and a row that a transaction reads by key is locked until its end. On top of that, every table
-has a revision and every run a status, attempt and claim: `replace` succeeds only against the expected ones,
-so that a decision made outside the transaction cannot overwrite a later change. `in_transaction` repeats the
-work after a conflict, so it must have no effect outside the transaction.
+Everything that must survive a crash or be visible to other gateways is in the registry. Its transactions are
+serializable, and a row that a transaction reads by key is locked until the transaction ends. In addition,
+every table has a revision, and every run has a status, attempt and claim. `replace` succeeds only if these
+are as expected, so that a decision made outside the transaction cannot overwrite a later change.
+`in_transaction` repeats the work after a conflict, so the work must have no effects outside the transaction.
 
-Facets list damaged rows separately (`past_unreadable`): one row that cannot be decoded must not hide the
-others, but commands fail on it.
+Damaged rows are listed separately (`past_unreadable`): a row that cannot be decoded must not hide the others,
+but commands on it fail.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _TRIES = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tombstone:
-    """A dropped table whose storage, files or workflow may remain until the reconciler removes them."""
+    """A dropped table; its storage, files or workflow may remain until the reconciler removes them."""
 
     table_id: str
     identifier: TableIdentifier
@@ -47,67 +47,71 @@ class Tombstone:
 
 
 class StoredTables(Protocol):
-    """The materialized tables in a transaction."""
+    """The materialized tables, within a transaction."""
 
     def get(self, table_id: str) -> MaterializedTable | None:
-        """Return a table, locked until the end of the transaction."""
+        """Return a table, or None, and lock it until the end of the transaction."""
 
     def named(self, identifier: TableIdentifier) -> MaterializedTable | None:
-        """Return the table of that name, locked until the end of the transaction."""
+        """Return the table with this name, or None, and lock it until the end of the transaction."""
 
     def with_names(self, identifiers: Collection[TableIdentifier]) -> Sequence[MaterializedTable]:
-        """Return the tables with these names, ordered by identifier."""
+        """Return the tables with these names, sorted by identifier."""
 
     def page(
         self, *, after: TableIdentifier | None = None, limit: int | None = None
     ) -> Sequence[MaterializedTable]:
-        """Return at most *limit* tables behind *after* (None: from the first), ordered by identifier."""
+        """Return up to *limit* tables that follow *after* (None: from the first), sorted by identifier."""
 
     def continuous(self) -> Sequence[MaterializedTable]:
-        """Return the tables that the source watcher refreshes, ordered by identifier."""
+        """Return the tables that the source watcher refreshes, sorted by identifier."""
 
     def insert(self, table: MaterializedTable) -> None:
-        """Add a table; raise TableExists if its name is taken."""
+        """Insert a table; raise TableExists if another table has its name."""
 
     def replace(self, table: MaterializedTable) -> MaterializedTable:
-        """Store *table* over revision `table.revision` and return it with the next one; raise
-        RevisionConflict.
+        """Replace revision `table.revision` of a table with *table*, and return it with the next revision.
+
+        Raises RevisionConflict if the stored revision differs.
         """
 
     def delete(self, table_id: str) -> None:
-        """Remove a table; its runs stay in the ledger."""
+        """Delete a table; its runs remain in the ledger."""
 
     def next_claim(self, table_id: str) -> int:
-        """Increment the table's claim number, without a new revision, and return it; raise TableGone."""
+        """Increment the table's claim number, without a new revision, and return it.
+
+        Raises TableGone if the table was dropped.
+        """
 
 
 class StoredRuns(Protocol):
-    """The run ledger in a transaction."""
+    """The run ledger, within a transaction."""
 
     def get(self, run_id: str) -> RefreshRun | None:
-        """Return a run, locked until the end of the transaction."""
+        """Return a run, or None, and lock it until the end of the transaction."""
 
     def insert(self, run: RefreshRun) -> None:
-        """Add a run.
+        """Insert a run.
 
         Raises RevisionConflict if another run of the table has its request key and is neither FAILED nor
         CANCELED.
         """
 
     def replace(self, run: RefreshRun, *, expected: RefreshRun) -> None:
-        """Store *run* over *expected*.
+        """Replace the run *expected* with *run*.
 
         Raises RevisionConflict if status, attempt or claim differ from *expected*, or if another run of the
-        table is RUNNING already.
+        table is RUNNING.
         """
 
     def delete(self, run_ids: Iterable[str]) -> None:
-        """Remove these runs; harmless for missing ones."""
+        """Delete these runs; harmless for missing ones."""
 
     def with_key(self, table_id: str, request_key: str) -> RefreshRun | None:
-        """Return the table's run with that request key.
+        """Return the table's run with this request key, or None.
 
-        A run that is neither FAILED nor CANCELED takes precedence over newer ones; None if there is no run.
+        A run that is neither FAILED nor CANCELED takes precedence over newer ones.
         """
 
     def newest(
@@ -120,59 +124,63 @@ class StoredRuns(Protocol):
         before: str | None = None,
         limit: int | None = None,
     ) -> Sequence[RefreshRun]:
-        """Return runs, newest request first, from before the run *before*; none if that was deleted."""
+        """Return the runs requested before the run *before*, newest first; none if *before* was deleted."""
 
     def newest_of_each(self, table_ids: Collection[str], *, limit: int) -> Sequence[RefreshRun]:
-        """Return at most *limit* refreshes of each of these tables, newest request first; missing tables have
-        none.
+        """Return up to *limit* refreshes for each of these tables, newest request first.
+
+        Tables that do not exist have none.
         """
 
     def oldest(self, *, after: str | None = None, limit: int) -> Sequence[RefreshRun]:
-        """Return runs, oldest request first, from after the run *after*; none if that was deleted."""
+        """Return the runs requested after the run *after*, oldest first; none if *after* was deleted."""
 
     def queued(self, table_id: str) -> Sequence[RefreshRun]:
         """Return the QUEUED runs of a table, oldest first."""
 
     def next_claimable(self) -> RefreshRun | None:
-        """Return the oldest QUEUED run that may be claimed.
+        """Return the oldest QUEUED run that may be claimed, or None.
 
-        It waits for no other run, or its wait has ended, and its table has no RUNNING run and no exclusive
-        intent. A solo run is returned only if there is no other.
+        It does not wait for other runs, or its wait has ended, and its table has neither a RUNNING run nor an
+        exclusive intent. A solo run is returned only if there is no other run.
         """
 
     def waiting(self) -> Sequence[RefreshRun]:
-        """Return the QUEUED runs that wait until some instant, oldest first."""
+        """Return the QUEUED runs whose start is delayed until some instant, oldest first."""
 
     def last_point(self, table_id: str, *, requested_by: datetime) -> datetime | None:
-        """Return the latest point of a table's runs requested by that instant; None if no run has one."""
+        """Return the latest schedule time of the table's runs requested up to *requested_by*, or None."""
 
     def covering(self, table_id: str, after: datetime) -> Sequence[RefreshRun]:
-        """Return the SUCCEEDED and SKIPPED runs whose latest point is later than *after*."""
+        """Return the SUCCEEDED and SKIPPED runs whose latest schedule time is later than *after*."""
 
     def covered_by(self, run_id: str) -> Sequence[RefreshRun]:
-        """Return the COALESCED runs with `covered_by` = *run_id*."""
+        """Return the COALESCED runs whose `covered_by` is *run_id*."""
 
     def expired(self) -> Sequence[RefreshRun]:
-        """Return the RUNNING runs whose own lease, or whose gateway's lease, has expired."""
+        """Return the RUNNING runs whose lease, or whose gateway's lease, has expired."""
 
 
 class StoredJobs(Protocol):
-    """The jobs of statements that change data, in a transaction."""
+    """The jobs of statements that change data, within a transaction."""
 
     def get(self, job_id: str) -> Job | None:
-        """Return a job, locked until the end of the transaction."""
+        """Return a job, or None, and lock it until the end of the transaction."""
 
     def with_ids(self, job_ids: Collection[str]) -> Sequence[Job]:
-        """Return the jobs with these ids, ordered by id."""
+        """Return the jobs with these ids, sorted by id."""
 
     def insert(self, job: Job) -> None:
-        """Add a job; raise RevisionConflict if its id is taken."""
+        """Insert a job; raise RevisionConflict if another job has its id."""
 
     def replace(self, job: Job) -> Job:
-        """Store *job* over revision `job.revision` and return it with the next; raise RevisionConflict."""
+        """Replace revision `job.revision` of a job with *job*, and return it with the next revision.
+
+        Raises RevisionConflict if the stored revision differs.
+        """
 
     def newest(self, limit: int) -> Sequence[Job]:
-        """Return the jobs with the latest begin, newest first."""
+        """Return the *limit* jobs that started last, newest first."""
 
     def open(self) -> Sequence[Job]:
         """Return the jobs that have not ended, oldest first."""
@@ -181,48 +189,49 @@ class StoredJobs(Protocol):
         """Return the detached jobs that have not ended, oldest first."""
 
     def ended_streams(self, ended_before: datetime) -> Sequence[Job]:
-        """Return the jobs that ended before that instant and still have their definition, oldest first."""
+        """Return the jobs that ended before this instant and still have their definition, oldest first."""
 
     def with_hooks_due(self) -> Sequence[Job]:
         """Return the jobs with a pending hook call, oldest first."""
 
     def forget(self, ended_before: datetime) -> int:
-        """Remove the jobs that ended before that instant, and return how many.
+        """Delete the jobs that ended before this instant, and return their number.
 
-        Jobs with a pending hook call or a definition stay.
+        Jobs with a pending hook call or a definition are not deleted.
         """
 
 
 class StoredWorkflows(Protocol):
-    """The workflow definitions in a transaction."""
+    """The workflow definitions, within a transaction."""
 
     def delete(self, workflow_id: str) -> None:
-        """Delete a workflow definition, so that schedulers stop reading it."""
+        """Delete a workflow definition, so that schedulers no longer find it."""
 
     def pause(self, workflow_id: str, *, paused: bool) -> None:
-        """Store in its definition whether a workflow is paused; harmless if it is missing."""
+        """Store in its definition whether a workflow is paused; harmless if there is no definition."""
 
     def shard_version(self, number: int) -> str:
-        """Return a text that changes with every workflow definition of the shard and the table behind it."""
+        """Return text that changes whenever a workflow definition of the shard or its table changes."""
 
 
 class StoredFacts(Protocol[F]):
-    """The facts of one kind in a transaction: tombstones, catalogs, functions, connector tables or gateway
-    leases.
+    """The facts of one kind, within a transaction.
+
+    Kinds are tombstones, catalogs, functions, connector tables and gateway leases.
     """
 
     def all(self) -> Sequence[F]:
-        """Return all facts: tombstones oldest first, leases by owner, and the others by name."""
+        """Return all facts: tombstones oldest first, leases by owner, and all others by name."""
 
     def put(self, fact: F) -> None:
-        """Store a fact over the one with its key: the `table_id`, the lease's owner, or the name."""
+        """Insert a fact, or replace the one with its key: the `table_id`, the lease's owner, or the name."""
 
     def delete(self, key: str) -> None:
-        """Remove a fact; harmless if it is missing."""
+        """Delete a fact; harmless if it is missing."""
 
 
 class Transaction(Protocol):
-    """One serializable transaction of the registry."""
+    """A serializable transaction of the registry."""
 
     tables: StoredTables
     runs: StoredRuns
@@ -235,28 +244,28 @@ class Transaction(Protocol):
     gateways: StoredFacts[GatewayLease]
 
     def now(self) -> datetime:
-        """Return the time by the registry's own clock (UTC), which leases use."""
+        """Return the time of the registry's own clock (UTC), which leases use."""
 
     def past_unreadable(self) -> AbstractContextManager[list[FactUnreadable]]:
-        """Skip unreadable rows within the block and collect their errors in the returned list.
+        """Skip unreadable rows in the block, and collect their errors in the returned list.
 
-        Outside of such a block these errors are raised.
+        Outside such a block these errors are raised.
         """
 
 
 class Registry(Protocol):
-    """The database of the manager's facts."""
+    """The database that stores the gateway's facts."""
 
     definitions: DefinitionStore
 
     def transaction(self) -> AbstractContextManager[Transaction]:
-        """Begin a transaction; it commits at the end of the block and rolls back on an exception."""
+        """Begin a transaction; it is committed at the end of the block, and rolled back on an exception."""
 
     def close(self) -> None: ...
 
 
 def in_transaction(registry: Registry, work: Callable[[Transaction], T]) -> T:
-    """Run *work* in a transaction, and again after a conflict with another transaction."""
+    """Run *work* in a transaction, and run it again after a conflict with another transaction."""
     for _ in range(_TRIES - 1):
         try:
             with registry.transaction() as tx:
@@ -268,10 +277,10 @@ def in_transaction(registry: Registry, work: Callable[[Transaction], T]) -> T:
 
 
 def each_row(tx: Transaction, read: Callable[[], Sequence[T]]) -> list[T | FactUnreadable]:
-    """Return the rows that *read*, one call of a facet, returns, with an error in place of each unreadable
-    row.
+    """Return the rows that *read* returns, with an error in place of each unreadable row.
 
-    For statements that list rows: one damaged row must not hide the others.
+    *read* must run a single query. This is for statements that list rows: a damaged row must not hide the
+    others.
     """
     with tx.past_unreadable() as unreadable:
         rows: list[T | FactUnreadable] = [*read()]
@@ -288,9 +297,7 @@ S = TypeVar("S", bound=_WithRegistry)
 
 
 def transactional(work: Callable[Concatenate[S, Transaction, P], T]) -> Callable[Concatenate[S, P], T]:
-    """Turn *work* into a method that runs it in one transaction of the object's `registry`, by
-    `in_transaction`.
-    """
+    """Turn *work* into a method that runs it in one transaction of the object's `registry`."""
 
     @wraps(work)
     def method(self: S, /, *args: P.args, **kwargs: P.kwargs) -> T:

@@ -1,4 +1,4 @@
-"""Repeated errors: the log shows an error in full once, and counts it until it changes."""
+"""Repeated errors: the log contains an error in full once, then only a count until the error changes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import threading
 from collections import OrderedDict
 
 CAPACITY = 1_000
-# Numbers of stages and tasks differ each time; dates identify partitions and stay.
+# Numbers of stages and tasks differ each time; dates identify partitions, so they are compared.
 _NUMBERS = re.compile(r"(?<![\w-])\d+(?:\.\d+)*(?![\w-])")
 
 
@@ -16,7 +16,7 @@ class RepeatedErrors:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        # By subject: the error without its numbers, and its count.
+        # For each subject, the error without its numbers, and its count.
         self._last: OrderedDict[str, tuple[str, int]] = OrderedDict()
 
     def text(self, subject: str, error: object) -> str:
@@ -31,6 +31,6 @@ class RepeatedErrors:
         return str(error) if count == 1 else f"the same error as before, {count} times in a row"
 
     def forget(self, subject: str) -> None:
-        """Note that the subject has succeeded, so that its next error is logged in full."""
+        """Record that the subject has succeeded, so that its next error is logged in full."""
         with self._lock:
             self._last.pop(subject, None)

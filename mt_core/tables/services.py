@@ -1,4 +1,4 @@
-"""The services that commands on materialized tables share."""
+"""The services that all commands on materialized tables use."""
 
 from __future__ import annotations
 
@@ -31,29 +31,26 @@ _STRIPES = 64
 
 @dataclass(frozen=True, slots=True)
 class NameLocks:
-    """Locks by table name: storage is created and dropped by name, and a name can be reused."""
+    """Locks by table name, because storage is created and dropped by name, and a name can be reused."""
 
     stripes: tuple[threading.Lock, ...] = field(
         default_factory=lambda: tuple(threading.Lock() for _ in range(_STRIPES))
     )
 
     def lock(self, identifier: TableIdentifier) -> AbstractContextManager[object]:
-        """Return the lock of *identifier*, which some other names share."""
+        """Return the lock for *identifier*, which it may share with other names."""
         return self.stripes[hash(identifier) % _STRIPES]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableServices:
-    """Registry, engine, keeper and clock, wired once by the application.
+    """The registry, engine, keeper and other services, which the application creates once.
 
-    `signal` wakes workers when the ledger changes. `reports` has the keeper's last report on each table and
-    its instant, by table id; `fresh_at` has the instant as of which each CONTINUOUS table is known to be
-    fresh. Any thread may read or write one item of these at a time.
-
-    The queue `changed_tables` has the names of tables with new rows.
-
-    `names` serializes CREATE and DROP of one name, `at_work` tracks refreshes that must be alone, and
-    `errors` has the last errors in the log.
+    `signal` wakes workers when the ledger changes. `reports` maps table ids to the keeper's last report and
+    its time. `fresh_at` maps the ids of CONTINUOUS tables to a time at which they are known to have been
+    fresh. Threads may read and write single items of both without a lock. The queue `changed_tables` contains
+    the names of tables with new rows. `names` serializes CREATE and DROP of the same name, `at_work` tracks
+    refreshes that must be alone, and `errors` has the last errors in the log.
     """
 
     registry: Registry
@@ -81,7 +78,7 @@ class TableServices:
         requested_by: str | None,
         scope: Scope = WHOLE,
     ) -> RefreshRun:
-        """Return a new run over *scope*; *requested_by* is the name of a token, None without one."""
+        """Return a new run over *scope*; *requested_by* is the name of the requester's token, or None."""
         return RefreshRun(
             run_id=self.new_id(),
             table_id=table.table_id,
@@ -94,14 +91,15 @@ class TableServices:
     def request_rebuild(
         self, tx: Transaction, table: MaterializedTable, requested_by: str | None
     ) -> RefreshRun:
-        """Queue a run that recomputes all of *table*, unless one is queued already, and return it."""
+        """Queue a run that recomputes all of *table*, unless one is already queued, and return it."""
         run = self.new_run(table, RunKind.REBUILD, tx.now(), requested_by=requested_by)
         return self.ledger.request_in(tx, table, run)
 
     def end_doubt(self, table: MaterializedTable) -> Callable[[MaterializedTable], MaterializedTable]:
-        """Return a function that ends the doubt of *table* in a transaction.
+        """Return a function that ends the doubt about *table* in a transaction.
 
-        If rows in doubt are still in the table, it makes a rebuild due, which ends the doubt.
+        If the table still contains rows in doubt, the function requires a rebuild instead, which ends the
+        doubt.
         """
         metadata = self.engine.metadata
         if table.doubt is None or all_computed(metadata.ancestors(metadata.load(table.identifier))):
@@ -110,7 +108,7 @@ class TableServices:
 
 
 def storage_spec(table: MaterializedTable) -> StorageSpec:
-    """Return the specification of the storage table of *table*."""
+    """Return the specification for creating the storage table of *table*."""
     definition = table.definition
     return StorageSpec(
         identifier=table.identifier,
@@ -127,7 +125,7 @@ def storage_spec(table: MaterializedTable) -> StorageSpec:
 
 
 def query_of(definition: TableDefinition, text: str | None = None) -> Query:
-    """Return the query of a definition for the engine, with *text* in its place if given."""
+    """Return the query of a definition for the engine; *text* replaces its text if given."""
     return Query(
         text=text if text is not None else definition.expanded_query,
         catalog=definition.catalog,

@@ -1,4 +1,4 @@
-"""Settings of the manager: the defaults and limits of materialized tables."""
+"""Settings of the table manager: defaults and limits for materialized tables."""
 
 from __future__ import annotations
 
@@ -21,8 +21,9 @@ DEFAULT_CONTINUOUS_KEY = "materialized-table.default-freshness.continuous"
 
 
 class InitialRefresh(StrEnum):
-    """When a new table is filled: by CREATE, by its first scheduled refresh, or only partition by partition
-    at its schedule times.
+    """When a new table is filled: by CREATE, by its first scheduled refresh, or partition by partition.
+
+    With NONE, each scheduled refresh fills only the partitions of its schedule times.
     """
 
     ON_CREATE = "on-create"
@@ -32,12 +33,12 @@ class InitialRefresh(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManagerSettings:
-    """Defaults and limits of materialized tables.
+    """Defaults and limits for materialized tables.
 
-    `owner` identifies this process in leases; `warehouse` is the root location of storage. `observe_wait_s`
-    is how long a statement that shows tables waits for the scheduler; `alter_wait_s` and `drop_wait_s` are
-    how long ALTER (of columns) and DROP wait for a running refresh to end. `upstream_wait` None is half the
-    time between the schedule times of a table.
+    `owner` identifies this process in leases, and `warehouse` is the root location of storage.
+    `observe_wait_s` is how long a statement that shows tables waits for the scheduler. `alter_wait_s` and
+    `drop_wait_s` are how long ALTER (of columns) and DROP wait for a running refresh to end. If
+    `upstream_wait` is None, it is half the time between a table's schedule times.
     """
 
     owner: str
@@ -65,7 +66,7 @@ class ManagerSettings:
     compact_delete_files: int = 20
 
     def in_session(self, properties: Mapping[str, str]) -> ManagerSettings:
-        """Return the settings with a session's own values; raise ConfigError for an invalid one."""
+        """Return the settings with the session's own values; raise ConfigError for an invalid value."""
         threshold = _duration(THRESHOLD_KEY, properties)
         full, continuous = (
             _duration(DEFAULT_FULL_KEY, properties),
@@ -84,14 +85,20 @@ class ManagerSettings:
 
 
 def refresh_timeout_of(options: Mapping[str, str], settings: ManagerSettings) -> timedelta:
-    """Return the refresh timeout of a table with *options*, 0 for none; raise ConfigError."""
+    """Return the refresh timeout of a table with *options*, 0 for none.
+
+    Raises ConfigError if the timeout in *options* is invalid.
+    """
     if TIMEOUT_KEY not in options:
         return settings.refresh_timeout
     return timedelta(seconds=_duration(TIMEOUT_KEY, options) or 0)
 
 
 def verify_interval_of(options: Mapping[str, str], settings: ManagerSettings) -> timedelta:
-    """Return how often a table with *options* is compared with its query, 0 for never; raise ConfigError."""
+    """Return how often to compare a table with *options* with its query, 0 for never.
+
+    Raises ConfigError if the interval in *options* is invalid.
+    """
     own = _duration(VERIFY_KEY, options)
     return settings.verify_interval if own is None else timedelta(seconds=own)
 
@@ -99,7 +106,10 @@ def verify_interval_of(options: Mapping[str, str], settings: ManagerSettings) ->
 def upstream_wait_of(
     definition: TableDefinition, settings: ManagerSettings, schedule_time: datetime
 ) -> timedelta:
-    """Return how long a refresh for *schedule_time* waits for upstream tables; raise ConfigError."""
+    """Return how long a refresh for *schedule_time* waits for upstream tables.
+
+    Raises ConfigError if the wait in the table's options is invalid.
+    """
     own = _duration(UPSTREAM_WAIT_KEY, definition.options)
     if own is not None:
         return timedelta(seconds=own)
@@ -109,13 +119,13 @@ def upstream_wait_of(
 
 
 def check_durations(options: Mapping[str, str]) -> None:
-    """Raise ConfigError for a duration option of a table that is not a duration."""
+    """Raise ConfigError if a duration option of a table has an invalid value."""
     for key in (TIMEOUT_KEY, UPSTREAM_WAIT_KEY, VERIFY_KEY):
         _duration(key, options)
 
 
 def _duration(key: str, properties: Mapping[str, str]) -> int | None:
-    """Return *key* in seconds; None if the properties do not set it."""
+    """Return the duration *key* in seconds, or None if *properties* do not contain it."""
     if key not in properties:
         return None
     setting = next(setting for setting in SETTINGS if setting.key == key)

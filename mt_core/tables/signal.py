@@ -1,4 +1,4 @@
-"""A signal that the ledger or a table has changed; workers and waiters sleep on it."""
+"""A signal that the ledger or a table has changed, for workers and other waiting threads."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ T = TypeVar("T")
 
 
 class Signal:
-    """Thread-safe. A change by another process wakes waiters within half a second."""
+    """A signal that threads wait for. Thread-safe.
+
+    If another process makes the change, waiting threads notice it within half a second.
+    """
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -20,7 +23,7 @@ class Signal:
         self._events: tuple[threading.Event, ...] = ()
 
     def set(self) -> None:
-        """Wake every waiter."""
+        """Wake all waiting threads."""
         with self._changed:
             self._generation += 1
             self._changed.notify_all()
@@ -38,10 +41,9 @@ class Signal:
         return self._generation
 
     def until(self, probe: Callable[[], T | None], timeout_s: float) -> T | None:
-        """Block until *probe* returns something other than None, and return that; None after *timeout_s*
-        seconds.
+        """Block until *probe* returns a value other than None and return it, or None after *timeout_s*.
 
-        The probe runs in the calling thread, at least once and after every change.
+        *probe* runs in the calling thread, at least once and after every change.
         """
         deadline = time.monotonic() + timeout_s
         while True:
@@ -57,5 +59,5 @@ class Signal:
                     self._changed.wait(min(remaining, _POLL_S))
 
     def wait(self, done: Callable[[], bool], timeout_s: float) -> bool:
-        """Block until *done* returns True, at most *timeout_s* seconds; return whether it did."""
+        """Block until *done* returns True, but no longer than *timeout_s* seconds; return whether it did."""
         return self.until(lambda: done() or None, timeout_s) is not None

@@ -1,6 +1,4 @@
-"""Requests to the manager and their results: a statement's context and outcome, and a call of the refresh
-endpoint.
-"""
+"""The inputs and outputs of the table manager: context and outcome of a statement, and a refresh request."""
 
 from __future__ import annotations
 
@@ -19,13 +17,13 @@ def _without_variables(_name: str) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandContext:
-    """The session of a statement: where names are looked up, and its properties that differ from the
-    defaults.
+    """The session of a statement: where names are resolved, and the properties that it has set.
 
     `caller` is the name of the token that was sent with the statement, "" if none is required. `zone` is the
-    time zone of its queries (None: from its properties, or the default). `temporary_relations` and
-    `temporary_functions` are the names, in lower case, that only this session has; `has_variable` says
-    whether it has a variable of that name. `job_id` is the id of the statement's job.
+    time zone of its queries; None means the time zone in its properties, or the default.
+    `temporary_relations` and `temporary_functions` are the names, in lower case, of objects that exist only
+    in this session. `has_variable` returns whether it has a variable with a name. `job_id` is the id of the
+    statement's job.
     """
 
     catalog: str
@@ -48,9 +46,10 @@ class CommandContext:
 class CommandOutcome:
     """The result of a statement.
 
-    `rows` None means "OK". `wait_for` is a run that the operation has to wait for, `created` the table whose
-    CREATE ends with that run, and `recomputed` its freshness if each change of a source recomputes all of it.
-    `passthrough` is set if DESCRIBE names a table or view that is not materialized.
+    If `rows` is None, the result is "OK". `wait_for` is a run that the operation has to wait for. `created`
+    is the table whose CREATE ends with that run. `recomputed` is the table's freshness if each change of a
+    source recomputes all rows. `passthrough` is set if DESCRIBE names a table or view that is not
+    materialized.
     """
 
     rows: RowSet | None = None
@@ -63,13 +62,12 @@ class CommandOutcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefreshRequest:
-    """A call of the refresh endpoint (FLIP-448): `schedule_time` is 'yyyy-MM-dd HH:mm:ss' in the table's
-    zone.
+    """A request to the refresh endpoint (FLIP-448).
 
-    With `force` a periodic refresh runs even if its sources are unchanged. `trigger` is what started the
-    caller's own run, in its words, such as backfill. `request_key` is the caller's idempotency key, `attempt`
-    the caller's own count, `requested_by` the name of the caller's token, and `table_id` the uuid of the
-    expected table.
+    `schedule_time` is 'yyyy-MM-dd HH:mm:ss' in the table's time zone. With `force`, a periodic refresh runs
+    even if its sources have not changed. `trigger` is what started the caller's own run, in the caller's
+    words, such as backfill. `request_key` is the caller's idempotency key, `attempt` the caller's own count,
+    `requested_by` the name of the caller's token, and `table_id` the uuid that the table is expected to have.
     """
 
     identifier_text: str

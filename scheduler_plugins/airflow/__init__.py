@@ -1,4 +1,4 @@
-"""The plug-in `airflow`: refresh workflows as Airflow DAGs, controlled through its public REST API."""
+"""The plug-in `airflow`: refresh workflows as Airflow DAGs, controlled through Airflow's public REST API."""
 
 from __future__ import annotations
 

@@ -1,12 +1,12 @@
-"""A client of Airflow's public REST API: login, retries, and errors that name the way out.
+"""A client of Airflow's public REST API: login, retries, and errors that say how to fix the problem.
 
-Airflow may be away or busy at any moment, for reasons that pass; it may also be misconfigured, which does
-not. The client separates the two: lost connections and 5xx responses are retried (`PAUSES_S`) and then raise
-AirflowAway, after which callers may try again; any other unexpected response raises WorkflowError with the
-setting to correct. Retrying is safe because every call that we make is idempotent, which callers must
-preserve. A token expires at an unknown time, so a rejected one is replaced once per call, and a lock makes
-concurrent calls log in only once. Redirects are not followed and the environment (proxies, .netrc) is
-ignored, so that credentials reach no other server.
+Airflow may be unavailable or busy for a while, or it may be misconfigured. The client distinguishes the two.
+Lost connections and 5xx responses are retried (`PAUSES_S`) and then raise AirflowAway, after which callers
+may try again. Any other unexpected response raises WorkflowError, which names the setting to correct.
+Retrying is safe because every call is idempotent, which callers must preserve. A token expires at an unknown
+time, so a rejected token is replaced once per call, and a lock ensures that concurrent calls log in only
+once. Redirects are not followed and the environment (proxies, .netrc) is ignored, so that credentials are not
+sent to any other server.
 """
 
 from __future__ import annotations
@@ -37,11 +37,12 @@ CONFLICT = 409
 SERVER_ERROR = 500
 INVALID_TOKEN = "Invalid JWT token"
 DATABASE_ERROR = "Database error"
-# Waits between the attempts of a call, in seconds; safe because all of our calls are idempotent.
+# Pauses between the attempts of a call, in seconds; repeating calls is safe because all of them are
+# idempotent.
 PAUSES_S = (0.2, 0.8)
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _LONGEST_DETAIL = 500
-# The connection pool; a call waits while all connections are busy.
+# The size of the connection pool; a call waits while all connections are in use.
 _CONNECTIONS = 10
 # Transient failures: no connection, a timeout, a truncated response.
 _LOST = (requests.ConnectionError, requests.Timeout, requests.exceptions.ChunkedEncodingError)
@@ -51,11 +52,11 @@ T = TypeVar("T")
 
 
 class AirflowAway(WorkflowError):
-    """Airflow is unreachable or temporarily unable to serve a call, as opposed to rejecting it."""
+    """Raised if Airflow is unreachable or temporarily unable to serve a call, as opposed to rejecting it."""
 
 
 class AirflowClient:
-    """Calls one Airflow as one user. Thread-safe. After `close` every call fails."""
+    """Calls one Airflow as one user. Thread-safe. After `close`, every call fails."""
 
     def __init__(self, settings: AirflowSettings, clock: Clock) -> None:
         self.endpoint, self._settings, self._clock = settings.endpoint, settings, clock
@@ -71,16 +72,17 @@ class AirflowClient:
     def get(
         self, path: str, params: Mapping[str, Any] | None = None, *, accept: Collection[int] = (OK,)
     ) -> Answer:
-        """Return the response of GET if its status is in *accept*. Raises WorkflowError for another status,
-        or without a response.
+        """Send a GET request and return the response.
+
+        Raises WorkflowError if there is no response, or if its status is not in *accept*.
         """
         return self.call("GET", path, accept=accept, params=params)
 
     def call(self, method: str, path: str, *, accept: Collection[int], **request: Any) -> Answer:
-        """Send a request with any method and return the response, as `get`; *request* contains `params` or
-        `json`.
+        """Send a request with any method and return the response, as `get` does.
 
-        A status of 500 or above is retried, unless it is in *accept* and Airflow's database is not busy.
+        *request* contains `params` or `json`. A status of 500 or above is retried, unless it is in *accept*
+        and Airflow's database is not busy.
         """
         for pause_s in (*PAUSES_S, None):
             try:
@@ -89,7 +91,7 @@ class AirflowClient:
                 if pause_s is None or self.closed.is_set():
                     raise self._unreachable(cause) from cause
             except (OSError, ValueError) as cause:
-                # Every exception of requests is an OSError, as is a missing CA file.
+                # Every exception of requests is an OSError, and so is a missing CA file.
                 raise self._unreachable(cause) from cause
             else:
                 if answer.status_code in accept and not _is_busy(answer):
@@ -100,15 +102,16 @@ class AirflowClient:
         raise AssertionError("the last try returns or raises")
 
     def pause(self, seconds: float) -> None:
-        """Wait for a number of seconds. Raises WorkflowError if the scheduler is closed meanwhile."""
+        """Wait for *seconds*; raise WorkflowError if the scheduler is closed in the meantime."""
         if self._clock.wait(timedelta(seconds=seconds), self.closed):
             raise WorkflowError(
                 "The Airflow scheduler was closed while it waited for Airflow; start the gateway again."
             )
 
     def read(self, answer: Answer, shape: Callable[[Any], T]) -> T:
-        """Return the response's JSON converted by *shape*. Raises WorkflowError if the response is not
-        Airflow's.
+        """Return the response's JSON after converting it with *shape*.
+
+        Raises WorkflowError if the response does not come from Airflow.
         """
         try:
             body = answer.json()
@@ -122,11 +125,9 @@ class AirflowClient:
     # -------------------------------------------------------------------------------------------------- login
 
     def _send(self, method: str, path: str, **request: Any) -> Answer:
-        """Send one request without following redirects, so that no other server gets the token or the
-        password.
-        """
+        """Send one request without following redirects, so that no other server receives the credentials."""
         if self.closed.is_set():
-            # A closed requests.Session would reopen connections.
+            # A closed requests.Session would open connections again.
             raise WorkflowError(
                 f"The client of Airflow at {self.endpoint} is closed; start the gateway again."
             )
@@ -136,7 +137,7 @@ class AirflowClient:
         )
 
     def _authorized(self, method: str, path: str, **request: Any) -> Answer:
-        """Send a request with the current token, and again with a new one if Airflow rejects the token."""
+        """Send a request with the current token, and again with a new token if Airflow rejects it."""
         token = self._token or self._new_token("")
         for is_last in (False, True):
             headers = {"Authorization": f"Bearer {token}"}
@@ -181,7 +182,7 @@ class AirflowClient:
         )
 
     def _refused(self, answer: Answer, what: str) -> WorkflowError:
-        """Return the error for a rejected call, with the way out for the gateway's operator."""
+        """Return the error for a rejected call, with a solution for the gateway's operator."""
         user = (
             f"user {self._settings.user_name!r}"
             if self._settings.user_name
@@ -217,7 +218,7 @@ class AirflowClient:
 
 
 def detail_of(answer: Answer) -> str:
-    """Return the error detail of a response: Airflow's `detail` or the reason in it, else the text."""
+    """Return the error detail of a response: Airflow's `detail`, the reason in it, or else the text."""
     try:
         detail = answer.json()["detail"]
     except (ValueError, KeyError, TypeError):
@@ -231,19 +232,17 @@ def _reason(cause: Exception) -> str:
     """Return the root cause inside the exceptions of requests and urllib3."""
     inner = cause.args[0] if cause.args and isinstance(cause.args[0], Exception) else cause
     reason = getattr(inner, "reason", None) or inner
-    # urllib3's messages begin with the connection, but our error already names the endpoint.
+    # urllib3's messages begin with the connection, which is redundant because our error names the endpoint.
     return str(reason).partition("): ")[2] or str(reason)
 
 
 def _is_busy(answer: Answer) -> bool:
-    """Return whether Airflow's database was too busy for the call, which changed nothing."""
+    """Return whether Airflow's database was too busy for the call, which then changed nothing."""
     return answer.status_code == SERVER_ERROR and detail_of(answer) == DATABASE_ERROR
 
 
 def _is_passing(answer: Answer) -> bool:
-    """Return whether the same call may succeed later: it was not rejected, but the server failed or
-    is away.
-    """
+    """Return whether the same call may succeed later, because the server failed or is unavailable."""
     return answer.status_code >= SERVER_ERROR
 
 

@@ -18,7 +18,7 @@ from scheduler_plugins.airflow.preflight import Preflight
 from scheduler_plugins.airflow.publishing import Publisher
 from scheduler_plugins.airflow.settings import IDENTIFIER, AirflowSettings
 
-# The time limit of a resume for parsing the DAG's file, and the pause of a drop between attempts to delete.
+# How long a resume waits for the DAG's file to be parsed, and a drop between attempts to delete, in seconds.
 PARSE_TIMEOUT_S = 10.0
 DELETE_AGAIN_S = 0.5
 log = logging.getLogger(__name__)
@@ -42,7 +42,7 @@ class Connection:
 
     @classmethod
     def of(cls, settings: AirflowSettings, context: SchedulerContext) -> Connection:
-        """Return a connection with all its parts; sends nothing yet."""
+        """Return a connection with all its parts, without sending any request."""
         client = AirflowClient(settings, context.clock)
         dags = Dags(client)
         return cls(
@@ -57,7 +57,7 @@ class Connection:
         )
 
     def current(self, handler: RefreshHandler, verb: str, token: int) -> WorkflowDefinition:
-        """Return the stored definition. Raises WorkflowError if it is missing or newer than the operation."""
+        """Return the stored definition; raise WorkflowError if it is missing or newer than the operation."""
         handler.check_scheduler(IDENTIFIER)
         stored = self.definitions.get(handler.workflow_id)
         if stored is None or not stored.name:
@@ -69,10 +69,11 @@ class Connection:
         return stored
 
     def publish(self, definition: WorkflowDefinition, *, over: WorkflowDefinition | None) -> None:
-        """Create the DAG of *definition*, replacing that of *over* (None: no DAG exists); a failure is rolled
-        back.
+        """Create the DAG of *definition*, replacing that of *over* (None: no DAG exists).
+
+        If a step fails, everything is rolled back.
         """
-        # Before any change: check that Airflow answers and has our bundle.
+        # Before changing anything, check that Airflow responds and has our bundle.
         self.publisher.anchor(definition.workflow_id)
         if definition != over:
             self.definitions.put(definition)
@@ -87,14 +88,14 @@ class Connection:
             try:
                 self.drop(definition.name, definition.workflow_id)
             except WorkflowError as error:
-                # Whether or not the definition is still stored, the caller's failed CREATE
-                # deletes the workflow.
+                # Whether or not the definition is still stored, the caller's failed CREATE deletes the
+                # workflow.
                 facts = {"action": "dag_left", "dag": definition.name}
                 log.warning("DAG %s is left: %s", definition.name, error, extra=facts)
             raise
 
     def change(self, definition: WorkflowDefinition, *, over: WorkflowDefinition) -> None:
-        """Replace the definition *over* by *definition* in Airflow; *over* remains stored if that fails."""
+        """Replace the definition *over* with *definition* in Airflow; *over* remains stored if this fails."""
         self.publisher.anchor(definition.workflow_id)
         self.definitions.put(definition)
         try:
@@ -109,10 +110,10 @@ class Connection:
             self.publisher.follow_up(definition.workflow_id)
 
     def skip_missed(self, definition: WorkflowDefinition) -> None:
-        """Make Airflow compute the DAG's next run from now; otherwise it would first run the one planned
-        before the pause.
+        """Make Airflow compute the DAG's next run from now on.
 
-        If the DAG processor does not answer, the resume continues: at worst there is one superfluous run.
+        Without this, Airflow would first start the run that was due before the pause. If the DAG processor
+        does not respond, the resume continues; the worst result is one unnecessary run.
         """
         try:
             self.publisher.read_again(definition.workflow_id, within_s=PARSE_TIMEOUT_S)
@@ -124,9 +125,7 @@ class Connection:
             )
 
     def set_paused(self, definition: WorkflowDefinition) -> None:
-        """Pause or resume the DAG according to *definition*. Raises WorkflowError if the DAG does
-        not exist.
-        """
+        """Pause or resume the DAG as *definition* says; raise WorkflowError if there is no DAG."""
         if not self.dags.pause(definition.name, paused=definition.paused):
             raise WorkflowError(
                 f"Airflow at {self.client.endpoint} has no DAG {definition.name} ({definition.identifier}); "
@@ -134,14 +133,15 @@ class Connection:
             )
 
     def drop(self, dag_id: str, workflow_id: str) -> None:
-        """Pause the DAG, delete its definition, wait until Airflow has noticed, fail its runs, and delete the
-        DAG.
+        """Delete a workflow and its DAG.
 
-        In any other order Airflow would recreate the DAG unpaused, or start a run while it is being deleted.
+        The DAG is paused, its definition is deleted, Airflow parses the file again, the DAG's runs are
+        failed, and then the DAG is deleted. In any other order, Airflow could recreate the DAG unpaused, or
+        start a run while it is being deleted.
         """
         self.dags.pause(dag_id, paused=True)
         self.definitions.delete(workflow_id)
-        # Without our bundle nothing recreates the DAG; with it, a running parse may still create one.
+        # Without our bundle, nothing recreates the DAG. With it, a parse that is still running may do so.
         if self.publisher.find_anchor(shard_of(workflow_id)) is not None:
             self.publisher.read_again(workflow_id)
         began = self.clock.elapsed()

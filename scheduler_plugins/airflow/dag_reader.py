@@ -1,4 +1,4 @@
-"""Reads the state of many DAGs at once, cheaply enough for frequent polling."""
+"""Reads the state of many DAGs with few requests, so that polling often is cheap."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from scheduler_plugins.airflow.dags import Dag, Dags
 from scheduler_plugins.airflow.names import dag_id_in
 from scheduler_plugins.airflow.settings import AirflowSettings
 
-# At most this many DAGs are read one by one, which returns their current state.
+# Up to this many DAGs are read one by one, which returns their current state.
 FEW = 3
 MISSING = WorkflowDescription(state=WorkflowState.MISSING)
 
@@ -23,9 +23,9 @@ MISSING = WorkflowDescription(state=WorkflowState.MISSING)
 class DagReader:
     """Reads DAGs and describes workflows. Thread-safe.
 
-    Reading all of 1,000 DAGs takes 0.3 s and over 1 MB, so it is rare. Each call reads only the paused DAGs
-    and the number of all DAGs; all DAGs are read again if one is unknown, if their number changed, or after
-    the full-read interval.
+    Reading all of 1,000 DAGs takes 0.3 s and transfers more than 1 MB, so this is done rarely. Each call
+    reads only the paused DAGs and the number of all DAGs. All DAGs are read again if one is unknown, if their
+    number has changed, or after the full-read interval.
     """
 
     def __init__(
@@ -38,7 +38,7 @@ class DagReader:
         self._read_at: timedelta | None = None
 
     def describe(self, handlers: Sequence[RefreshHandler]) -> dict[str, WorkflowDescription]:
-        """Return the description of each workflow; one without a definition or a DAG is MISSING."""
+        """Return the description of each workflow; a workflow without a definition or a DAG is MISSING."""
         if len(handlers) == 1:
             single = self._definitions.get(handlers[0].workflow_id)
             stored = [single] if single is not None else []
@@ -53,7 +53,7 @@ class DagReader:
             if handler.workflow_id in definitions
         }
         dags = self.look_up(set(names.values()))
-        # The definition records the gateway's own changes: a DAG that differs was changed in Airflow.
+        # The definition records the gateway's own changes, so a DAG that differs was changed in Airflow.
         changed = [
             name
             for key, name in names.items()
@@ -79,9 +79,7 @@ class DagReader:
         return descriptions
 
     def look_up(self, dag_ids: Collection[str]) -> dict[str, Dag]:
-        """Return the DAGs that exist and are in a file; their next runs may be those of the last
-        full read.
-        """
+        """Return the DAGs that exist and are in a file; next runs may be as old as the last full read."""
         prefix = self._settings.dag_id_prefix
         ours = [dag_id for dag_id in dag_ids if dag_id.startswith(prefix)]
         few = set(dag_ids) if len(dag_ids) <= FEW else set(dag_ids) - set(ours)

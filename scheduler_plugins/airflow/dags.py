@@ -1,4 +1,4 @@
-"""DAGs in Airflow's REST API, and the calls that change them."""
+"""DAGs as Airflow's REST API returns them, and the calls that read and change them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from scheduler_plugins.airflow.client import (
     AirflowClient,
 )
 
-# Airflow silently truncates longer pages to this length.
+# Airflow silently limits pages to this length.
 PAGE = 100
 ACTIVE_RUNS = ("running", "queued")
 # Up to this many DAGs are looked up in the event log one by one.
@@ -30,9 +30,9 @@ FEW_EVENTS = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dag:
-    """A DAG; a *stale* one is no longer in a file.
+    """A DAG; it *is_stale* if it is no longer defined in a file.
 
-    `summary` is the text of its timetable, `parsed` an opaque time, and `description` is empty if Airflow has
+    `summary` is the text of its timetable, `parsed` an opaque time, and `description` is "" if Airflow has
     none.
     """
 
@@ -70,9 +70,7 @@ class PauseEvent:
 
     @classmethod
     def from_json(cls, body: Mapping[str, Any]) -> PauseEvent | None:
-        """Return the event of an entry; None if the entry does not say whether the DAG was paused
-        or resumed.
-        """
+        """Return the event of a log entry, or None if it does not say whether the DAG was paused."""
         try:
             paused = json.loads(body["extra"] or "{}")["is_paused"]
         except (ValueError, KeyError, TypeError):
@@ -83,7 +81,7 @@ class PauseEvent:
 
 @dataclass(frozen=True, slots=True)
 class Dags:
-    """The DAGs of one Airflow; every method is idempotent and raises WorkflowError."""
+    """The DAGs of one Airflow; every method is idempotent and may raise WorkflowError."""
 
     client: AirflowClient
 
@@ -98,7 +96,7 @@ class Dags:
         return self.client.read(answer, Dag.from_json) if answer.status_code == OK else None
 
     def doc(self, dag_id: str) -> str:
-        """Return the documentation of a DAG; empty if it has none."""
+        """Return the documentation of a DAG, or "" if it has none."""
         answer = self.client.get(f"{_path(dag_id)}/details", accept=(OK, NOT_FOUND, SERVER_ERROR))
         return (
             self.client.read(answer, lambda body: str(body.get("doc_md") or ""))
@@ -107,22 +105,23 @@ class Dags:
         )
 
     def pause(self, dag_id: str, *, paused: bool) -> bool:
-        """Pause or resume a DAG; return whether it exists."""
+        """Pause or resume a DAG; return False if it does not exist."""
         answer = self.client.call("PATCH", _path(dag_id), accept=(OK, NOT_FOUND), json={"is_paused": paused})
         return answer.status_code == OK
 
     def parse(self, dag: Dag) -> None:
-        """Request an immediate refresh of the bundle of *dag* and a parse of its file; a pending request
-        suffices.
+        """Request that Airflow immediately refreshes the bundle of *dag* and parses its file.
+
+        If such a request is already pending, this has no further effect.
         """
         self.client.call(
             "PUT", f"/parseDagFile/{quote(dag.file_token, safe='')}", accept=(OK, CREATED, CONFLICT)
         )
 
     def delete(self, dag_id: str) -> bool:
-        """Delete a DAG with its runs; return False if Airflow cannot do so at the moment.
+        """Delete a DAG with its runs; return False if Airflow cannot do so now.
 
-        Returns True for a DAG that does not exist.
+        Returns True if the DAG does not exist.
         """
         answer = self.client.call(
             "DELETE", _path(dag_id), accept=(OK, NO_CONTENT, NOT_FOUND, CONFLICT, SERVER_ERROR)
@@ -130,7 +129,7 @@ class Dags:
         return answer.status_code in (OK, NO_CONTENT, NOT_FOUND)
 
     def fail_active_runs(self, dag_id: str) -> None:
-        """Fail the active runs of a DAG, which cancels their refreshes."""
+        """Mark the active runs of a DAG as failed, which cancels their refreshes."""
         params = {"state": ACTIVE_RUNS, "limit": PAGE}
         answer = self.client.get(f"{_path(dag_id)}/dagRuns", params, accept=(OK, NOT_FOUND))
         if answer.status_code != OK:
@@ -139,14 +138,14 @@ class Dags:
             answer, lambda body: [str(run["dag_run_id"]) for run in body["dag_runs"]]
         ):
             path = f"{_path(dag_id)}/dagRuns/{quote(run_id, safe='')}"
-            # A run that has just ended, or that the scheduler is writing, is left to the caller's retry.
+            # If a run has just ended, or the scheduler is writing it, the caller tries again.
             accept = (OK, NOT_FOUND, CONFLICT, SERVER_ERROR)
             self.client.call("PATCH", path, accept=accept, json={"state": "failed"})
 
     # ------------------------------------------------------------------------------------------------ in bulk
 
     def search(self, prefix: str, *, paused: bool = False) -> list[Dag]:
-        """Return all DAGs that are in a file, or all *paused* DAGs including stale ones."""
+        """Return all DAGs that are defined in a file, or all *paused* DAGs including stale ones."""
         only = {"paused": "true", "exclude_stale": "false"} if paused else {}
         dags: list[Dag] = []
         while True:
@@ -161,12 +160,12 @@ class Dags:
                 return dags
 
     def count(self, prefix: str) -> int:
-        """Return the number of DAGs that are in a file."""
+        """Return the number of DAGs that are defined in a file."""
         answer = self.client.get("/dags", {"dag_id_prefix_pattern": prefix, "limit": 1})
         return self.client.read(answer, lambda body: int(body["total_entries"]))
 
     def latest_pauses(self, dag_ids: Sequence[str]) -> dict[str, PauseEvent]:
-        """Return the newest pause event of each DAG, if one exists and the event log may be read.
+        """Return the newest pause event of each DAG that has one; nothing if the event log may not be read.
 
         For more than `FEW_EVENTS` DAGs, only the latest 100 events are searched.
         """

@@ -1,4 +1,4 @@
-"""The diagnosis of an Airflow for `freshtable doctor`, by the checks that the gateway makes at its start."""
+"""The diagnosis of an Airflow for `freshtable doctor`, with the checks of the gateway's start."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from scheduler_plugins.airflow.client import NOT_FOUND, OK, AirflowAway, Airflow
 from scheduler_plugins.airflow.preflight import Lack, Preflight
 from scheduler_plugins.airflow.settings import PREFIX, AirflowSettings
 
-# The timeout of a call, which is tried three times; doctor must finish within its own limit.
+# The timeout of a call. Calls are tried three times, and doctor must finish within its own limit.
 MOST_S = 4.0
 SERVICE, BUNDLE = "scheduler", "airflow"
 
@@ -26,13 +26,16 @@ class Diagnosis:
 
     @classmethod
     def of(cls, settings: AirflowSettings, clock: Clock) -> Diagnosis:
-        """Return a diagnosis of the Airflow in *settings*; sends nothing yet. Raises WorkflowError."""
+        """Return a diagnosis of the Airflow in *settings*, without calling it yet.
+
+        Raises WorkflowError for a CA file that cannot be read.
+        """
         settings = replace(settings, request_timeout_s=min(settings.request_timeout_s, MOST_S))
         client = AirflowClient(settings, clock)
         return cls(client, Preflight(client, settings, clock), clock)
 
     def findings(self) -> list[Finding]:
-        """Return the findings about Airflow, its clock, our plug-in and bundle there, and its components."""
+        """Return findings about Airflow, its clock, our plug-in and bundle in it, and its components."""
         try:
             return self._service()
         finally:

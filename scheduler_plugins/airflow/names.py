@@ -1,4 +1,4 @@
-"""DAG ids: one for each table, and an anchor for each shard."""
+"""DAG ids: one for each table, and one for the anchor of each shard."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from mt_core.workflow.definitions import WorkflowDefinition
 from mt_core.workflow.handlers import RefreshHandler
 
 LONGEST = 250
-# Keys of a handler's location.
+# Keys in the location of a handler.
 DAG_ID = "dag_id"
 TABLE = "identifier"
 _HASH_LENGTH = 20
@@ -20,7 +20,7 @@ def dag_id_of(prefix: str, identifier: str) -> str:
     """Return the DAG id of a table; different identifiers have different ids.
 
     A character that is invalid in ids becomes `-` and two hexadecimal digits for each of its bytes. An id
-    that would be too long ends in `--` and a hash, which no other id does.
+    that would be too long ends in `--` and a hash; no other id ends like this.
     """
     escaped = prefix + _OTHER.sub(
         lambda match: "".join(f"-{byte:02x}" for byte in match[0].encode()), identifier
@@ -32,13 +32,15 @@ def dag_id_of(prefix: str, identifier: str) -> str:
 
 
 def dag_id_in(handler: RefreshHandler, stored: WorkflowDefinition | None, prefix: str) -> str:
-    """Return the DAG id in the handler, else in the definition, else that of the handler's table; empty
-    without any.
+    """Return the DAG id of a workflow.
+
+    This is the id in the handler, or else in the definition, or else that of the handler's table. Returns ""
+    if none of these exists.
     """
     dag_id = handler.location.get(DAG_ID) or (stored.name if stored is not None else "")
     return dag_id_of(prefix, handler.location[TABLE]) if not dag_id and TABLE in handler.location else dag_id
 
 
 def anchor_of(prefix: str, shard: int) -> str:
-    """Return the id of a shard's anchor DAG, which exists whenever our bundle does."""
+    """Return the id of a shard's anchor DAG, which exists whenever Airflow reads our bundle."""
     return f"{prefix}shard_{shard:02d}"

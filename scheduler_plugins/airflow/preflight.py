@@ -1,12 +1,13 @@
 """The preflight check: whether an Airflow has everything that the gateway needs, and exactly what it lacks.
 
 The gateway depends on parts of Airflow that it cannot install: a version with `/api/v2`, our package in each
-component, our bundle in the DAG processor's configuration, and running components. Each of these can be
-missing alone, and the symptom (a DAG that does not appear) is the same, so the checks go from the outside in
-and each returns a `Lack` with the command that fixes it. The anchor DAG of shard 0 exists whenever our bundle
-is read, so one GET shows whether package, bundle and DAG processor work together. An Airflow that is starting
-lacks things that appear later: `check` waits for these up to `open_timeout_s`, but only for an Airflow that
-answers; one that is away is only a warning, because the gateway must be able to start without it.
+component, our bundle in the DAG processor's configuration, and running components. Any of these may be
+missing, and the symptom (a DAG that does not appear) is always the same. So the checks proceed from the
+outside in, and each returns a `Lack` with the command that fixes it. The anchor DAG of shard 0 exists
+whenever our bundle is read, so a single GET shows whether package, bundle and DAG processor work together. An
+Airflow that is starting lacks parts that will appear later: `check` waits for these up to `open_timeout_s`,
+but only if Airflow responds. If Airflow does not respond, this is only a warning, because the gateway must be
+able to start without it.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ COMPONENTS = ("scheduler", "dag_processor", "triggerer")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lack:
-    """A deficiency of Airflow, and the command that fixes it; *passing* if Airflow may just be starting."""
+    """A part that Airflow lacks, and the command to fix this; *passing* if Airflow may just be starting."""
 
     text: str
     way_out: str
@@ -49,8 +50,9 @@ class Lack:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Component:
-    """A component in Airflow's health report: its status (empty if it has never run) and its latest
-    heartbeat.
+    """A component in Airflow's health report.
+
+    `status` is "" if it has never run. `heartbeat` is the time of its latest heartbeat.
     """
 
     name: str
@@ -77,10 +79,10 @@ class Preflight:
     clock: Clock
 
     def check(self) -> str:
-        """Return a warning if Airflow does not answer or a component is unhealthy, else an empty string.
+        """Return a warning if Airflow does not respond or a component is unhealthy, or else "".
 
-        Raises WorkflowError naming what must be corrected, after waiting for what a starting Airflow may
-        still lack.
+        Waits for parts that a starting Airflow may still lack, then raises WorkflowError naming what must be
+        fixed.
         """
         until = self.clock.elapsed() + timedelta(seconds=self.settings.open_timeout_s)
         while True:
@@ -99,7 +101,7 @@ class Preflight:
             self.client.pause(AGAIN_S)
 
     def version(self) -> Lack | None:
-        """Return the Lack if the version of Airflow is too old."""
+        """Return a Lack if Airflow's version is too old, or None."""
         answer = self.client.get("/version", accept=(OK, NOT_FOUND))
         text, numbers = "without /api/v2", tuple[int, ...]()
         if answer.status_code == OK:
@@ -118,11 +120,11 @@ class Preflight:
         )
 
     def anchor(self) -> Lack | None:
-        """Return the Lack that keeps Airflow from showing the anchor DAG of our bundle."""
+        """Return what prevents Airflow from showing the anchor DAG of our bundle, or None."""
         dag_id = anchor_of(self.settings.dag_id_prefix, 0)
         answer = self.client.get(f"/dags/{dag_id}", accept=(OK, NOT_FOUND, SERVER_ERROR))
         if answer.status_code == SERVER_ERROR:
-            # If listing DAGs fails too, the plug-in is not the cause, and this call raises the error.
+            # If listing DAGs also fails, the plug-in is not the cause, and this call raises the error.
             self.client.get("/dags", {"limit": 1})
             return Lack(
                 text=(
@@ -166,8 +168,9 @@ class Preflight:
         )
 
     def _providers(self) -> list[str]:
-        """Return the installed provider packages; only ours, assumed present, if listing them is
-        forbidden.
+        """Return the installed provider packages.
+
+        If listing them is forbidden, our package is assumed to be installed and is returned alone.
         """
         packages: list[str] = []
         while True:
@@ -188,8 +191,9 @@ class Preflight:
                 return packages
 
     def components(self) -> tuple[Lack | None, SchedulerHealth]:
-        """Return the Lack of a component that has never run, and the health of the components that start and
-        watch refreshes.
+        """Return the Lack of a component that has never run, and the health of the components.
+
+        Only components that start or watch refreshes are checked.
         """
         components = self.client.read(
             self.client.get("/monitor/health"), lambda body: [Component.of(name, body) for name in COMPONENTS]

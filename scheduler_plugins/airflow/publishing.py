@@ -1,4 +1,4 @@
-"""Publishing: turns a definition in the store into a DAG that Airflow shows."""
+"""Publishing: makes Airflow turn a definition in the store into a visible DAG."""
 
 from __future__ import annotations
 
@@ -21,24 +21,25 @@ from scheduler_plugins.airflow.settings import PREFIX, PUBLISH_TIMEOUT, AirflowS
 POLL_S = 0.1
 LONGEST_POLL_S = 0.25
 PARSE_AGAIN_S = 5.0
-# Airflow's scheduler ignores a new schedule if the DAG was last written within
-# [core] min_serialized_dag_update_interval (default 30 s), so the file must be parsed again later.
+# Airflow's scheduler ignores a new schedule if the DAG was last written within [core]
+# min_serialized_dag_update_interval (default 30 s), so the file must be parsed again later.
 FOLLOW_UP = timedelta(seconds=35)
-# Airflow parses files one after the other, and a statement soon after the gateway's start must not wait
-# for the files of all shards.
+# Airflow parses files one after the other, and a statement soon after the gateway's start must not have to
+# wait for the files of all shards.
 FOLLOW_UPS_AT_ONCE = 2
 FOLLOW_UPS_EVERY = timedelta(seconds=10)
 _LONGEST_DOC = 600
-# The state of the shard, which newer versions of freshtable-airflow write into the anchor's description.
-# In the REST API only the description, the tags and the timetable summary are as new as the last parse
-# (params come with the serialized DAG, up to 30 s late), and a tag would clutter the filter of the DAG list.
+# The state of the shard, which newer versions of freshtable-airflow write into the anchor's description. In
+# the REST API, only the description, the tags and the timetable summary are as new as the last parse. Params
+# are in the serialized DAG, which may be up to 30 s older, and a tag would clutter the filter of the DAG
+# list.
 _STATE = re.compile(r"State: (\w{16,})")
 T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 
 def _label(schedule: Schedule) -> str:
-    """Return freshtable-airflow's label of a schedule in the summary of its timetable."""
+    """Return the label that freshtable-airflow gives a schedule in the summary of its timetable."""
     if schedule.cron is not None:
         return schedule.cron.expression
     interval = schedule.interval
@@ -46,9 +47,7 @@ def _label(schedule: Schedule) -> str:
 
 
 class Publisher:
-    """Makes Airflow parse the stored definitions, shard by shard, and waits until it shows them.
-    Thread-safe.
-    """
+    """Makes Airflow parse stored definitions, shard by shard, and waits for the result. Thread-safe."""
 
     def __init__(
         self, dags: Dags, definitions: DefinitionStore, settings: AirflowSettings, clock: Clock
@@ -64,8 +63,9 @@ class Publisher:
         return None if dag is None or dag.is_stale else dag
 
     def anchor(self, workflow_id: str) -> Dag:
-        """Return the anchor DAG of the workflow's shard. Raises WorkflowError saying what Airflow lacks if
-        there is none.
+        """Return the anchor DAG of the workflow's shard.
+
+        If there is none, raises WorkflowError saying what Airflow lacks.
         """
         shard = shard_of(workflow_id)
         dag = self.find_anchor(shard)
@@ -83,7 +83,7 @@ class Publisher:
 
         schedule = definition.schedule
         interval = _label(schedule)
-        # The only timetable field in the REST API is this summary, which freshtable-airflow derives from
+        # This summary is the only field of a timetable in the REST API; freshtable-airflow derives it from
         # the served schedule.
         summary = f"{interval} ({schedule.zone}) since {schedule.since.isoformat(timespec='seconds')}"
 
@@ -96,17 +96,16 @@ class Publisher:
         return self._parse_until(anchor, probe, lambda: f"{label} {self._state_of(definition)}")
 
     def read_again(self, workflow_id: str, *, within_s: float | None = None) -> None:
-        """Wait until Airflow has parsed the current state of the workflow's shard. Raises WorkflowError if it
-        does not.
+        """Wait until Airflow has parsed the workflow's shard in its current state, or raise WorkflowError.
 
-        *within_s* limits the wait (None: the setting). A parse that completes now may have started before the
-        last change, in which case Airflow drops our request: the state in the anchor's description
+        *within_s* limits the wait, in seconds (None: the setting). A parse that ends now may have started
+        before the last change, in which case Airflow drops our request. The state in the anchor's description
         distinguishes such a parse from a later one.
         """
         before, states = self.anchor(workflow_id), set[str]()
 
         def probe() -> bool | None:
-            # Concurrent changes produce further states, all of which include the caller's change.
+            # Concurrent changes result in further states, all of which include the caller's change.
             states.add(self._definitions.shard(shard_of(workflow_id))[0])
             anchor = self.anchor(workflow_id)
             state = _STATE.search(anchor.description)
@@ -117,12 +116,12 @@ class Publisher:
         )
 
     def follow_up(self, workflow_id: str) -> None:
-        """Schedule another parse of the shard after `FOLLOW_UP`, requested by a later call of `catch_up`."""
+        """Schedule another parse of the shard after `FOLLOW_UP`; a later call of `catch_up` requests it."""
         with self._lock:
             self._follow_ups[shard_of(workflow_id)] = self._clock.elapsed() + FOLLOW_UP
 
     def catch_up(self) -> None:
-        """Request the parses of the shards that are due, at most `FOLLOW_UPS_AT_ONCE`."""
+        """Request the parses that are due, for up to `FOLLOW_UPS_AT_ONCE` shards."""
         now = self._clock.elapsed()
         with self._lock:
             if now - self._caught_up_at < FOLLOW_UPS_EVERY:
@@ -148,7 +147,7 @@ class Publisher:
         lacking: Callable[[], str],
         within_s: float | None = None,
     ) -> T:
-        """Request parses of the anchor's file until *probe* returns a result, and return that.
+        """Request parses of the anchor's file until *probe* returns a result, and return that result.
 
         Raises WorkflowError with the text of *lacking* after *within_s* seconds (None: the setting).
         """
@@ -172,7 +171,7 @@ class Publisher:
         return result
 
     def _state_of(self, definition: WorkflowDefinition) -> str:
-        """Return a message on how far Airflow has got with a definition that it does not show."""
+        """Return a message saying how far Airflow has processed a definition that it does not show."""
         dag = self._dags.get(definition.name)
         if dag is not None and not dag.is_stale:
             return f"is still on the schedule '{dag.summary}'"

@@ -1,15 +1,14 @@
-"""AirflowScheduler: refresh workflows as DAGs in a team's own Airflow, where people see, pause and backfill
-them.
+"""AirflowScheduler: refresh workflows as DAGs in a team's own Airflow, where people can manage them.
 
-Two systems hold one workflow: the gateway stores its definition, and Airflow its DAG with the paused state
-and the next run. A new or changed definition is written first, and Airflow is then asked to parse it, since
-freshtable-airflow builds DAGs only from definitions that the gateway serves; an operation that Airflow does
-not confirm in time restores the previous definition, so both sides agree again. Each definition carries the
-token of the operation that wrote it, and an operation with an older token fails: a delayed operation cannot
-undo a newer one. The paused state is Airflow's, because people change it there; the definition records what
-the gateway last did, so a difference means that someone else acted. Operations on one DAG id are serialized
-by striped locks, because a DAG id can be reused by a new table of the same name while the old one is being
-dropped.
+A workflow is stored in two systems: the gateway stores its definition, and Airflow stores its DAG with the
+paused state and the next run. A new or changed definition is written first. Then Airflow is asked to parse
+it, because freshtable-airflow builds DAGs only from definitions that the gateway serves. If Airflow does not
+confirm an operation in time, the previous definition is restored, so that both sides agree again. Each
+definition has the token of the operation that wrote it, and an operation with an older token fails, so a
+delayed operation cannot undo a newer one. Airflow owns the paused state, because people change it there. The
+definition records what the gateway last did, so a difference means that someone else changed the state.
+Operations on one DAG id are serialized by striped locks, because a new table with the same name can reuse the
+DAG id while the old one is being dropped.
 """
 
 from __future__ import annotations
@@ -52,7 +51,7 @@ from scheduler_plugins.airflow.diagnosis import Diagnosis
 from scheduler_plugins.airflow.names import DAG_ID, dag_id_in, dag_id_of
 from scheduler_plugins.airflow.settings import IDENTIFIER, OPTIONS, read_settings
 
-# Operations on one DAG id are serialized, even if a new table has taken the name of a dropped one.
+# The number of locks that serialize operations on DAG ids.
 _STRIPES = 64
 log = logging.getLogger(__name__)
 
@@ -88,7 +87,7 @@ class AirflowScheduler(WorkflowScheduler):
             if warning:
                 log.warning("%s", warning, extra={"action": "airflow_not_ready"})
             for definition in context.definitions.all():
-                # The last changes before a shutdown may not have reached Airflow's scheduler.
+                # Airflow's scheduler may not have seen the last changes before a shutdown.
                 connection.publisher.follow_up(definition.workflow_id)
             self._connection = connection
 
@@ -105,7 +104,7 @@ class AirflowScheduler(WorkflowScheduler):
             connection.client.close()
 
     def check_schedule(self, identifier: str, schedule: Schedule) -> None:
-        # A cron is due at most once a minute.
+        # A cron is due once a minute at most.
         if schedule.freshness is not None and schedule.freshness.seconds < self.shortest.total_seconds():
             raise WorkflowError(
                 f"FRESHNESS = {schedule.freshness} is too frequent for Airflow, "
@@ -165,7 +164,7 @@ class AirflowScheduler(WorkflowScheduler):
             stored = airflow.definitions.get(workflow_id)
             name = dag_id_in(workflow.handler, stored, airflow.settings.dag_id_prefix)
             if not name:
-                # It was never published, so Airflow has no DAG.
+                # The workflow was never published, so Airflow has no DAG.
                 airflow.definitions.delete(workflow_id)
                 return
             with self._lock_of(name):
@@ -198,12 +197,12 @@ class AirflowScheduler(WorkflowScheduler):
                 changed = replace(changed, dynamic_options=options)
             with self._lock_of(stored.name):
                 if changed.dynamic_options != stored.dynamic_options:
-                    # The first tick must already have the new options.
+                    # The first run after the resume must already have the new options.
                     airflow.change(replace(changed, paused=stored.paused), over=stored)
                 elif not paused:
                     airflow.skip_missed(changed)
                 airflow.set_paused(changed)
-                # Stored in case the DAG must be recreated.
+                # Stored so that the DAG can be recreated.
                 airflow.definitions.put(changed)
 
     @contextmanager
@@ -222,7 +221,5 @@ class AirflowScheduler(WorkflowScheduler):
 
 
 def _belongs_to_another(airflow: Connection, name: str, workflow_id: str) -> bool:
-    """Return whether the DAG id is used by another workflow, such as that of a newer table of the
-    same name.
-    """
+    """Return whether another workflow has this DAG id, such as that of a newer table with the same name."""
     return any(each.name == name and each.workflow_id != workflow_id for each in airflow.definitions.all())

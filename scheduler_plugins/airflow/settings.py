@@ -103,10 +103,10 @@ class AirflowSettings:
 
 
 def read_settings(options: Mapping[str, str]) -> AirflowSettings:
-    """Return the settings in *options*. Raises WorkflowError naming an invalid option."""
+    """Parse *options*; raise WorkflowError naming an invalid option."""
     texts = {option.key: options.get(option.key, option.default or "").strip() for option in OPTIONS}
     endpoint, user, password = texts[ENDPOINT.key], texts[USER_NAME.key], options.get(PASSWORD.key, "")
-    # FLIP-448 writes an endpoint as `localhost:8085`.
+    # In FLIP-448, endpoints are written like `localhost:8085`.
     endpoint = (endpoint if "://" in endpoint or not endpoint else f"http://{endpoint}").rstrip("/")
     if not _is_url(endpoint):
         raise _unusable(ENDPOINT, endpoint, "a URL such as http://airflow.example.com:8080")

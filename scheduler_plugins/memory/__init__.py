@@ -1,4 +1,4 @@
-"""The plug-in `memory`: refresh workflows that tick inside the gateway process."""
+"""The plug-in `memory`: refresh workflows whose ticks are sent from inside the gateway process."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Catching up: sends missed ticks at a limited rate, even after a stall.
 
-Pure; the caller locks.
+Pure; the caller must lock.
 """
 
 from __future__ import annotations
@@ -12,14 +12,15 @@ from datetime import datetime, timedelta
 from mt_core.clock import is_ahead
 from scheduler_plugins.memory.outbox import Tick
 
-# Timers fire slightly late; up to this delay is made up for, to reach the rate on average.
+# Timers fire slightly late. A delay up to this is made up for, so that the average rate is reached.
 _SLACK = timedelta(seconds=0.1)
 
 
 @dataclass(slots=True)
 class CatchUp:
-    """At most one missed tick per workflow, by workflow id; from the instant `next` on, one is due after each
-    `gap`.
+    """Up to one missed tick per workflow, keyed by workflow id.
+
+    One tick is due at the instant `next`, and another after each `gap`.
     """
 
     ticks: OrderedDict[str, Tick] = field(default_factory=OrderedDict)
@@ -34,7 +35,7 @@ class CatchUp:
         return self.next if self.ticks else None
 
     def take(self, now: datetime, *, room: bool) -> list[Tick]:
-        """Remove and return the ticks that are due; without *room*, they wait for another gap."""
+        """Remove and return the ticks that are due; if there is no *room*, they wait for another gap."""
         if self.next is None or is_ahead(self.next, now, self.gap):
             return []
         if not room:

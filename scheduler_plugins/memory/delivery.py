@@ -1,14 +1,14 @@
 """Delivery: one timer thread for all workflows, and sender threads that deliver their ticks to the gateway.
 
-Thousands of workflows may be due at the same instant, the gateway may be slow or away, and the clock may be
-set back. One timer thread therefore only moves due points into the outbox and never does I/O; a fixed number
-of senders take ticks from there. The outbox has at most one tick per workflow, the latest, because the
-gateway itself takes all due points of a table: however long an outage, memory is bounded by the number of
-workflows, and the next accepted tick covers all points before it. Failed ticks are retried with jittered
-exponential backoff, up to 30 s. Missed ticks after a restart are sent at a limited rate and only while no
-others are ready, so that catching up does not delay current points. A clock set back by more than `SETBACK`
-reschedules every workflow by the new time. All state is guarded by `_changed`; the pure classes (Timer,
-Outbox, CatchUp) do not lock.
+Thousands of workflows may be due at the same instant, the gateway may be slow or unavailable, and the clock
+may be set back. So one timer thread only moves due schedule times into the outbox and never does I/O, and a
+fixed number of senders take ticks from there. The outbox has only the latest tick of each workflow, because
+the gateway itself handles all due schedule times of a table. However long an outage, memory is limited by the
+number of workflows, and the next accepted tick covers all earlier schedule times. Failed ticks are retried
+with exponential backoff and jitter, up to 30 s. Ticks missed before a restart are sent at a limited rate and
+only while no others are ready, so that catching up does not delay current ones. If the clock is set back by
+more than `SETBACK`, every workflow is rescheduled by the new time. All state is guarded by `_changed`; the
+pure classes (Timer, Outbox, CatchUp) do not lock.
 """
 
 from __future__ import annotations
@@ -32,18 +32,19 @@ from scheduler_plugins.memory.timer import Timer
 THREADS = "freshtable-memory-scheduler"
 LONGEST_RETRY_S = 30.0
 _JOIN_S = 2.0
-# A clock change or a suspended machine does not end a wait early, so the timer checks at this interval.
+# A change of the clock or a suspended machine does not end a wait early, so the timer checks at this
+# interval.
 _CHECK_EVERY = timedelta(seconds=5)
 # The delay after which the timer counts as stalled.
 _STALLED_AFTER = timedelta(minutes=1)
 _NOTICED_ATTEMPT = 3
-# Smaller clock adjustments only delay ticks slightly.
+# Smaller adjustments of the clock only delay ticks slightly.
 SETBACK = timedelta(seconds=2)
 log = logging.getLogger(__name__)
 
 
 class Delivery:
-    """Ticks workflows until it is closed, permanently. Thread-safe."""
+    """Sends ticks of workflows until it is closed; it cannot be started again. Thread-safe."""
 
     def __init__(self, *, clock: Clock, ticker: Ticker, senders: int) -> None:
         self._clock = clock
@@ -51,16 +52,16 @@ class Delivery:
         self._changed = threading.Condition()
         self._wake = threading.Event()
         self._closed = False
-        # Whether the timer thread has yet to process a change.
+        # Whether the timer thread still has to process a change.
         self._stale = True
         self._workflows: dict[str, WorkflowDefinition] = {}
-        # Workflows that start later than now, because the clock was set back.
+        # Workflows whose start is later than now because the clock was set back.
         self._begun: set[str] = set()
         self._timer = Timer()
         self._outbox = Outbox()
         self._catch_up = CatchUp()
         self._latest = clock.now()
-        # The latest time at which the timer thread wakes (None: only when woken).
+        # The latest time at which the timer thread wakes (None: only when it is woken).
         self._wakes_at: timedelta | None = None
         self._setbacks = 0
         self._threads = [threading.Thread(target=self._keep_time, name=f"{THREADS}-timer", daemon=True)]
@@ -72,8 +73,9 @@ class Delivery:
     # ---------------------------------------------------------------------------------- the scheduler's calls
 
     def start(self, missed: Iterable[Tick], *, per_second: float) -> None:
-        """Start to send ticks, including *missed* ones: at most *per_second*, and none while others are
-        ready.
+        """Start sending ticks, including the *missed* ones.
+
+        Missed ticks are sent at up to *per_second* per second, and only while no others are ready.
         """
         with self._changed:
             ticks = OrderedDict((tick.workflow_id, tick) for tick in missed)
@@ -84,7 +86,7 @@ class Delivery:
             thread.start()
 
     def close(self) -> None:
-        """Stop, after briefly waiting for ticks in flight; later responses of the gateway are ignored."""
+        """Stop after waiting briefly for ticks in flight; later responses of the gateway are ignored."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
@@ -101,10 +103,10 @@ class Delivery:
         missed: Tick | None = None,
         begun: bool = False,
     ) -> None:
-        """Tick the workflow from *next_point* on, unless it is paused, and send *missed* at once; *begun* as
-        for `GridCache`.
+        """Send *missed* now, and the workflow's ticks from *next_point* on unless it is paused.
 
-        Replaces an earlier definition, and drops its ticks that are not sent.
+        Replaces an earlier definition and drops its unsent ticks. *begun* has the same meaning as in
+        `GridCache`.
         """
         with self._changed:
             self.delete(definition.workflow_id)
@@ -120,14 +122,12 @@ class Delivery:
             self._wake.set()
 
     def has_begun(self, workflow_id: str) -> bool:
-        """Return whether the workflow ticks before the start of its schedule, because the clock was
-        set back.
-        """
+        """Return whether the workflow ticks before its schedule starts, because the clock was set back."""
         with self._changed:
             return workflow_id in self._begun
 
     def delete(self, workflow_id: str) -> None:
-        """Stop ticking the workflow; no effect if it does not exist."""
+        """Stop sending ticks of the workflow; harmless if it does not exist."""
         with self._changed:
             self._workflows.pop(workflow_id, None)
             self._begun.discard(workflow_id)
@@ -136,7 +136,7 @@ class Delivery:
             self._catch_up.drop(workflow_id)
 
     def look_up(self, workflow_ids: Iterable[str]) -> dict[str, tuple[WorkflowDefinition, datetime | None]]:
-        """Return the workflows that exist here, each with its next point (None: paused)."""
+        """Return the workflows that exist here, each with its next schedule time (None: paused)."""
         with self._changed:
             return {
                 name: (self._workflows[name], self._timer.instants.get(name))
@@ -145,7 +145,7 @@ class Delivery:
             }
 
     def health(self) -> SchedulerHealth:
-        """Return whether the timer and the senders work; trouble is dated at the timer's last pass."""
+        """Return whether the timer and the senders work; a problem is dated to the timer's last pass."""
         with self._changed:
             exited = [thread.name for thread in self._threads if not thread.is_alive()]
             is_stalled = (
@@ -162,7 +162,7 @@ class Delivery:
             return SchedulerHealth(trouble=f"{what}; {way_out}", since=self._latest)
 
     def wait_idle(self, timeout_s: float) -> bool:
-        """Wait until the gateway has answered every ready tick; return False after *timeout_s*."""
+        """Wait until the gateway has answered every ready tick; return False after *timeout_s* seconds."""
         with self._changed:
             return self._changed.wait_for(
                 lambda: not (self._stale or self._outbox.ready or self._outbox.in_flight), timeout_s
@@ -204,8 +204,9 @@ class Delivery:
         return grids.around(self._workflows[name].schedule, begun=name in self._begun)
 
     def _notice_setback(self, now: datetime, grids: GridCache) -> None:
-        """Reschedule from *now* if the clock was set back: the next point by the old clock may be an hour or
-        years away.
+        """Reschedule workflows from *now* on if the clock was set back.
+
+        By the old clock, the next schedule time may be an hour or years away.
         """
         if now < self._latest - SETBACK:
             self._setbacks += 1
@@ -249,7 +250,7 @@ class Delivery:
                     self._wake.set()
 
     def _wait_for_tick(self) -> tuple[WorkflowDefinition, Tick] | None:
-        """Return the next ready tick, or None once closed."""
+        """Return the next ready tick, or None once the delivery is closed."""
         with self._changed:
             while not self._closed:
                 tick = self._outbox.take()
@@ -260,7 +261,7 @@ class Delivery:
 
 
 def retry_delay_s(attempt: int, retry_after_s: float = 0.0) -> float:
-    """Return the jittered wait after failed *attempt*: 1 to 2 s at first, doubling up to 30 s."""
+    """Return the wait, with jitter, after the failed *attempt*: 1 to 2 s at first, doubling up to 30 s."""
     longest = min(LONGEST_RETRY_S, 2.0**attempt) if attempt < 10 else LONGEST_RETRY_S
     return max(random.uniform(longest / 2, longest), min(retry_after_s, LONGEST_RETRY_S))
 
@@ -274,7 +275,7 @@ def _report(tick: Tick, answer: Answer, facts: Mapping[str, object]) -> None:
         case Outcome.REFUSED:
             log.error("tick refused: %s", answer.detail, extra={"action": "tick_refused", **facts})
         case Outcome.UNAVAILABLE:
-            # Warn once per tick: with thousands of workflows an outage would flood the log.
+            # Warn once per tick, because an outage with thousands of workflows would flood the log.
             level = logging.WARNING if tick.attempt == _NOTICED_ATTEMPT else logging.DEBUG
             log.log(
                 level, "tick not accepted yet: %s", answer.detail, extra={"action": "tick_retried", **facts}

@@ -1,4 +1,4 @@
-"""The points of many grids around one instant: the latest and the next. Pure."""
+"""The schedule times of many schedules around one instant: the latest and the next. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mt_core.workflow.operations import Schedule
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Points:
-    """The points of a schedule around an instant; `passed` is None if no past point needs a tick."""
+    """The schedule times around an instant; `passed` is None if no past one needs a tick."""
 
     passed: datetime | None
     next: datetime
@@ -19,18 +19,19 @@ class Points:
 
 @dataclass(slots=True)
 class GridCache:
-    """The points around *now*; schedules with the same grid share one computation, since thousands may be due
-    at once.
+    """The schedule times around *now*.
+
+    Thousands of workflows may be due at the same instant, so equal schedules share one computation.
     """
 
     now: datetime
     _points: dict[tuple[Cadence, str], tuple[datetime, datetime]] = field(default_factory=dict)
 
     def around(self, schedule: Schedule, *, done: datetime | None = None, begun: bool = False) -> Points:
-        """Return the next point, and the latest one if it is after both the schedule's start and *done*.
+        """Return the next schedule time, and the latest one if after both the schedule's start and *done*.
 
-        The start is ignored if the schedule has *begun*: the clock has been set back since. Raises MtError if
-        the schedule has no grid, as with an unknown time zone.
+        The start is ignored if the schedule had *begun* before the clock was set back. Raises MtError if the
+        schedule times cannot be computed, for example because the time zone is unknown.
         """
         key = (schedule.cadence, schedule.zone)
         if key not in self._points:

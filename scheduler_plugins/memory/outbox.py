@@ -1,4 +1,4 @@
-"""The outbox: ticks that the gateway has not accepted yet. Pure; the caller locks."""
+"""The outbox: ticks that the gateway has not accepted yet. Pure; the caller must lock."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from scheduler_plugins.memory.timer import Timer
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tick:
-    """One grid point of one workflow; `attempt` counts from 1, and `setback` is how often the clock had been
-    set back.
+    """One schedule time of one workflow.
+
+    `attempt` counts from 1, and `setback` is how often the clock had been set back before.
     """
 
     workflow_id: str
@@ -23,9 +24,9 @@ class Tick:
 
 @dataclass(slots=True)
 class Outbox:
-    """At most one tick per workflow, that of its latest point, with at most one in flight.
+    """Up to one waiting tick per workflow, for its latest schedule time, and up to one in flight.
 
-    The gateway itself takes all due points of a table, so older points need no request. A tick is first
+    The gateway itself handles all due schedule times of a table, so older ones need no request. A tick is
     `delayed` until its time, then `ready`, then `in_flight`.
     """
 
@@ -35,7 +36,7 @@ class Outbox:
     _waiting: dict[str, Tick] = field(default_factory=dict)
 
     def put(self, tick: Tick) -> None:
-        """Add *tick*, ready at once, in place of an older one."""
+        """Add *tick* as ready, replacing an older tick of the workflow."""
         name = tick.workflow_id
         if any(
             each and each.point >= tick.point for each in (self._waiting.get(name), self.in_flight.get(name))
@@ -47,18 +48,18 @@ class Outbox:
             self.ready[name] = None
 
     def drop(self, workflow_id: str) -> None:
-        """Remove the workflow's tick; one in flight may still be accepted, but is not retried."""
+        """Remove the workflow's ticks; a tick in flight may still be accepted, but is not retried."""
         self._waiting.pop(workflow_id, None)
         self.delayed.drop(workflow_id)
         self.ready.pop(workflow_id, None)
         self.in_flight.pop(workflow_id, None)
 
     def release(self, now: datetime) -> None:
-        """Make delayed ticks ready whose time has come."""
+        """Make delayed ticks ready if their time has passed."""
         self.ready.update(dict.fromkeys(self.delayed.pop_due(now)))
 
     def take(self) -> Tick | None:
-        """Return the tick that has been ready longest and mark it as in flight; None if no tick is ready."""
+        """Return the tick that has been ready longest and mark it as in flight, or None if none is ready."""
         if not self.ready:
             return None
         name, _ = self.ready.popitem(last=False)
@@ -66,8 +67,9 @@ class Outbox:
         return tick
 
     def finish(self, tick: Tick, *, retry_at: datetime | None = None) -> None:
-        """Remove *tick* from those in flight; retry it at *retry_at* (None: never) unless a newer
-        one waits.
+        """Remove *tick* from those in flight, and retry it at *retry_at* (None: never).
+
+        It is not retried if a newer tick is waiting.
         """
         name = tick.workflow_id
         if self.in_flight.get(name) is not tick:

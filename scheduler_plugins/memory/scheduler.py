@@ -1,14 +1,14 @@
-"""MemoryScheduler: refresh workflows that tick inside the gateway process, and survive restarts if the
-registry does.
+"""MemoryScheduler: refresh workflows whose ticks are sent from inside the gateway process.
 
-The scheduler must not lose points when the process stops, and must not become a second record of what was
-refreshed. It therefore stores only definitions, in the gateway's registry; ticks are never recorded. A tick
-is done when the gateway has committed its run to the ledger, so after a restart or a resume the missed points
-are computed from the ledger: if the latest point of a grid is later than the last schedule time there, one
-tick is sent for it, and the gateway takes all earlier due points with it. The stored definition and the
-ticking workflow are changed under one lock and in this order, so that they never differ, and a crash leaves
-the definition, which the next start uses. A definition whose grid cannot be computed is skipped and described
-as MISSING, so that it does not stop the others.
+They survive restarts if the registry does. The scheduler must not lose schedule times when the process stops,
+and must not become a second record of what was refreshed. So it stores only definitions, in the gateway's
+registry; ticks are never recorded. A tick is done when the gateway has committed its run to the ledger, so
+after a restart or a resume the missed schedule times are computed from the ledger. If the latest schedule
+time of a workflow is later than the last one in the ledger, one tick is sent for it. The gateway then also
+handles all earlier ones that are due. The stored definition and the running workflow are changed under one
+lock and in this order, so that they never differ. After a crash, the next start uses the definition. A
+definition whose schedule times cannot be computed is skipped and described as MISSING, so that it does not
+stop the others.
 """
 
 from __future__ import annotations
@@ -70,10 +70,10 @@ class _Runtime:
 
 
 class MemoryScheduler(WorkflowScheduler):
-    """Sends ticks over HTTP from one timer thread.
+    """Sends ticks over HTTP, timed by one thread.
 
-    It does not record sent ticks: a tick is done when the gateway has committed its run, and points missed
-    while the process was down or the workflow suspended are those missing from the ledger.
+    Sent ticks are not recorded: a tick is done when the gateway has committed its run. So schedule times that
+    were missed while the process was down or the workflow suspended are those missing from the ledger.
     """
 
     identifier: ClassVar[str] = IDENTIFIER
@@ -97,18 +97,19 @@ class MemoryScheduler(WorkflowScheduler):
             missed: list[Tick] = []
             for definition in context.definitions.all():
                 try:
-                    # A stored schedule can start in the future only if the clock was set back.
+                    # The start of a stored schedule can be in the future only if the clock was set back.
                     begun = definition.schedule.since > clock.now()
                     points = grids.around(
                         definition.schedule, done=ledger.get(definition.workflow_id), begun=begun
                     )
                 except MtError as cause:
-                    # A definition without a grid must not stop the others; it is described as MISSING.
+                    # One definition without schedule times must not stop the others; it is described as
+                    # MISSING.
                     facts = {"action": "workflow_skipped", "table": definition.identifier}
                     log.error("workflow not scheduled: %s", cause, extra=facts)
                     continue
                 delivery.schedule(definition, points.next, begun=begun)
-                # One tick, for the latest point, covers all missed points.
+                # One tick, for the latest schedule time, covers all missed ones.
                 if points.passed is not None and not definition.paused:
                     missed.append(Tick(workflow_id=definition.workflow_id, point=points.passed))
             delivery.start(missed, per_second=rate)
@@ -175,7 +176,7 @@ class MemoryScheduler(WorkflowScheduler):
         return self._require_open().delivery.health()
 
     def wait_idle(self, timeout_s: float) -> bool:
-        """Wait until the gateway has answered every ready tick; return False after *timeout_s*."""
+        """Wait until the gateway has answered every ready tick; return False after *timeout_s* seconds."""
         return self._require_open().delivery.wait_idle(timeout_s)
 
     def _change(self, workflow: ModifyRefreshWorkflow, verb: str, **changes: Any) -> None:
@@ -204,7 +205,7 @@ class MemoryScheduler(WorkflowScheduler):
 
     @contextmanager
     def _operation(self, verb: str, workflow_id: str) -> Iterator[_Runtime]:
-        """Serialize operations, so that the stored definition and the ticking workflow never differ."""
+        """Serialize operations, so that the stored definition and the running workflow never differ."""
         with self._lock, workflow_errors(f"Refresh workflow {workflow_id} cannot be {verb}"):
             yield self._require_open()
 

@@ -1,4 +1,4 @@
-"""The ticker: delivers ticks to the gateway over HTTP."""
+"""The ticker: sends ticks to the gateway over HTTP."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _GONE = 410
 
 
 class Outcome(StrEnum):
-    """The gateway's response to a tick; GONE: the table was dropped, UNAVAILABLE: retry."""
+    """The gateway's response to a tick; GONE: the table was dropped, UNAVAILABLE: try again."""
 
     ACCEPTED = "ACCEPTED"
     GONE = "GONE"
@@ -35,7 +35,7 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """The gateway's response; `retry_after_s` is 0 unless the gateway requests a pause."""
+    """The gateway's response; `retry_after_s` is 0 unless the gateway asks for a pause."""
 
     outcome: Outcome
     detail: str = ""
@@ -44,7 +44,7 @@ class Answer:
 
 @dataclass(slots=True)
 class _Session:
-    """A session of the gateway; `handle` is None until a tick needs it."""
+    """A session of the gateway; `handle` is None until a tick needs the session."""
 
     lock: threading.Lock = field(default_factory=threading.Lock)
     handle: str | None = None
@@ -67,7 +67,7 @@ class Ticker:
             if socket is None
             else httpx.HTTPTransport(uds=socket, limits=limits, verify=False),
             trust_env=False,
-            # Loading certificates takes 20 ms, which plain http need not pay.
+            # Loading certificates takes 20 ms and is not necessary for plain http.
             verify=not address.base_url.startswith("http://"),
         )
 
@@ -75,7 +75,7 @@ class Ticker:
         self._client.close()
 
     def deliver(self, definition: WorkflowDefinition, tick: Tick) -> Answer:
-        """Send *tick*, and again in a new session if the old one was lost."""
+        """Send *tick*; if the session was lost, send it again in a new one."""
         session = self._sessions.setdefault(tuple(sorted(definition.init_config.items())), _Session())
         key = f"{tick.workflow_id}/{tick.point.astimezone(UTC).isoformat()}"
         refresh = Refresh(
@@ -85,7 +85,7 @@ class Ticker:
             dynamic_options=definition.dynamic_options,
             static_partitions=None,
             execution_config=definition.execution_config,
-            # A point that recurs because the clock was set back is another request.
+            # A schedule time that is repeated because the clock was set back is a different request.
             request_key=f"{key}/{tick.setback}" if tick.setback else key,
             table_id=tick.workflow_id,
             attempt=tick.attempt,
@@ -115,7 +115,7 @@ class Ticker:
         )
         if _lost_session(response):
             with session.lock:
-                # Another sender may have replaced the handle already.
+                # Another sender may already have replaced the handle.
                 session.handle = None if session.handle == handle else session.handle
         return response
 

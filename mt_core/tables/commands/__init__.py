@@ -1,3 +1,1 @@
-"""Commands: CREATE, ALTER, SUSPEND, RESUME and DROP, each a sequence of steps under an intent; and their
-EXPLAIN.
-"""
+"""CREATE, ALTER, SUSPEND, RESUME and DROP, each a sequence of steps under an intent."""

@@ -1,14 +1,14 @@
-"""ALTER … AS, CREATE OR ALTER, ALTER … SET and RESET: the definition changes under an intent, and a rebuild
-becomes due.
+"""ALTER … AS, CREATE OR ALTER, ALTER … SET and RESET: commands that change a definition under an intent.
 
-A statement first checks the new definition against the table as it saw it, without any lock; the intent is
-then written only if the definition is still that one. Under the intent the storage changes first, then the
-keeper, and the registry last, in the transaction that clears the intent. Readers therefore see the old
-definition until everything else fits the new one, and the reconciler can finish a command that lost its
-process from the detail of its intent.
+A statement first checks the new definition against the table as it read it, without any lock. The intent is
+then written only if the definition has not changed since. Under the intent the storage is changed first, then
+the keeper, and last the registry, in the transaction that clears the intent. Readers therefore see the old
+definition until everything else matches the new one. If the process of a command is lost, the reconciler can
+finish the command from the detail of its intent.
 
-The fingerprint decides whether a rebuild becomes due: options that only say how rows are computed or stored
-do not change it. Columns can only be appended, since older snapshots still have the others.
+The fingerprint determines whether the whole table must be rebuilt. Options that only determine how rows are
+computed or stored are not part of it. Columns can only be appended, because older snapshots still have the
+existing ones.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def alter_query(
 ) -> CommandOutcome:
     """Change the query, which may append nullable columns at the end.
 
-    A rebuild of the whole table becomes due.
+    The whole table has to be rebuilt afterwards.
     """
     table = services.intents.current(identifier)
     refuse_refresh(table, "ALTER … AS")
@@ -92,7 +92,7 @@ def create_or_alter(
     table: MaterializedTable,
     context: CommandContext,
 ) -> CommandOutcome:
-    """Apply a CREATE OR ALTER to an existing table: query, new columns, options, comment, freshness."""
+    """Apply CREATE OR ALTER to an existing table: query, new columns, options, comment and freshness."""
     identifier = table.identifier
     _refuse_other_zone(identifier, table.definition, statement.zone)
     warnings = (
@@ -194,7 +194,7 @@ def _refuse_changed(now: MaterializedTable, seen: MaterializedTable) -> None:
 def _change_storage(
     services: TableServices, table: MaterializedTable, new: TableDefinition, appended: Sequence[Column]
 ) -> None:
-    """Change the storage under an exclusive claim: no run is RUNNING, and older claims are fenced."""
+    """Change the storage under an exclusive claim, so that no run is RUNNING and older claims are fenced."""
     before, after = storage_spec(table), storage_spec(replace(table, definition=new))
     if not appended and (before.properties, before.comment) == (after.properties, after.comment):
         return
@@ -213,9 +213,9 @@ def alter_options(
     options: Mapping[str, str],
     removed: Sequence[str],
 ) -> CommandOutcome:
-    """Set and remove options that say how rows are computed and stored.
+    """Set and remove options that determine how rows are computed and stored. Idempotent.
 
-    They change no row, so no rebuild is due. Harmless to repeat.
+    These options change no row, so nothing has to be rebuilt.
     """
     seen, where = services.intents.current(identifier), f"{'SET' if options else 'RESET'} of {identifier}"
     for key in (*options, *removed):
@@ -248,9 +248,10 @@ def alter_options(
 def set_freshness(
     services: TableServices, identifier: TableIdentifier, freshness: Freshness, context: CommandContext
 ) -> CommandOutcome:
-    """Change the freshness of the table, from now on.
+    """Change the freshness of the table, with effect from now.
 
-    The session's properties decide which refresh mode it implies, as at CREATE; a declared mode stays.
+    As in CREATE, the session's properties determine which refresh mode the freshness implies. A declared mode
+    does not change.
     """
     old = services.intents.current(identifier).definition
     declared_mode = old.logical_refresh_mode
@@ -266,7 +267,7 @@ def set_freshness(
 def set_schedule(
     services: TableServices, identifier: TableIdentifier, statement: SetSchedule
 ) -> CommandOutcome:
-    """From now on, refresh the table on a cron schedule instead of by its freshness.
+    """Refresh the table on a cron schedule from now on, instead of by its freshness.
 
     The time zone does not change.
     """
@@ -290,8 +291,9 @@ def set_schedule(
 def _with_mode_warning(
     outcome: CommandOutcome, identifier: TableIdentifier, old: TableDefinition, new: TableDefinition, why: str
 ) -> CommandOutcome:
-    """Return *outcome* with a warning if the refresh mode has changed, which names the statement that undoes
-    it.
+    """Return *outcome*, with a warning if the refresh mode has changed.
+
+    The warning contains the statement that undoes the change.
     """
     if new.refresh_mode is old.refresh_mode:
         return outcome
@@ -328,7 +330,7 @@ def _refuse_full(table: MaterializedTable, new: TableDefinition) -> None:
 def set_refresh_mode(
     services: TableServices, identifier: TableIdentifier, mode: RefreshMode
 ) -> CommandOutcome:
-    """Change the refresh mode, whatever the freshness; the rows stay."""
+    """Change the refresh mode, whatever the freshness; the rows do not change."""
     old = services.intents.current(identifier).definition
     if old.cron is not None and mode is RefreshMode.CONTINUOUS:
         raise DefinitionInvalid(
@@ -342,7 +344,7 @@ def set_refresh_mode(
 
 
 def _keep_fresh(services: TableServices, identifier: TableIdentifier, new: TableDefinition) -> CommandOutcome:
-    """Give the table the cadence and the refresh mode of *new*, and reschedule it with its keeper."""
+    """Change the table's cadence and refresh mode to those of *new*, and reschedule it with its keeper."""
 
     def changed(tx: Transaction, now: MaterializedTable) -> MaterializedTable:
         definition = replace(
@@ -374,7 +376,7 @@ def _rescheduled(
     changed = replace(table, definition=new, covered=())
     if new.refresh_mode is table.definition.refresh_mode:
         return changed
-    # The table was fresh until *at*, so no earlier point of a new grid is due.
+    # The table was fresh until *at*, so no earlier schedule time of the new cadence is due.
     changed = replace(
         changed,
         handler=None,

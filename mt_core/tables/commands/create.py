@@ -1,13 +1,13 @@
 """CREATE MATERIALIZED TABLE.
 
-The statement creates a row in the registry, a storage table and a workflow, in three systems without a common
-transaction. So the row comes first, with status INITIALIZING and an intent that records each effect before it
-happens; the last transaction stores the workflow's handle, activates the table and queues its first refresh.
-If any step fails, the effects are undone in reverse order, by the statement itself or, after a crash, by the
-reconciler. Every undo step is harmless if its effect never happened.
+The statement creates a row in the registry, a storage table and a workflow, in three systems that share no
+transaction. So the row is inserted first, with the status INITIALIZING and an intent that records each effect
+before it happens. The last transaction stores the workflow's handle, activates the table and queues its first
+refresh. If any step fails, the effects are undone in reverse order, by the statement itself or, after a
+crash, by the reconciler. Every undo step is harmless if its effect never happened.
 
-Everything that can be refused is refused before the row exists. If only the response of the last transaction
-was lost, the table is active and the statement succeeds.
+Every check that can refuse the statement runs before the row is inserted. If only the response of the last
+transaction was lost, the table is active and the statement succeeds.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def create(
     without_effect = check_table_options(statement.options, str(identifier))
     definition = declared(services, statement, identifier, context)
     for tombstone in in_transaction(services.registry, lambda tx: tx.tombstones.all()):
-        # Remove the leftovers of a dropped table of this name, so that the name can be reused at once.
+        # Remove the leftovers of a dropped table with this name, so that the name can be reused immediately.
         if tombstone.identifier == identifier:
             sweep(services, tombstone)
     if services.engine.catalogs.relation_exists(identifier):
@@ -87,7 +87,7 @@ def _outcome(
     run_id: str | None,
     without_effect: tuple[str, ...],
 ) -> CommandOutcome:
-    """Return the run that the statement waits for, and its warnings."""
+    """Return the run that the statement waits for, and the statement's warnings."""
     identifier, definition, changes = table.identifier, table.definition, services.engine.changes
     recomputed = () if definition.streams else recomputed_warnings(changes, identifier, definition, vector)
     warnings = (
@@ -153,7 +153,7 @@ def _announce(services: TableServices, tx: Transaction, planned: MaterializedTab
 def initializing(
     services: TableServices, identifier: TableIdentifier, definition: TableDefinition, context: CommandContext
 ) -> MaterializedTable:
-    """Return the table that would be announced; its final instants are those of the transaction."""
+    """Return the table as CREATE would insert it, with provisional times that the transaction replaces."""
     table_id, now = services.new_id(), services.clock.now()
     return MaterializedTable(
         table_id=table_id,
@@ -174,8 +174,9 @@ def initializing(
 def _activate(
     services: TableServices, table: MaterializedTable, handler: str, requested_by: str | None
 ) -> str | None:
-    """Store handle, status and first run in the last transaction, which clears the intent; return the run's
-    id.
+    """Store the handle, the status and the first run in the last transaction, which clears the intent.
+
+    Returns the id of the run, or None if CREATE starts no run.
     """
     first = services.new_run(table, RunKind.INITIAL, table.created_at, requested_by=requested_by)
     refreshed = not table.definition.streams and services.settings.initial_refresh is not InitialRefresh.NONE
@@ -186,7 +187,7 @@ def _activate(
             tx.runs.insert(replace(first, requested_at=tx.now()))
         active = now.advance(RefreshStatus.ACTIVATED, by=now.status_by, at=tx.now())
         if refreshed:
-            # A rebuild is due until a run of the whole table has succeeded: the first may fail.
+            # A rebuild is due until a run of the whole table has succeeded, because the first run may fail.
             active = replace(active, rebuild_due=fingerprint_of(active.definition))
         return replace(active, handler=handler, intent=None)
 
@@ -197,7 +198,7 @@ def _activate(
 def _undone_unless_active(services: TableServices, table: MaterializedTable, error: MtError) -> str | None:
     """Undo the CREATE and raise its error.
 
-    If only the response of the last transaction was lost, return the run that it queued.
+    If the table is active, only the response of the last transaction was lost: return the run that it queued.
     """
     try:
         now, runs = in_transaction(
@@ -222,7 +223,7 @@ def _undone_unless_active(services: TableServices, table: MaterializedTable, err
 
 
 def undo_create(services: TableServices, table: MaterializedTable) -> None:
-    """Undo a CREATE in reverse order; harmless to repeat, and for steps that did not happen."""
+    """Undo a CREATE in reverse order. Idempotent, and harmless for steps that did not happen."""
     services.keeper.remove(table.table_id)
     with services.names.lock(table.identifier):
         services.engine.storage.drop_storage(table.identifier, table.table_id, table.location)

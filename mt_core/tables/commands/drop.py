@@ -1,4 +1,4 @@
-"""DROP MATERIALIZED TABLE: it deletes the row at once; a tombstone records what remains to be removed."""
+"""DROP MATERIALIZED TABLE: deletes the row immediately; a tombstone records what remains to be removed."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def drop_with_readers(
 ) -> CommandOutcome:
     """Drop a table.
 
-    Depending on the statement's behavior, its readers are dropped too (CASCADE), prevent the drop (RESTRICT),
-    or stay.
+    The statement's behavior determines whether tables that read it are dropped too (CASCADE), prevent the
+    drop (RESTRICT), or are not affected.
     """
     readers = readers_of(services, identifier)
     named = ", ".join(str(each) for each in readers)
@@ -59,7 +59,7 @@ def drop_with_readers(
 
 
 def _dependents(services: TableServices, identifier: TableIdentifier) -> list[TableIdentifier]:
-    """Return all tables that read *identifier*, directly or indirectly; readers precede their sources."""
+    """Return all direct and indirect readers of *identifier*, each before the tables that it reads."""
     dependents: list[TableIdentifier] = []
     ahead = [identifier]
     while ahead:
@@ -74,7 +74,7 @@ def _dependents(services: TableServices, identifier: TableIdentifier) -> list[Ta
 
 
 def drop(services: TableServices, identifier: TableIdentifier, *, if_exists: bool) -> CommandOutcome:
-    """Delete the table's row at once, then remove what belongs to it.
+    """Delete the table's row, then remove everything that belongs to the table.
 
     The reconciler removes what cannot be removed now.
     """
@@ -96,8 +96,9 @@ def drop(services: TableServices, identifier: TableIdentifier, *, if_exists: boo
 def _bury(
     tx: Transaction, *, services: TableServices, identifier: TableIdentifier, if_exists: bool
 ) -> tuple[Tombstone | None, tuple[str, ...]]:
-    """Delete the row; return the tombstone that replaces it (None if there was no table), and warnings about
-    files that stay.
+    """Delete the table's row and store a tombstone instead.
+
+    Returns the tombstone (None if there was no table), and warnings about files that are not removed.
     """
     if if_exists and tx.tables.named(identifier) is None:
         return None, ()
@@ -120,7 +121,7 @@ def _bury(
                 tx.runs.replace(replace(covered, cancel_requested=True), expected=covered)
         tx.runs.replace(ended, expected=run)
     tx.tables.delete(table.table_id)
-    # The user chose these folders, which may contain files of other tables too.
+    # The user chose these folders, which may also contain files of other tables.
     folders = sorted({table.definition.options[key] for key in _FOLDERS if key in table.definition.options})
     return tombstone, tuple(
         f"Files of {identifier} under {folder} are not removed; remove them by hand." for folder in folders
@@ -128,7 +129,7 @@ def _bury(
 
 
 def _end_runs(services: TableServices, tombstone: Tombstone) -> None:
-    """Cancel the table's running run and wait a moment for its end, so that it leaves no files behind."""
+    """Cancel the table's running run and wait briefly for its end, so that it leaves no files behind."""
 
     def ended() -> bool:
         running = in_transaction(
@@ -143,9 +144,10 @@ def _end_runs(services: TableServices, tombstone: Tombstone) -> None:
 
 
 def sweep(services: TableServices, tombstone: Tombstone) -> None:
-    """Remove workflow, storage and files of a dropped table; harmless to repeat.
+    """Remove the workflow, storage and files of a dropped table. Idempotent.
 
-    An unavailable scheduler does not prevent the removal of the storage: its ticks for the table are refused.
+    The storage is removed even if the scheduler is unavailable; the scheduler's requests for the table are
+    then refused.
     """
     failure: WorkflowError | None = None
     if tombstone.handler is not None:

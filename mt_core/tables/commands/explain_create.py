@@ -1,4 +1,4 @@
-"""EXPLAIN CREATE MATERIALIZED TABLE: the table that would be created, and how it would be refreshed."""
+"""EXPLAIN CREATE MATERIALIZED TABLE: which table would be created, and how it would be refreshed."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def explain_create(
     identifier: TableIdentifier,
     context: CommandContext,
 ) -> tuple[str, tuple[str, ...]]:
-    """Return the text and the warnings; raises what CREATE would raise before its first effect."""
+    """Return the text and the warnings; raise the errors that CREATE would raise before its first effect."""
     warnings = check_table_options(statement.options, str(identifier))
     exists = in_transaction(services.registry, lambda tx: tx.tables.named(identifier)) is not None
     if not (exists and statement.or_alter) and (

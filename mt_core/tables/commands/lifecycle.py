@@ -1,4 +1,4 @@
-"""SUSPEND and RESUME: first the keeper, then the registry by compare-and-set."""
+"""SUSPEND and RESUME: they change the keeper first, then the registry by compare-and-set."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from mt_core.tables.table_commands import CommandOutcome
 def suspend(
     services: TableServices, identifier: TableIdentifier, *, by: str, reason: str | None = None
 ) -> CommandOutcome:
-    """Stop scheduled refreshes; a missing workflow is created, paused."""
-    # Users give no reason; only automatic suspensions do.
+    """Stop scheduled refreshes; if the workflow is missing, create it paused."""
+    # Only automatic suspensions have a reason; users give none.
     detail = {} if reason is None else {"by": by, "reason": reason}
     with services.intents.command(identifier, "SUSPEND", check=_can_suspend, detail=detail) as command:
         services.keeper.ensure(command.table, active=False)
@@ -33,7 +33,7 @@ def suspend(
 
 
 def suspend_failing(services: TableServices, table_id: str) -> None:
-    """Suspend a table that has failed too often in a row; raises what SUSPEND raises."""
+    """Suspend a table that has failed too often in a row; raise the errors that SUSPEND raises."""
 
     def read(tx: Transaction) -> tuple[MaterializedTable | None, Sequence[RefreshRun]]:
         failed = tx.runs.newest(table_id=table_id, statuses=[RunStatus.FAILED], limit=1)
@@ -62,9 +62,9 @@ def resume(
     by: str,
     requested_by: str | None = None,
 ) -> CommandOutcome:
-    """Resume scheduled refreshes, and recreate the storage or the workflow if either is missing.
+    """Resume scheduled refreshes, and recreate the storage or the workflow if it is missing.
 
-    *requested_by* is the name of the token for the rebuild that is requested if one is due.
+    If a rebuild is due, it is requested on behalf of the token named *requested_by*.
     """
     dynamic = dict(options)
     catch_up = dynamic.pop(CATCH_UP, "all")
@@ -97,8 +97,9 @@ def resume(
 
 
 def _check_resumable(services: TableServices, table: MaterializedTable, options: Mapping[str, str]) -> None:
-    """Raise if a table over streams cannot be resumed: refresh options do not apply to it, and its rows
-    cannot be recomputed.
+    """Raise an error if a table over streams cannot be resumed.
+
+    Refresh options do not apply to such a table, and its rows cannot be computed again.
     """
     if options:
         refuse_refresh(table, f"RESUME WITH ({', '.join(map(repr, options))})")
@@ -121,7 +122,10 @@ def _refuse_activated(table: MaterializedTable) -> None:
 
 
 def _restore_storage(services: TableServices, table: MaterializedTable, options: Mapping[str, str]) -> bool:
-    """Create a missing storage table, empty and due to be rebuilt; return whether it was missing."""
+    """Create the storage table if it is missing, empty and due for a rebuild.
+
+    Returns whether it was missing.
+    """
     if table.definition.streams:
         _check_resumable(services, table, options)
         return False

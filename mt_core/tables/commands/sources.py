@@ -1,5 +1,7 @@
-"""Sources that a CREATE or ALTER refuses: objects that only its session has, and sources from which the table
-cannot be refreshed.
+"""Checks of sources in CREATE and ALTER.
+
+Both commands refuse objects that exist only in the session, and sources from which the table cannot be
+refreshed.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from mt_core.tables.refresh.forecast import refuse_unmaintainable
 from mt_core.tables.services import TableServices
 from mt_core.tables.table_commands import CommandContext
 
-# The errors of a variable's name when the query is analysed without its session.
+# The errors for the name of a variable if the query is analysed without its session.
 _OF_VARIABLES = ("UNRESOLVED_COLUMN", "NOT_A_CONSTANT_STRING")
 _SCHEMAS_OF_VARIABLES = {(), ("session",), ("system", "session")}
 
@@ -26,8 +28,9 @@ _SCHEMAS_OF_VARIABLES = {(), ("session",), ("system", "session")}
 def analysed_alone(
     services: TableServices, identifier: TableIdentifier, query: Query, context: CommandContext
 ) -> AnalysedQuery:
-    """Return *query*, analysed without the session; raise DefinitionInvalid if it names an object that only
-    the session has.
+    """Analyse *query* without the session.
+
+    Raises DefinitionInvalid if the query uses an object that exists only in the session.
     """
     try:
         analysed = services.engine.queries.analyse(query)
@@ -52,7 +55,7 @@ def analysed_alone(
 
 
 def _variable_at(text: str, error: QueryFailed, has_variable: Callable[[str], bool]) -> str | None:
-    """Return the session variable at the position in *text* that *error* points to, if there is one."""
+    """Return the session variable at the position that *error* reports in *text*, or None."""
     if (
         error.line is None
         or error.position is None
@@ -73,9 +76,7 @@ def _variable_at(text: str, error: QueryFailed, has_variable: Callable[[str], bo
 def refuse_impossible(
     services: TableServices, identifier: TableIdentifier, definition: TableDefinition, vector: SourceVector
 ) -> None:
-    """Raise DefinitionInvalid if the table cannot be refreshed from the sources of *vector* in the way its
-    options require.
-    """
+    """Raise DefinitionInvalid if the table cannot be refreshed from *vector* as its options require."""
     refuse_streams(services, identifier, definition, vector)
     refuse_cycle(services.registry, services.engine.sources, identifier, vector)
     if not definition.streams:

@@ -1,4 +1,4 @@
-"""Streams as sources: tables without rows of their own, which only a streaming job can read."""
+"""Streams as sources: tables that do not store their rows, so that only a streaming job can read them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from mt_core.tables.services import TableServices
 def with_streams(
     services: TableServices, identifier: TableIdentifier, definition: TableDefinition, vector: SourceVector
 ) -> TableDefinition:
-    """Return the definition of a new table with the sources of *vector* that only a streaming job can read.
+    """Return the definition of a new table, with the sources in *vector* that only streaming jobs can read.
 
     Raises DefinitionInvalid if the table's refresh mode does not allow such sources.
     """
@@ -50,9 +50,7 @@ def with_streams(
 def refuse_streams(
     services: TableServices, identifier: TableIdentifier, definition: TableDefinition, vector: SourceVector
 ) -> None:
-    """Raise DefinitionInvalid for a source of *vector* from which a table of *definition* cannot be
-    refreshed.
-    """
+    """Raise DefinitionInvalid if a table with *definition* cannot be refreshed from a source in *vector*."""
     tables = _connector_tables(services)
     for source in vector.sources:
         table = tables.get(source.name)
@@ -76,7 +74,7 @@ def refuse_streams(
 
 
 def refuse_unmaintainable_stream(services: TableServices, table: MaterializedTable) -> None:
-    """Raise DefinitionInvalid for a table over streams that no streaming job can maintain."""
+    """Raise DefinitionInvalid if *table* reads streams and no streaming job can maintain it."""
     streams = table.definition.streams
     problem = services.keeper.objection(table) if streams else ""
     if problem:

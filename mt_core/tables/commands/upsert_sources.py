@@ -1,4 +1,4 @@
-"""Upserts: tables whose refreshes replace rows by key, which no other materialized table can read."""
+"""Upserts: tables whose refreshes replace rows by key, so that no other materialized table can read them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _WHY = "a refresh could detect what has changed there only by reading all of it"
 def refuse_upserted_source(
     services: TableServices, identifier: TableIdentifier, vector: SourceVector
 ) -> None:
-    """Raise DefinitionInvalid if a source of *vector* is a materialized table with upserted rows."""
+    """Raise DefinitionInvalid if a source in *vector* is a materialized table with upserts."""
     for source in vector.sources:
         name = source.name
         table = in_transaction(services.registry, partial(materialized, source=name))
@@ -35,7 +35,7 @@ def refuse_upserted_source(
 
 
 def refuse_read(services: TableServices, identifier: TableIdentifier, definition: TableDefinition) -> None:
-    """Raise DefinitionInvalid if *definition* upserts rows and other materialized tables read the table."""
+    """Raise DefinitionInvalid if *definition* has upserts and other materialized tables read the table."""
     if UPSERT not in definition.options:
         return
     readers = readers_of(services, identifier)

@@ -1,15 +1,15 @@
-"""A continuous run: one claim of a table, under which batch after batch publishes what changed.
+"""A continuous run: one claim of a table, under which several batches of changes are published.
 
-A CONTINUOUS table may be refreshed every second, while a claim writes rows to the ledger and opens the table
-with a commit. So one claim serves many batches. Each batch is a publish of
-docs/design/refresh-protocol.md (`Publication`), under the run's id and its own number. Between two
-batches the run stands at the step IDLE and occupies no thread, while its claim, its epoch and its branch
-remain. It ends as soon as anything else has to be done with the table, after a minute without changes, and
-after an hour, which bounds the batches of one row in the ledger.
+A CONTINUOUS table may be refreshed every second, but a claim writes rows to the ledger and opens the table
+with a commit. So one claim serves many batches. Each batch is a publish as in docs/design/refresh-protocol.md
+(`Publication`), under the run's id and the batch's number. Between two batches the run waits at the step IDLE
+and occupies no thread, but retains its claim, its epoch and its branch. It ends as soon as any other work on
+the table is due, and after a minute without changes. It also ends after an hour, which limits the number of
+batches per row of the ledger.
 
-The end of a run loses nothing: the versions of the sources that the table shows are recorded in its
-snapshots, and the next run continues from there. Facts of a batch are buffered until its end, when one
-transaction records them and checks that the run may continue.
+Ending a run loses nothing: the snapshots of the table record the versions of its sources, and the next run
+continues from there. Facts about a batch are buffered until the batch ends. Then one transaction records them
+and checks whether the run may continue.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ EXPIRE_EVERY = timedelta(minutes=1)
 COMPACT_BATCHES, COMPACT_EVERY = 60, timedelta(minutes=10)
 Submit = Callable[[Callable[[], None]], object]
 log = logging.getLogger(__name__)
-# The columns of the ledger that are sums over all batches.
+# The columns of the ledger that are summed over all batches.
 _SUMS = ("rows", "rows_inserted", "rows_updated", "rows_deleted", "bytes_read")
 
 
@@ -53,8 +53,9 @@ class ContinuousRun:
     """Carries out the batches of a claimed CONTINUOUS run.
 
     `way` is the strategy of the last batch, None if nothing had changed. `ending` is the reason why the run
-    ends, "" while it continues; another thread may set it while the run is idle. `losses` are the losses of
-    Spark in a row, including *losses* from before this run; a batch that ends in any other way resets them.
+    ends, "" while it continues; another thread may set it while the run is idle. `losses` counts the
+    consecutive losses of Spark, including *losses* from before this run; a batch that ends in any other way
+    resets it.
     """
 
     def __init__(
@@ -74,7 +75,7 @@ class ContinuousRun:
         self._claimed_at = self._expired = self._compacted = self._began
         self._timeout = refresh_timeout_of(claimed.table.definition.options, services.settings)
         self._compacted_before = 1
-        # Held by a batch for its duration, and by a concurrent compaction for its commits.
+        # A batch holds `_turn` for its duration, and a concurrent compaction holds it for its commits.
         self._beside, self._turn, self._is_lost, self._is_compacting = beside, Lock(), False, False
         self._published: str | None = None
         self._begins: deque[datetime] = deque(maxlen=MOST_SNAPSHOTS)
@@ -88,9 +89,7 @@ class ContinuousRun:
         return self._publication.claimed
 
     def steps(self) -> Steps:
-        """Publish batch after batch, yielding each step's name before it happens, and IDLE between two
-        batches.
-        """
+        """Publish batches; yield the name of each step before it runs, and IDLE between two batches."""
         return to_end(
             self._publication, self._batches(), self._ledger, self._release, self._services.signal.set
         )
@@ -117,17 +116,17 @@ class ContinuousRun:
         )
 
     def _set_deadline(self) -> None:
-        """Give each batch the timeout of a refresh."""
+        """Give the current batch a deadline: the timeout of a refresh, from its start."""
         if self._timeout:
             claimed, ends_at = self.claimed, self._began_at + self._timeout
             run = replace(claimed.run, started_at=self._began_at, deadline=ends_at)
             self._publication.claimed = replace(claimed, run=run, ends_by=self._began + self._timeout)
 
     def _expire(self) -> None:
-        """Delete snapshots older than the history or than the last 500 batches, once a minute, unless other
-        tables read them.
+        """Once a minute, delete snapshots that are older than the history or than the last 500 batches.
 
-        Each commit rewrites the list of snapshots, so a long list slows down every batch.
+        Snapshots that other tables read are retained. Each commit rewrites the list of snapshots, so a long
+        list slows down every batch.
         """
         elapsed, now = self._clock.elapsed(), self._clock.surely()
         if self._published is None or elapsed - self._expired < EXPIRE_EVERY:
@@ -147,7 +146,7 @@ class ContinuousRun:
             )
 
     def _compact(self) -> None:
-        """Start a compaction, if the table needs one, every 60 batches or ten minutes."""
+        """Every 60 batches or ten minutes, start a compaction if the table needs one."""
         now, batch = self._clock.elapsed(), self._publication.batch or 0
         if self.ending or (
             batch - self._compacted_before < COMPACT_BATCHES and now - self._compacted < COMPACT_EVERY
@@ -155,7 +154,7 @@ class ContinuousRun:
             return
         self._compacted_before, self._compacted = batch, now
         if self._is_lost:
-            # Batches that replace files would win again, so they wait this time.
+            # The last compaction lost to batches that replaced its files, so this time batches wait for it.
             compact(self._services, self._table, holds=self._publication.writer.branch)
             self._is_lost = False
         else:
@@ -164,7 +163,7 @@ class ContinuousRun:
 
     def _compact_beside(self) -> None:
         try:
-            # The table may have been dropped.
+            # The table may have been dropped meanwhile.
             with suppress(EngineUnavailable, StorageMissing):
                 done = compact(
                     self._services, self._table, holds=self._publication.writer.branch, turn=self._turn
@@ -178,8 +177,9 @@ class ContinuousRun:
             self._is_compacting = False
 
     def _goes_on(self, metadata: StorageMetadata) -> bool:
-        """Return whether the run's branch is at main, so that the next batch needs no commit to open it."""
-        # A compaction that lost its engine left a branch, which blocks other compactions; open drops it.
+        """Return whether the run's branch is at main, so that the next batch need not open the table."""
+        # A compaction that lost its engine left a branch behind, which blocks other compactions; opening the
+        # table drops it.
         has_leftover = not self._is_compacting and len(run_branches(metadata.branches)) > 1
         return (
             self._published is not None
@@ -189,7 +189,7 @@ class ContinuousRun:
         )
 
     def _release(self, lost: EngineUnavailable) -> None:
-        """End the run after a loss of Spark; it fails if the table's batches have lost Spark too often."""
+        """End the run after a loss of Spark; the run fails if its batches have lost Spark too often."""
         loss = kind_of(lost)
         self.losses = self._earlier.and_one(loss)
         if loss is not Loss.OF_CLUSTER and (why := self.losses.too_many):
@@ -200,11 +200,11 @@ class ContinuousRun:
             self._ledger.release(self.claimed, str(lost), loss)
 
     def _note(self, changes: Mapping[str, Any]) -> None:
-        """Buffer *changes* until the end of the batch, when one transaction records all of them."""
+        """Buffer *changes* until the batch ends, when one transaction records all of them."""
         self._noted.update(changes)
 
     def _end_batch(self, end: RunEnded) -> None:
-        """Record a batch that published or found nothing to do."""
+        """Record a batch that published rows or found no changes."""
         self._earlier = Losses()
         self._noted |= end.changes
         self.way = self._publication.way if end.status is RunStatus.SUCCEEDED else None
@@ -226,7 +226,7 @@ class ContinuousRun:
             number=number,
             began_at=self._began_at,
             seconds=_seconds(self._clock.elapsed() - self._began),
-            # The clock of the committing process may differ.
+            # The clock of the process that committed may differ.
             lag=None if since is None else max(0.0, _seconds(self._clock.now() - since)),
             strategy=way,
             rows=self._noted.get("rows", 0),

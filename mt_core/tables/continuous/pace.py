@@ -1,6 +1,4 @@
-"""The pace of continuous refresh: how often the sources of a table are polled, and when its next batch may
-begin. Pure functions.
-"""
+"""The pace of continuous refresh: how often sources are polled, and when the next batch may begin."""
 
 from __future__ import annotations
 
@@ -15,28 +13,28 @@ SHORTEST_PAUSE, LONGEST_PAUSE = timedelta(seconds=5), timedelta(minutes=5)
 
 
 def poll_interval(freshness: Freshness, *, at_rest: bool = False) -> timedelta:
-    """Return the interval at which sources are polled: a twentieth of the freshness, within 50 ms to 5 s.
+    """Return how often sources are polled: a twentieth of the freshness, but at least 50 ms and at most 5 s.
 
-    *at_rest*: nothing has changed for a minute; a fifth of the freshness is enough.
+    With *at_rest*, nothing has changed for a minute, and a fifth of the freshness is enough.
     """
     polls = POLLS_AT_REST if at_rest else POLLS
     return min(max(timedelta(seconds=freshness.seconds) / polls, SHORTEST_INTERVAL), LONGEST_INTERVAL)
 
 
 def next_poll_at(freshness: Freshness, now: timedelta, *, at_rest: bool = False) -> timedelta:
-    """Return when the sources are polled next after *now*.
+    """Return when sources are polled next after *now*.
 
-    Polls fall on whole multiples of the interval, so that the sources of many tables are read together.
+    Polls take place at whole multiples of the interval, so that the sources of many tables are read together.
     """
     every = poll_interval(freshness, at_rest=at_rest)
     return now + every - now % every
 
 
 def batch_gap(freshness: Freshness, way: Way | None) -> timedelta:
-    """Return the minimum time between the begins of two batches: half the freshness.
+    """Return the minimum time between the starts of two batches: half the freshness.
 
-    It is the whole freshness after a recomputation, so that the next one is not due at once, and zero if
-    nothing was published (*way* None).
+    After a recomputation it is the whole freshness, so that the next one is not due immediately. If nothing
+    was published (*way* is None), it is zero.
     """
     whole = timedelta(seconds=freshness.seconds)
     match way:
@@ -49,12 +47,12 @@ def batch_gap(freshness: Freshness, way: Way | None) -> timedelta:
 
 
 def pause_after(freshness: Freshness, failures: int) -> timedelta:
-    """Return the pause after *failures* in a row.
+    """Return the pause after *failures* consecutive failures.
 
-    It begins at the freshness, at least 5 seconds, and doubles each time up to 5 minutes, or to a longer
-    freshness.
+    The first pause is the freshness, but at least 5 seconds. It doubles with each failure, up to 5 minutes
+    or, if that is longer, the freshness.
     """
     whole = max(timedelta(seconds=freshness.seconds), SHORTEST_PAUSE)
-    # Larger exponents would only overflow: the result is bounded anyway.
+    # The exponent is limited, because the result is limited anyway and larger ones overflow.
     doubled: timedelta = whole * 2 ** min(failures - 1, 10)
     return min(doubled, max(LONGEST_PAUSE, whole))

@@ -1,14 +1,14 @@
-"""The source watcher: it detects changed sources of CONTINUOUS tables and starts the batches that are due.
+"""The source watcher: detects changed sources of CONTINUOUS tables and starts the batches that are due.
 
-Polling is cheap only if the sources of many tables are read together and the engine is left alone otherwise.
-So one thread polls, at multiples of an interval that depends on the freshness, and commits of this gateway
-only bring the next poll forward. A table is due when the fingerprint of its sources differs from the one at
-the begin of its last batch. The batch itself determines what changed, and publishes nothing if nothing did,
-so a lost notification or a needless batch costs time but never rows.
+Polling is cheap only if the sources of many tables are read together, and if the engine is not called in
+between. So one thread polls, at multiples of an interval that depends on the freshness; a commit of this
+gateway only makes the next poll earlier. A table is due when the fingerprint of its sources differs from that
+at the start of its last batch. The batch itself determines what has changed, and publishes nothing if nothing
+has. So a lost notification or an unnecessary batch costs time, but never rows.
 
-The watcher stores nothing that cannot be recovered: the last fingerprint of each table and its continuous
-run. After a restart each table is due once. While a thread works on a table, the entry is `busy`: that thread
-owns the run and its outcome, and the poller only sets `blocked` and `poll_at`.
+The watcher stores nothing that cannot be recovered: only the last fingerprint of each table, and its
+continuous run. After a restart, each table is due once. While a thread works on a table, its entry is `busy`:
+that thread owns the run and its outcome, and the poller only sets `blocked` and `poll_at`.
 """
 
 from __future__ import annotations
@@ -40,11 +40,12 @@ log = logging.getLogger(__name__)
 
 @dataclass(eq=False, kw_only=True)
 class _WatchedTable:
-    """A CONTINUOUS table, with the time of its next poll and the earliest begin of its next batch.
+    """A CONTINUOUS table, with the time of its next poll and the earliest start of its next batch.
 
-    `seen` is the fingerprint of its sources when the last batch began, `due` the current one if it differs.
-    `blocked` is why no batch may begin, "" if one may. `failures` counts failed batches in a row, `losses`
-    losses of Spark, and `unread` failed polls. `busy` is set while a thread works on the table.
+    `seen` is the fingerprint of its sources when the last batch began, and `due` the current one if it
+    differs. `blocked` is why no batch may begin, "" if one may. `failures` is the number of consecutive
+    failed batches, and `unread` that of failed polls; `losses` are the consecutive losses of Spark. `busy` is
+    set while a thread works on the table.
     """
 
     table: MaterializedTable
@@ -66,9 +67,9 @@ class _WatchedTable:
 class SourceWatcher:
     """The source watcher of a gateway, for all its tables.
 
-    `look` is called by one thread at a time; it passes batches to *submit*, and work that no batch waits for
-    to *beside*. All times are elapsed time, so that a change of the system clock has no effect. The tables
-    are read again after each change of the registry, at most once within *read_every*.
+    Only one thread at a time may call `poll`. It passes batches to *submit*, and work that no batch waits for
+    to *beside*. All times are elapsed time, so that changes of the system clock have no effect. The tables
+    are read again after each change of the registry, but not more than once per *read_every*.
     """
 
     def __init__(
@@ -95,7 +96,7 @@ class SourceWatcher:
                     self._services.engine.jobs.cancel(continuous_run.claimed.run.job_id or "")
 
     def is_busy(self) -> bool:
-        """Whether a thread works on any table."""
+        """Return whether a thread is working on any table."""
         return any(entry.busy for entry in list(self._watched.values()))
 
     @property
@@ -104,19 +105,14 @@ class SourceWatcher:
         return bool(self._watched)
 
     def notify(self, source: str) -> bool:
-        """Note that rows were committed to *source*; return whether a watched table reads it.
-
-        Thread-safe.
-        """
+        """Record a commit to *source* and return whether a watched table reads it. Thread-safe."""
         if not any(source in entry.table.definition.sources for entry in list(self._watched.values())):
             return False
         self._services.changed_tables.put(source)
         return True
 
     def poll(self) -> timedelta:
-        """Poll the sources whose time has come, begin the batches that are due, and return when to poll
-        again.
-        """
+        """Poll the sources that are due, begin the batches that are due, and return when to poll again."""
         services = self._services
         now = services.clock.elapsed()
         if now >= self._reads_at(now):
@@ -125,7 +121,7 @@ class SourceWatcher:
             return now + LONGEST_WAIT
         self._bring_forward(now)
         free = [entry for entry in self._watched.values() if not entry.busy]
-        # A pass without due polls does not call the engine.
+        # The engine is not called if no poll is due.
         if polled := [entry for entry in free if not entry.blocked and entry.poll_at <= now]:
             self._poll_sources(polled, now)
         for entry in free:
@@ -150,8 +146,10 @@ class SourceWatcher:
     # --------------------------------------------------------------------------------------------------- poll
 
     def _reads_at(self, now: timedelta) -> timedelta:
-        """Return when to read the tables again: soon if the registry has changed, since a table may have been
-        created, altered or dropped, or a refresh requested.
+        """Return when to read the tables again.
+
+        This is soon if the registry has changed, because a table may have been created, altered or dropped,
+        or a refresh may have been requested.
         """
         if self._read is None:
             return now
@@ -172,7 +170,7 @@ class SourceWatcher:
             ):
                 entry = self._watched[table_id] = _WatchedTable(table=table, poll_at=now, batch_at=now)
             if entry.table.continuous_job != table.continuous_job and not entry.busy:
-                # A new job id: the table was suspended and resumed.
+                # The table was suspended and resumed, so its job has a new id.
                 entry.losses = Losses()
             entry.blocked = _why_blocked(entry, table, waiting)
         for table_id in self._watched.keys() - current.keys():
@@ -183,7 +181,7 @@ class SourceWatcher:
                 self._services.fresh_at.pop(table_id, None)
 
     def _bring_forward(self, now: timedelta) -> None:
-        """Poll early the tables that read recent commits, unless they pause after failed polls."""
+        """Bring forward the polls of tables that read recent commits, unless they pause after failures."""
         queue = self._services.changed_tables
         published = {queue.get() for _ in range(queue.qsize())}
         for entry in self._watched.values() if published else ():
@@ -202,9 +200,9 @@ class SourceWatcher:
                 self._note_unread(entry, sources.reason, now)
                 continue
             if entry.unread:
-                # The source that caused the pauses can be read again.
+                # The source that could not be read can be read again, so the pause ends.
                 entry.unread, entry.batch_at = 0, now
-            # Sources without versions may have changed at any time.
+            # Sources without versions may have changed at any time, so they count as changed.
             entry.due, entry.is_due = sources, sources is None or sources != entry.seen
             at_rest = entry.run is None and not entry.is_due
             entry.poll_at = next_poll_at(entry.table.definition.interval, now, at_rest=at_rest)
@@ -212,10 +210,10 @@ class SourceWatcher:
                 self._services.fresh_at[entry.table.table_id] = polled_at
 
     def _note_unread(self, entry: _WatchedTable, reason: str, now: timedelta) -> None:
-        """Note that the sources of a table could not be read, or have not answered yet.
+        """Record that the sources of a table could not be read, or did not respond in time.
 
-        Its batch will fail and report the reason. The first failure may have met a source while it was
-        recreated, so pauses begin with the second.
+        Its batch will fail and report the reason. A source may be unreadable only because it is being
+        recreated, so the pauses begin with the second failure.
         """
         freshness, entry.poll_at = (
             entry.table.definition.interval,
@@ -234,7 +232,7 @@ class SourceWatcher:
     # --------------------------------------------------------------------------------------------------- work
 
     def _begin_batch(self, entry: _WatchedTable, now: timedelta) -> None:
-        """Begin a due batch, or retry soon if it has to wait for other refreshes."""
+        """Begin a batch that is due, or try again soon if other refreshes must end first."""
         table_id = entry.table.table_id
         alone = entry.losses.must_be_alone
         if self._services.at_work.begin(table_id, alone=alone, waits_as=table_id, elapsed=now):
@@ -247,7 +245,7 @@ class SourceWatcher:
         self._submit(partial(self._work, entry))
 
     def _work(self, entry: _WatchedTable) -> None:
-        """Carry out one batch, or the end of the continuous run."""
+        """Carry out one batch, or end the continuous run."""
         # The default, so that an unexpected error is not retried without a pause.
         entry.batch_at = self._services.clock.elapsed() + SHORTEST_PAUSE
         try:
@@ -260,7 +258,7 @@ class SourceWatcher:
     def _drive(self, entry: _WatchedTable) -> None:
         clock = self._services.clock
         began, began_at = clock.elapsed(), clock.now()
-        # A loss of Spark before the claim does not count against this batch.
+        # A loss of Spark before the claim does not count as a loss of this batch.
         continuous_run = entry.run or (self._new_run(entry) if self._services.engine.state.ready() else None)
         if continuous_run is None:
             entry.batch_at = began + poll_interval(entry.table.definition.interval)
@@ -279,7 +277,7 @@ class SourceWatcher:
         self._note_end(entry, continuous_run, began, began_at)
 
     def _new_run(self, entry: _WatchedTable) -> ContinuousRun | None:
-        """Claim the table for a new continuous run; None while other work is open on it."""
+        """Claim the table and return a new continuous run, or None while other work on the table is open."""
         services = self._services
         claimed = services.ledger.claim_continuous(entry.table.table_id)
         if claimed is None:
@@ -291,7 +289,7 @@ class SourceWatcher:
     def _note_end(
         self, entry: _WatchedTable, continuous_run: ContinuousRun, began: timedelta, began_at: datetime
     ) -> None:
-        """Decide after a batch when the next one may begin."""
+        """Determine after a batch when the next one may begin."""
         entry.losses = continuous_run.losses
         services, freshness, table = self._services, entry.table.definition.interval, entry.table
         run = services.ledger.shown(continuous_run.claimed.run.run_id) if entry.run is None else None
@@ -300,11 +298,11 @@ class SourceWatcher:
             entry.batch_at = services.clock.elapsed() + pause_after(freshness, entry.failures)
             error = services.errors.text(str(table.identifier), run.error)
             log.warning("refresh of %s failed: %s", table.identifier, error, extra={"action": "batch_failed"})
-            # A command in progress takes precedence; the next failure tries again.
+            # A command in progress takes precedence; the next failure tries to suspend the table again.
             with suppress(TableBusy, TableNotFound, IllegalStatus):
                 suspend_failing(services, table.table_id)
         elif run is not None and run.status not in DONE:
-            # The process, engine or claim was lost: the next run continues.
+            # The process, engine or claim was lost; the next run continues the work.
             entry.batch_at = services.clock.elapsed() + poll_interval(freshness)
         else:
             entry.seen, entry.is_due, entry.failures = entry.due, False, 0
@@ -319,7 +317,7 @@ class SourceWatcher:
 
 
 def _wakes_at(entry: _WatchedTable) -> timedelta:
-    """Return when the watcher must handle a table next: when its batch may begin, or at its next poll."""
+    """Return when the watcher must handle a table next: at its next poll, or when its batch may begin."""
     if not entry.is_due:
         return entry.poll_at
     return min(entry.batch_at, entry.poll_at) if entry.unread else entry.batch_at
@@ -328,7 +326,7 @@ def _wakes_at(entry: _WatchedTable) -> timedelta:
 def _tables_and_waiting(
     tx: Transaction, claimed: Iterable[str]
 ) -> tuple[Iterable[MaterializedTable], Mapping[str, str]]:
-    """Return all CONTINUOUS tables, and why other refreshes wait for tables of *claimed*, by table id."""
+    """Return all CONTINUOUS tables, and by table id the reason why a *claimed* table has a queued refresh."""
     queued = [run for table_id in claimed for run in tx.runs.queued(table_id)]
     return tx.tables.continuous(), {run.table_id: f"a {run.kind} refresh is due" for run in queued}
 

@@ -1,5 +1,7 @@
-"""The threads of continuous refresh: the source watcher, one that wakes it after commits, some that carry out
-batches, one for compactions, and one for leases.
+"""The threads of continuous refresh.
+
+One thread runs the source watcher, one wakes it after commits, one compacts tables, and one renews leases. A
+pool of threads carries out batches.
 """
 
 from __future__ import annotations
@@ -19,13 +21,13 @@ from mt_core.tables.services import TableServices
 
 READ_EVERY = timedelta(milliseconds=250)
 COMMIT_WAIT = timedelta(seconds=1)
-"""How long one call waits for a commit; it bounds how long the threads take to stop."""
+"""How long one call waits for a commit, and therefore how long the threads may take to stop."""
 
 
 class ContinuousWorkers:
-    """*count* threads for batches, so that they do not occupy those of statements and full refreshes.
+    """*count* threads for batches, separate from the threads of statements and full refreshes.
 
-    *watch* as for `Workers`.
+    *watch* is used as in `Workers`.
     """
 
     def __init__(self, services: TableServices, *, count: int, watch: Watch | None = None) -> None:
@@ -53,13 +55,13 @@ class ContinuousWorkers:
             loop.start()
 
     def end(self) -> None:
-        """Begin no more batches; running ones continue."""
+        """Begin no more batches; those that are running continue."""
         for loop in self._loops[:2]:
             loop.end()
         self._signal.set()
 
     def stop(self, timeout_s: float) -> None:
-        """Begin no more batches, wait up to *timeout_s* for running ones, and end the continuous runs.
+        """Begin no more batches, wait up to *timeout_s* for those running, and end the continuous runs.
 
         Harmless if nothing was started.
         """
@@ -79,7 +81,7 @@ class ContinuousWorkers:
         self._pool.submit(attempt, "a continuous refresh", work)
 
     def _compact(self, work: Callable[[], None]) -> None:
-        # A batch that outlives `stop` finds the pool shut down.
+        # A batch may still run after `stop`, when the pool no longer accepts work.
         with suppress(RuntimeError):
             self._upkeep.submit(attempt, "a compaction", work)
 
@@ -89,11 +91,11 @@ class ContinuousWorkers:
         self._wake.wait(max(0.0, (next_poll - self._clock.elapsed()).total_seconds()))
 
     def _wait_for_commit(self) -> None:
-        """Wake only the source watcher when this engine has committed to a source of one of its tables."""
+        """Wait for a commit of this engine to a watched source, then wake only the source watcher."""
         if not self._watcher.watches_any or not self._engine.state.ready():
             self._clock.wait(COMMIT_WAIT, self._loops[1].ending)
             return
-        # Retried once the engine is ready again.
+        # The loop tries again once the engine is ready.
         with suppress(EngineUnavailable):
             source = self._engine.sources.next_commit(COMMIT_WAIT.total_seconds())
             if source is not None and self._watcher.notify(source):

@@ -1,1 +1,1 @@
-"""Definitions of materialized tables: their validation, options, fingerprint and SQL text."""
+"""Definitions of materialized tables: validation, options, fingerprint and SQL text."""

@@ -1,4 +1,4 @@
-"""The fingerprint of a definition: it changes whenever the same source versions may return other rows."""
+"""The fingerprint of a definition: it changes whenever equal source versions could give different rows."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from mt_core.tables.definition.options import EXECUTION
 
 
 def fingerprint_of(definition: TableDefinition) -> str:
-    """Return 32 hex digits over query, columns, partitioning, date-formatters, frozen settings and zone.
+    """Return a hash of 32 hex digits over the parts of *definition* that determine rows.
 
-    Options and settings that only say how rows are computed and stored are excluded.
+    These are the query, columns, partitioning, date-formatters, frozen settings and time zone. Options and
+    settings that only determine how rows are computed and stored are excluded.
     """
     facts = {
         "query": definition.expanded_query,

@@ -1,9 +1,9 @@
-"""The Iceberg table properties with which a materialized table can be created."""
+"""The Iceberg table properties that a materialized table can be created with."""
 
 from __future__ import annotations
 
-# Excluded: properties that change the shape of rows (accept-any-schema, auto-schema-evolution) or stage
-# commits (wap).
+# Properties are excluded if they change which columns rows have (accept-any-schema, auto-schema-evolution) or
+# stage commits (wap).
 NAMES = frozenset({
     "commit.manifest-merge.enabled", "commit.manifest.min-count-to-merge",
     "commit.manifest.target-size-bytes", "commit.retry.max-wait-ms", "commit.retry.min-wait-ms",
@@ -51,9 +51,9 @@ BY_COLUMN = (
     "write.parquet.bloom-filter-ndv.column.",
     "write.parquet.stats-enabled.column.",
 )
-"""Prefixes of properties that end with a column name."""
+"""Prefixes of properties whose names end with a column name."""
 
 
 def is_property(key: str) -> bool:
-    """Return whether *key* is one of these properties."""
+    """Return whether *key* is such a property."""
     return key in NAMES or (key.startswith(BY_COLUMN) and key not in BY_COLUMN)

@@ -1,13 +1,13 @@
 """Options: the keys that CREATE, RESUME and a refresh accept, and which of them change no row.
 
-Three kinds of options reach a refresh: table options, which are stored; dynamic options, which RESUME or a
-request adds; and the execution config of FLIP-448. All of them are checked against lists of known keys when
-they are set, because a misspelled option would otherwise be ignored silently. Flink's options are accepted
-with a warning, so that its statements run unchanged.
+Three kinds of options affect a refresh: table options, which are stored; dynamic options, which RESUME or a
+request adds; and the execution config of FLIP-448. All are checked against lists of known keys when they are
+set, because a misspelled option would be silently ignored. Flink's options are accepted with a warning, so
+that statements written for Flink run unchanged.
 
-Settings in `EXECUTION` and options in `WRITE` decide how rows are computed and stored, never which, so that
-they are not part of the fingerprint. Anything that could change a row is stored with the definition instead
-and makes a rebuild due.
+Settings in `EXECUTION` and options in `WRITE` determine how rows are computed and stored, but never which
+rows, so they are not part of the fingerprint. Anything that could change a row is stored with the definition,
+and changing it requires a rebuild.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ _OURS = "freshtable."
 _OURS_ALONE = (TIMEOUT_KEY, UPSTREAM_WAIT_KEY, VERIFY_KEY, STRATEGY, DOUBLES, LATE_DATA, UPSERT)
 _WRITE = "write."
 _SPARK = "spark."
-# The page that lists all options.
+# The page of the documentation that lists all options.
 _PAGE = "docs/sql/create-materialized-table.md"
 
 _DECIMAL = Form(pattern=re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?", re.ASCII), name="a number")
 _ADAPTIVE = "spark.sql.adaptive."
-# Spark settings that decide how rows are computed and written, but never change a row.
+# Spark settings that determine how rows are computed and written, but never change a row.
 EXECUTION: Mapping[str, Form] = {
     "spark.sql.shuffle.partitions": INTEGER,
     f"{_ADAPTIVE}enabled": BOOLEAN,
@@ -67,7 +67,7 @@ EXECUTION: Mapping[str, Form] = {
     "spark.sql.files.openCostInBytes": SPARK_SIZE,
 }
 
-# Options of a write: the table property that each overrides, with its name in Iceberg's writer.
+# Options of a write: table properties that they override, each with its name in Iceberg's writer.
 WRITE: Mapping[str, str] = {
     "write.format.default": "write-format",
     "write.target-file-size-bytes": "target-file-size-bytes",
@@ -89,7 +89,7 @@ WRITE: Mapping[str, str] = {
     },
 }  # fmt: skip
 
-# Options of Flink's tables and jobs that are accepted without effect.
+# Options of Flink's tables and jobs that are accepted but have no effect.
 FLINK = frozenset({
     "auto-compaction", "compaction.file-size", "compaction.parallelism", "format", "partition.default-name",
     "partition.time-extractor.class", "partition.time-extractor.kind",
@@ -101,7 +101,7 @@ FLINK = frozenset({
     "sink.rolling-policy.file-size", "sink.rolling-policy.rollover-interval",
     "sink.shuffle-by-partition.enable", "source.monitor-interval",
 })  # fmt: skip
-# The same in executionConfig.
+# Options of Flink that executionConfig accepts without effect.
 FLINK_EXECUTION = frozenset({
     "execution.target", "parallelism.default", "pipeline.jars", "pipeline.max-parallelism", "pipeline.name",
     "table.dml-sync", "table.exec.resource.default-parallelism",
@@ -114,8 +114,9 @@ TABLE_OPTIONS: Mapping[str, tuple[str, ...]] = {
     LATE_DATA: (REFRESH, REPORT, IGNORE, RECOMPUTE),
     UPSERT: (EQUALITY_DELETE,),
 }
-"""The options of a materialized table, each with its values if it is an enumeration; date-formatters, whose
-keys contain column names, are not listed.
+"""The options of a materialized table, each with its values if they are a fixed set.
+
+Date-formatters are not listed, because their keys contain column names.
 """
 BATCH = ("execution.runtime-mode", "batch")
 
@@ -159,7 +160,7 @@ def _check_upsert(options: Mapping[str, str], where: str) -> None:
 
 
 def check_known(keys: Iterable[str], where: str) -> None:
-    """Raise RequestInvalid for an option that tables do not have."""
+    """Raise RequestInvalid for an option that materialized tables do not have."""
     for key in keys:
         if not (is_property(key) or key in FLINK or key in _OURS_ALONE or is_formatter(key)):
             others = {*NAMES, *FLINK, *_OURS_ALONE, f"{FORMATTER_PREFIX}<column>{FORMATTER_SUFFIX}"}
@@ -167,13 +168,14 @@ def check_known(keys: Iterable[str], where: str) -> None:
 
 
 def is_formatter(key: str) -> bool:
-    """Return whether an option is the date-formatter of a column."""
+    """Return whether the option *key* is the date-formatter of a column."""
     return key.startswith(FORMATTER_PREFIX) and key.endswith(FORMATTER_SUFFIX)
 
 
 def check_dynamic_options(options: Mapping[str, str], where: str, *others: str) -> tuple[str, ...]:
-    """Return warnings about options of RESUME or of a refresh without effect; raise RequestInvalid for an
-    unknown one.
+    """Return warnings about options of RESUME or of a refresh that have no effect.
+
+    Raises RequestInvalid for an unknown option.
     """
     for key, value in options.items():
         if key.startswith(SNAPSHOT_PROPERTY) and not key.removeprefix(SNAPSHOT_PROPERTY).startswith(_OURS):
@@ -184,14 +186,14 @@ def check_dynamic_options(options: Mapping[str, str], where: str, *others: str) 
 
 
 def check_execution_config(config: Mapping[str, str], where: str) -> None:
-    """Raise RequestInvalid for a setting that a refresh does not accept, or whose value is invalid."""
+    """Raise RequestInvalid for a setting that refreshes do not accept, or that has an invalid value."""
     for key, value in config.items():
         if key not in FLINK_EXECUTION and (key, value.lower()) != BATCH:
             _check_setting(key, value, where, {*EXECUTION, *FLINK_EXECUTION})
 
 
 def write_options(options: Mapping[str, str]) -> dict[str, str]:
-    """Return the Iceberg writer options among *options* of a refresh; later ones win."""
+    """Return the options for Iceberg's writer in *options* of a refresh; later ones take precedence."""
     writer_options = {}
     for key, value in options.items():
         if key.startswith(SNAPSHOT_PROPERTY):
@@ -202,12 +204,12 @@ def write_options(options: Mapping[str, str]) -> dict[str, str]:
 
 
 def acting(options: Mapping[str, str]) -> dict[str, str]:
-    """Return the *options* that have an effect on a refresh."""
+    """Return those *options* that have an effect on a refresh."""
     return {key: value for key, value in options.items() if key in EXECUTION or write_options({key: value})}
 
 
 def execution_settings(options: Mapping[str, str]) -> dict[str, str]:
-    """Return the Spark settings among *options* of a refresh."""
+    """Return the Spark settings among the *options* of a refresh."""
     return {key: value for key, value in options.items() if key in EXECUTION}
 
 

@@ -1,12 +1,12 @@
-"""Partitioning: the columns whose values are partitions, and the transforms that only lay out files.
+"""Partitioning: columns whose values are partitions, and transforms that only determine the file layout.
 
-A table is refreshed by partition, so a partition needs a name that a statement, a schedule time and a query
-agree on: the text of a string or date column. A date-formatter computes that text from a schedule time. A
-transform such as days(ts) partitions Iceberg's files, but its values are computed from a column that the
-query returns, so it names no partition.
+A table is refreshed by partition, so statements, schedule times and queries must agree on the names of
+partitions. The name is the text of a string or date column. A date-formatter computes that text from a
+schedule time. A transform such as days(ts) partitions Iceberg's files, but its values are computed from a
+column that the query returns, so they do not name partitions.
 
-Names are checked against the types as stored and as the query returns them: a date column whose query returns
-a timestamp is refused, because the stored value would match only part of the query's values.
+Names are checked against the stored types and the types that the query returns. A date column is refused if
+its query returns a timestamp, because the stored date matches only some of the query's values.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from mt_core.model.transform import Transform, TransformKind
 
 Value = TypeVar("Value", str, str | None)
 DATE_PATTERN = "yyyy-MM-dd"
-"""The only date pattern for partitions by DATE columns."""
+"""The only date pattern for partitions by a DATE column."""
 _TIMES = frozenset({TransformKind.YEARS, TransformKind.MONTHS, TransformKind.DAYS, TransformKind.HOURS})
 _INSTANTS = ("TIMESTAMP", "TIMESTAMP_NTZ")
 _COUNTED = ("TINYINT", "SMALLINT", "INT", "BIGINT", "DECIMAL", "STRING", "BINARY")
@@ -40,7 +40,7 @@ _TYPES: Mapping[TransformKind, tuple[str, ...]] = {
 def partition_keys(
     keys: Sequence[str], columns: Sequence[Column], identifier: TableIdentifier
 ) -> tuple[str, ...]:
-    """Return *keys* as the columns are spelled; raise DefinitionInvalid for an unknown or repeated column."""
+    """Return *keys* spelled as in *columns*; raise DefinitionInvalid for an unknown or repeated column."""
     spelt = tuple(_spelt(key, key, columns, identifier) for key in keys)
     if len(set(spelt)) != len(spelt):
         raise DefinitionInvalid(f"PARTITIONED BY of {identifier} names a column twice.")
@@ -50,9 +50,7 @@ def partition_keys(
 def spelt_transforms(
     transforms: Sequence[Transform], columns: Sequence[Column], identifier: TableIdentifier
 ) -> tuple[Transform, ...]:
-    """Return *transforms* with their columns as spelled in *columns*; raise DefinitionInvalid for an unknown
-    one.
-    """
+    """Return *transforms* spelled as in *columns*; raise DefinitionInvalid for an unknown column."""
     return tuple(
         replace(each, column=_spelt(each.column, str(each), columns, identifier)) for each in transforms
     )
@@ -72,9 +70,7 @@ def _spelt(column: str, written: str, columns: Sequence[Column], identifier: Tab
 def check_transforms(
     identifier: TableIdentifier, transforms: Sequence[Transform], columns: Sequence[Column]
 ) -> None:
-    """Raise DefinitionInvalid unless Iceberg supports *transforms* for *columns*, which have their storage
-    types.
-    """
+    """Raise DefinitionInvalid unless Iceberg supports *transforms* on *columns* with their storage types."""
     types, names = (
         {each.name: each.type for each in columns},
         {each.name.lower(): each.name for each in columns},
@@ -115,7 +111,7 @@ def _refused(identifier: TableIdentifier, written: str, reason: str) -> Definiti
 
 
 def _base(type_: str) -> str:
-    """Return the name of a type without its parameters."""
+    """Return the name of a type without its parameters, in upper case."""
     return "STRING" if is_string(type_) else type_.partition("(")[0].upper()
 
 
@@ -129,7 +125,7 @@ def is_string(type_name: str) -> bool:
 
 
 def checked_formatters(definition: TableDefinition, identifier: TableIdentifier) -> dict[str, str]:
-    """Return the options with checked date-formatters, whose columns are spelled as in the query."""
+    """Return the options after checking date-formatters, with their columns spelled as in the query."""
     options = dict(definition.options)
     by_lower = {key.lower(): key for key in definition.partition_keys}
     for written, pattern in definition.declared_formatters.items():
@@ -154,7 +150,7 @@ def checked_formatters(definition: TableDefinition, identifier: TableIdentifier)
 
 
 def _no_column(definition: TableDefinition, identifier: TableIdentifier, written: str, pattern: str) -> str:
-    """Return why *written* cannot have a date-formatter: it is not a partition column."""
+    """Return why *written*, which is not a partition column, cannot have a date-formatter."""
     for each in definition.transforms:
         if written.lower() in (each.column.lower(), each.field.lower()):
             column = display_name((each.column,))
@@ -173,7 +169,7 @@ def _no_column(definition: TableDefinition, identifier: TableIdentifier, written
 def _no_date(
     definition: TableDefinition, identifier: TableIdentifier, column: str, pattern: str
 ) -> str | None:
-    """Return why a partition column cannot have the date-formatter *pattern*, None if it can."""
+    """Return why a partition column cannot have the date-formatter *pattern*, or None if it can."""
     type_ = _type_of(definition, column)
     if not is_string(type_) and type_.lower() != "date":
         return (
@@ -200,11 +196,10 @@ def check_partition_spec(
     *,
     formatted: bool = True,
 ) -> dict[str, Value]:
-    """Return *spec* with columns spelled as in the table; raise DefinitionInvalid for a key or value that
-    cannot be used.
+    """Return *spec* with columns spelled as in the table.
 
-    A value None is NULL, or no value. Other values must have the form of the date-formatter if they are
-    *formatted*.
+    A value of None is NULL, or means that there is no value. With *formatted*, all other values must match
+    the date-formatter. Raises DefinitionInvalid for an unknown key or an invalid value.
     """
     by_lower = {key.lower(): key for key in definition.partition_keys}
     checked: dict[str, Value] = {}
@@ -239,10 +234,10 @@ def check_partition_spec(
 
 
 def _no_text(definition: TableDefinition, identifier: TableIdentifier, column: str) -> str | None:
-    """Return why partitions by *column* cannot be named, None if they can.
+    """Return why partitions by *column* cannot be named, or None if they can.
 
-    A date stored from a timestamp can be looked up in the table, but not in the query, which returns more
-    than the date.
+    A date that was stored from a timestamp can be looked up in the table, but not in the query, which also
+    returns a time of day.
     """
     type_ = _type_of(definition, column)
     query_type = definition.query_types.get(column, type_)
@@ -270,7 +265,7 @@ def _without_columns(definition: TableDefinition) -> str:
 
 
 def _is_date(text: str) -> bool:
-    """Return whether *text* is a day in the canonical text form of a DATE."""
+    """Return whether *text* is a day in the canonical form of a DATE."""
     try:
         return date.fromisoformat(text).isoformat() == text
     except ValueError:

@@ -1,4 +1,4 @@
-"""The shape of a query's rows: the columns and types that it must return to be stored in a table."""
+"""The columns and types that a query must return so that its rows can be stored in a table."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from mt_core.errors import MtError, QueryFailed
 from mt_core.model.table import Column, TableIdentifier
 
-# The error class of a query whose columns no longer fit its table; retries do not help.
+# The error class of a query whose columns no longer match its table; retries do not help.
 COLUMNS_CHANGED = "COLUMNS_CHANGED"
-# Error classes of queries whose sources have different columns than at definition.
+# Error classes of a query whose sources have other columns than when the table was defined.
 _OF_SOURCES = (
     "UNRESOLVED_COLUMN",
     "FIELD_NOT_FOUND",
@@ -28,11 +28,10 @@ _TEXT = re.compile(r"(var)?char\(\d+\)")
 def stored_order(
     table: TableIdentifier, produced: Sequence[Column], stored: Sequence[Column], types: Mapping[str, str]
 ) -> tuple[str, ...]:
-    """Return the query's column names in the order of the table's columns; raise QueryFailed if they do not
-    fit.
+    """Return the query's column names in the order of the table's columns.
 
-    Columns are matched by name. Each must have the type that the definition recorded (*types*), or one whose
-    values all fit the table's column exactly.
+    Columns are matched by name. Each must have the type that the definition recorded (*types*), or a type
+    whose values can all be stored exactly. Raises QueryFailed if the columns do not match.
     """
     by_name = {column.name.lower(): column for column in produced}
     stored_names = {column.name.lower() for column in stored}
@@ -70,9 +69,9 @@ def is_exact(source: str, target: str) -> bool:
 
 
 def with_way_out(error: MtError, table: TableIdentifier) -> str:
-    """Return the text of a refresh error, with the way out if a source has changed or is missing."""
+    """Return the text of a refresh error; if a source has changed or is missing, add how to fix it."""
     if isinstance(error, QueryFailed) and error.error_class == _MISSING:
-        # The rest of Spark's text is about spelling, and a position in the expanded query.
+        # The rest of Spark's text is about spelling and a position in the expanded query.
         return (
             f"{error.message.partition(' Verify the spelling')[0]} The query of {table} reads it, "
             f"directly or through a view: recreate it, or give the table another query with "
@@ -84,7 +83,7 @@ def with_way_out(error: MtError, table: TableIdentifier) -> str:
 
 
 def _decimal(name: str) -> tuple[int, int] | None:
-    """Return the numbers of digits before and after the decimal point."""
+    """Return the numbers of digits before and after the decimal point, None for a type without them."""
     decimal = _DECIMAL.fullmatch(name)
     if decimal:
         return int(decimal[1]) - int(decimal[2]), int(decimal[2])

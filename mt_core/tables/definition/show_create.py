@@ -1,4 +1,4 @@
-"""SHOW CREATE MATERIALIZED TABLE: a definition as its CREATE statement."""
+"""SHOW CREATE MATERIALIZED TABLE: a definition as a CREATE statement."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from mt_core.model.table import Column, MaterializedTable
 
 
 def show_create(table: MaterializedTable, *, or_alter: bool) -> str:
-    """Return the statement, one clause per line; values of secret options are masked."""
+    """Return the statement, one clause per line, with secret values masked."""
     definition = table.definition
     clauses = [
         f"CREATE {'OR ALTER ' if or_alter else ''}MATERIALIZED TABLE {table.identifier.sql} (",

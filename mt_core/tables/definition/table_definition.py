@@ -1,14 +1,13 @@
-"""From a CREATE or ALTER statement and its analysed query to a table definition: pure validation, by the
-rules of FLIP-435.
+"""Derives a table definition from a CREATE or ALTER statement and its analysed query (FLIP-435).
 
 A definition must mean the same at every refresh, in any session. So it freezes what the statement's session
 contributes: the current catalog and namespace, the time zone, the Spark settings and the expanded query. It
 also records the types that the query returned, so that a later change of a source is detected instead of
-being cast silently. Freshness and refresh mode determine each other by a threshold, which the session may
-set; a cron always means FULL.
+causing silent casts. A threshold, which the session may set, relates freshness and refresh mode: each can be
+derived from the other. A cron always means FULL.
 
-Every error names the object and the way out, since it is the only thing that the author of the statement
-sees. Checks that need the catalog or the storage are in `commands`.
+Every error names the object and a way to fix it, because the author of the statement sees nothing else.
+Checks that need the catalog or the storage are in `commands`.
 """
 
 from __future__ import annotations
@@ -37,12 +36,12 @@ from mt_core.tables.table_commands import CommandContext
 SPARK_ZONE_KEY = "spark.sql.session.timeZone"
 _SOME_DAY = datetime(2026, 6, 3, 12, tzinfo=UTC)
 _MOMENT = timedelta(seconds=1)
-# Covers two weekends of an hourly schedule, and ten years of a monthly one.
+# Enough for two weekends of an hourly schedule, or ten years of a monthly one.
 _POINTS_CHECKED = 120
 
 
 class CadenceFields(TypedDict):
-    """The two fields of a definition that say how often it is refreshed; one of them is None."""
+    """The fields of a definition that determine how often it is refreshed; exactly one of them is None."""
 
     freshness: Freshness | None
     cron: Cron | None
@@ -56,7 +55,7 @@ def define(
     context: CommandContext,
     settings: ManagerSettings,
 ) -> TableDefinition:
-    """Return the definition that the statement declares; raise DefinitionInvalid or Unsupported."""
+    """Return the definition that the statement declares; raise DefinitionInvalid if it is not valid."""
     settings = settings.in_session(context.properties)
     cadence, mode = derive(statement.cron or statement.freshness, statement.refresh_mode, settings)
     zone = zone_of(context, settings)
@@ -87,7 +86,7 @@ def define(
 
 
 def settings_of(context: CommandContext) -> dict[str, str]:
-    """Return the session settings that are frozen with a table's query; its zone is stored separately."""
+    """Return the session settings to store with a table's query; the time zone is stored separately."""
     return {
         key: value
         for key, value in sorted(context.properties.items())
@@ -96,12 +95,12 @@ def settings_of(context: CommandContext) -> dict[str, str]:
 
 
 def zone_of(context: CommandContext, settings: ManagerSettings) -> str:
-    """Return the time zone of a table created in a session: that of the session's own queries."""
+    """Return the time zone of a table created in a session, which is that of the session's own queries."""
     return context.zone or context.properties.get(ZONE_KEY, settings.zone)
 
 
 def recorded_types(columns: Sequence[Column], analysed: AnalysedQuery) -> dict[str, str]:
-    """Return the types that the query returns, by the table's column names."""
+    """Return the types that the query returns, keyed by the table's column names."""
     produced = {column.name.lower(): column.type for column in analysed.columns}
     return {column.name: produced[column.name.lower()] for column in columns}
 
@@ -109,9 +108,9 @@ def recorded_types(columns: Sequence[Column], analysed: AnalysedQuery) -> dict[s
 def derive(
     cadence: Cadence | None, mode: RefreshMode | None, settings: ManagerSettings
 ) -> tuple[Cadence, RefreshMode]:
-    """Return cadence and refresh mode with their defaults.
+    """Return the cadence and the refresh mode after applying defaults.
 
-    A freshness and the mode determine each other; a cron means FULL.
+    If only one of freshness and mode is declared, the other is derived from it. A cron means FULL.
     """
     if isinstance(cadence, Cron):
         if mode is RefreshMode.CONTINUOUS:
@@ -133,7 +132,7 @@ def derive(
 
 
 def cadence_fields(cadence: Cadence) -> CadenceFields:
-    """Return the fields of a definition for *cadence*; setting one clears the other."""
+    """Return the two fields of a definition that record *cadence*."""
     if isinstance(cadence, Cron):
         return {"freshness": None, "cron": cadence}
     return {"freshness": cadence, "cron": None}
@@ -142,9 +141,7 @@ def cadence_fields(cadence: Cadence) -> CadenceFields:
 def check_partitions_of_cron(
     identifier: TableIdentifier, definition: TableDefinition, settings: ManagerSettings
 ) -> None:
-    """Raise DefinitionInvalid for a cron with a schedule time that stands for more partitions than a refresh
-    may take.
-    """
+    """Raise DefinitionInvalid if a schedule time of a cron covers more partitions than a refresh may take."""
     formatters, grid = definition.date_formatters, definition.grid()
     if definition.cron is None or not formatters:
         return
@@ -169,7 +166,7 @@ def check_partitions_of_cron(
 def _columns(
     declared: Sequence[ColumnSpec] | None, analysed: AnalysedQuery, identifier: TableIdentifier
 ) -> tuple[tuple[Column, ...], str]:
-    """Return the table's columns, and the query in their order."""
+    """Return the table's columns, and the query with its columns in the same order."""
     produced = {column.name.lower(): column for column in analysed.columns}
     if len(produced) != len(analysed.columns):
         names = [column.name for column in analysed.columns]
@@ -215,11 +212,13 @@ def _reordered(
 
 
 def schedule_warnings(identifier: TableIdentifier, definition: TableDefinition) -> tuple[str, ...]:
-    """Warn if schedule times leave partitions out: several lie between two points, of which each refreshes
-    one.
+    """Return a warning if some partitions are not refreshed by any schedule time.
+
+    This happens if several partitions lie between two schedule times, because each schedule time refreshes
+    only one.
     """
     if definition.cron is not None:
-        # A cron point stands for all partitions since the previous point.
+        # A schedule time of a cron covers all partitions since the previous one.
         return definition.cron.warnings
     formatters = definition.date_formatters
     if not formatters:
@@ -239,7 +238,7 @@ def schedule_warnings(identifier: TableIdentifier, definition: TableDefinition) 
 
 
 def check_names(table: str, names: Sequence[str]) -> None:
-    """Raise DefinitionInvalid for a column name that Iceberg cannot write, or reads as a metadata column."""
+    """Raise DefinitionInvalid for a column name that Iceberg cannot write or reserves for metadata."""
     for number, name in enumerate(names, 1):
         if not name:
             raise DefinitionInvalid(
@@ -260,7 +259,7 @@ def check_names(table: str, names: Sequence[str]) -> None:
 def check_appended(
     table: TableIdentifier, old: Sequence[Column], new: Sequence[Column]
 ) -> tuple[Column, ...]:
-    """Return the columns that a new query appends; raise DefinitionInvalid for any other change."""
+    """Return the columns that a new query appends; raise DefinitionInvalid for any other difference."""
     if len(new) < len(old):
         raise DefinitionInvalid(
             f"The new query of {table} returns {len(new)} {plural(len(new), 'column')}, "

@@ -1,9 +1,10 @@
-"""One attempt of one claimed run: published, failed, cancelled, returned to the queue, or abandoned silently.
+"""One attempt at a claimed run.
 
-This is the protocol of docs/design/refresh-protocol.md; its steps up to the close are those of
-`Publication`. `steps()` yields the name of every step just before it happens, so that a caller can observe
-it, and tests can stop the process there. A worker that was fenced, or that has lost its claim on the run,
-ends silently and writes nothing anywhere.
+The attempt publishes, fails, is cancelled, returns the run to the queue, or stops silently. It follows the
+protocol of docs/design/refresh-protocol.md; the steps up to the close are those of `Publication`. `steps()`
+yields the name of every step just before the step runs, so that a caller can observe it, and tests can stop
+the process there. A worker that was fenced, or has lost its claim on the run, stops silently and writes
+nothing.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ class Attempt:
         self._claimed, self._ledger, self._engine, self._on_end = claimed, ledger, engine, on_end
 
     def steps(self) -> Steps:
-        """Carry out the run, yielding each step's name before it happens."""
+        """Carry out the run; yield the name of each step before it runs."""
         publication = Publication(self._claimed, ledger=self._ledger, engine=self._engine, note=self._note)
         yield from to_end(publication, publication.publish(), self._ledger, self._release, self._on_end)
 
@@ -49,8 +50,8 @@ def to_end(
 ) -> Steps:
     """Carry out *work*, the publishes of a run, and record how the run ended.
 
-    A run that lost Spark is passed to *release*, which returns it to the queue. *on_end* is called unless the
-    claim was lost.
+    If Spark was lost, *release* is called to return the run to the queue. *on_end* is called unless the claim
+    was lost.
     """
     try:
         yield from _ended(publication, work, ledger)
@@ -84,7 +85,7 @@ def _finish(publication: Publication, end: RunEnded, ledger: Ledger) -> Steps:
 
 
 def kind_of(lost: EngineUnavailable) -> Loss:
-    """Return the kind of loss that *lost*, an error of the engine, stands for."""
+    """Return the kind of loss that the engine's error *lost* means."""
     if isinstance(lost, ClusterLost):
         return Loss.OF_CLUSTER
     return Loss.ALONE if lost.alone else Loss.SHARED

@@ -1,6 +1,4 @@
-"""The change plan of a run: how the changes of the sources are applied to the rows of the table, or why the
-rows are recomputed.
-"""
+"""The change plan of a run: how source changes are applied to the table's rows, or why all are recomputed."""
 
 from __future__ import annotations
 
@@ -47,10 +45,10 @@ def plan_change(
     base: Snapshot | None,
     vector: SourceVector,
 ) -> tuple[Maintenance | None, str | None]:
-    """Return how a run applies the changes since *base*, whose rows main has, or None and the reason.
+    """Return how a run applies the changes since *base*, or None and the reason for a recomputation.
 
-    The reason is written for users; it is None if the definition asks for a recomputation or if there is no
-    *base*.
+    *base* is the snapshot whose rows main has. The reason is for users. It is None if the definition requests
+    recomputation, or if there is no *base*.
     """
     definition, strategy = table.definition, strategy_option(table.definition)
     if strategy == FULL or base is None or metadata.main is None:
@@ -85,7 +83,7 @@ def plan_change(
 def read_summary(
     reader: ChangeReader, query: Query, vector: SourceVector, scope: Scope, maintenance: Maintenance | None
 ) -> dict[str, str]:
-    """Return the snapshot summary entry for the bytes that a run reads; empty if the size is unknown."""
+    """Return the snapshot summary entry for the bytes that a run reads, empty if their number is unknown."""
     size = None
     if maintenance is not None:
         size = maintenance.changes.changed_bytes
@@ -99,7 +97,7 @@ def _trusted_again(table: MaterializedTable) -> str:
 
 
 def _dear(registry: Registry, table: MaterializedTable, choice: Strategy, sizes: Sizes) -> str | None:
-    """Return why a recomputation costs less than *choice*; None if it costs more."""
+    """Return why a recomputation costs less than *choice*, or None if it costs more."""
     dear = reason_to_recompute(choice, sizes)
     return dear or slower_than_recomputing(
         choice.way, sizes.changed_bytes, measured_runs(registry, table, choice.way)
@@ -117,14 +115,14 @@ def _sizes(changes: SourceChanges, base: Snapshot, *, upsert: bool) -> Sizes:
     )
 
 
-# A continuous run publishes while it is RUNNING, for up to an hour.
+# A continuous run is RUNNING for up to an hour while it publishes.
 _PUBLISHING = (RunStatus.SUCCEEDED, RunStatus.RUNNING)
 
 
 def measured_runs(registry: Registry, table: MaterializedTable, way: Way) -> Sequence[Measured]:
     """Return the measurements of the last runs by *way* and of the last recomputations, newest first.
 
-    Runs of earlier definitions are left out.
+    Runs of earlier definitions are excluded.
     """
 
     def read(tx: Transaction) -> Iterable[RefreshRun]:
@@ -142,7 +140,7 @@ def measured_runs(registry: Registry, table: MaterializedTable, way: Way) -> Seq
 
 
 def _measured(run: RefreshRun) -> Iterator[tuple[datetime, Measured]]:
-    """Yield the begin and the measurement of each publish of a run."""
+    """Yield the start and the measurement of each publish of a run."""
     for batch in run.recent:
         yield (
             batch.began_at,

@@ -1,6 +1,4 @@
-"""Cycles: materialized tables that would read themselves, directly or through views and other materialized
-tables.
-"""
+"""Cycles: materialized tables that would read themselves, directly or through views and other tables."""
 
 from __future__ import annotations
 
@@ -20,7 +18,7 @@ Path = tuple[str, ...]
 def refuse_cycle(
     registry: Registry, sources: SourceReader, identifier: TableIdentifier, vector: SourceVector
 ) -> None:
-    """Raise DefinitionInvalid if the sources of *vector* lead back to the table itself."""
+    """Raise DefinitionInvalid if the sources in *vector* are, or indirectly read, the table itself."""
     start = str(identifier)
     paths = [(start, *path) for path in _paths_of(vector)]
     seen: set[str] = set()
@@ -41,9 +39,9 @@ def refuse_cycle(
 def refuse_new_cycle(
     registry: Registry, sources: SourceReader, identifier: TableIdentifier, vector: SourceVector
 ) -> None:
-    """Raise as `refuse_cycle` does, for a query that CREATE or ALTER has accepted.
+    """Raise DefinitionInvalid like `refuse_cycle`, for a query that CREATE or ALTER has accepted.
 
-    Only a replaced view can have added a cycle since then.
+    Since then, only the replacement of a view can have created a cycle.
     """
     if any(len(path) > 1 for path in _paths_of(vector)):
         refuse_cycle(registry, sources, identifier, vector)
@@ -54,9 +52,9 @@ def _paths_of(vector: SourceVector) -> Iterable[Path]:
 
 
 def _paths_below(registry: Registry, sources: SourceReader, name: str) -> Iterable[Path]:
-    """Return the paths to the sources that materialized table *name* reads now, or read when it was defined.
+    """Return the paths to the sources of the materialized table *name*, or nothing for any other table.
 
-    Empty for any other table.
+    These are the sources that it reads now, or those at its definition if the query cannot be analysed.
     """
     table = in_transaction(registry, lambda tx: materialized(tx, name))
     if table is None:

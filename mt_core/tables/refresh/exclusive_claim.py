@@ -1,8 +1,8 @@
-"""An exclusive claim on a table's storage, for work other than refreshes: schema changes, and the expiry of
-old snapshots.
+"""An exclusive claim on a table's storage, for work other than refreshes.
 
-It is taken only while no run of the table is RUNNING, under an exclusive intent that prevents new runs from
-beginning. It fences older claims: none of their commits can succeed afterwards.
+Schema changes and the expiry of old snapshots need it. It is taken only while no run of the table is RUNNING,
+under an exclusive intent that prevents new runs from starting. It fences older claims: none of their commits
+can succeed afterwards.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from mt_core.tables.services import TableServices
 def claim_exclusively(services: TableServices, table: MaterializedTable, *, wait_s: float) -> None:
     """Wait until no run of *table* is RUNNING, then claim the table and fence older claims.
 
-    Raises TableBusy if a refresh takes longer than *wait_s*.
+    Raises TableBusy if a refresh takes longer than *wait_s* seconds.
     """
 
     def claim(tx: Transaction) -> int | None:
@@ -39,8 +39,9 @@ def claim_exclusively(services: TableServices, table: MaterializedTable, *, wait
 
 
 def fence(services: TableServices, table: MaterializedTable, claim: int) -> None:
-    """Raise the storage's epoch to *claim* and drop the branches of runs; raise TableBusy after a newer
-    claim.
+    """Set the storage's epoch to *claim* and drop the branches of runs.
+
+    Raises TableBusy if there is a newer claim.
     """
     writer, identifier = RefreshWriter(number=claim, branch=""), table.identifier
     metadata = services.engine.metadata

@@ -1,4 +1,4 @@
-"""EXPLAIN REFRESH: what a refresh would do now, and why, without doing it."""
+"""EXPLAIN REFRESH: what a refresh would do now, and why, without carrying it out."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ from mt_core.tables.views.run_view import SourceView
 class RefreshPlan:
     """What a refresh of a table would do.
 
-    `why` explains the scope. `how` says how the rows would be computed and how many bytes that would read; it
-    is None if nothing, or all rows of partitions, would be written. `late` names other partitions with late
-    rows, None if none are known. `details` has for each source what changed since the last refresh, and the
-    strategies of future changes.
+    `why` explains the scope. `how` says how the rows would be computed and how many bytes this would read. It
+    is None if nothing would be written, or if all rows of partitions would. `late` names other partitions
+    with late rows, None if there are none or they are unknown. `details` has, for each source, what has
+    changed since the last refresh, and how future changes would be applied.
     """
 
     table: TableIdentifier
@@ -61,7 +61,7 @@ class RefreshPlan:
 
 
 def source_lines(vector: SourceVector, details: Mapping[str, Sequence[str]]) -> Iterator[str]:
-    """Yield the lines of EXPLAIN about the sources of a query, with *details* by source name."""
+    """Yield the lines of EXPLAIN about the sources of a query; *details* are lines keyed by source name."""
     for source in vector.to_json():
         yield f"  source:   {SourceView.of(source)}"
         yield from (f"    {detail}" for detail in details.get(source["name"], ()))
@@ -70,9 +70,9 @@ def source_lines(vector: SourceVector, details: Mapping[str, Sequence[str]]) -> 
 def plan_refresh(
     services: TableServices, identifier: TableIdentifier, partitions: Mapping[str, PartitionValues]
 ) -> RefreshPlan:
-    """Return the plan of a refresh of *partitions*, or of what is due if there are none.
+    """Return the plan of a refresh of *partitions*, or of everything that is due if *partitions* is empty.
 
-    Raises TableInitializing, and DefinitionInvalid for a table that reads itself.
+    Raises TableInitializing if the table is being created, and DefinitionInvalid if it reads itself.
     """
     table = services.intents.current(identifier)
     refuse_initializing(table)
@@ -115,9 +115,7 @@ def plan_refresh(
 def _details(
     engine: RefreshEngine, definition: TableDefinition, metadata: StorageMetadata, vector: SourceVector
 ) -> Mapping[str, Sequence[str]]:
-    """Return for each source, by name, what changed since the last refresh, and the strategies of future
-    changes.
-    """
+    """Return, by source name, what has changed since the last refresh, and strategies for future changes."""
     changed = _changed(engine, definition, metadata, vector)
     ahead = forecast_lines(engine.changes, definition, vector.sources)
     return {
@@ -128,9 +126,9 @@ def _details(
 def _changed(
     engine: RefreshEngine, definition: TableDefinition, metadata: StorageMetadata, vector: SourceVector
 ) -> dict[str, tuple[str, ...]]:
-    """Return for each source, by name, what changed since the refresh that wrote the newest rows.
+    """Return, by source name, what has changed since the refresh that wrote the newest rows.
 
-    Empty if the table was never refreshed.
+    Returns nothing if the table was never refreshed.
     """
     newest = next(
         (snapshot for snapshot in engine.metadata.ancestors(metadata) if snapshot.describes_rows), None

@@ -1,14 +1,14 @@
-"""The refresh forecast: which strategy a change of each source would lead to, whatever the change costs.
+"""The refresh forecast: which strategy a change of each source would lead to, regardless of cost.
 
-A refresh applies the changes of its sources to the rows that the table has, or recomputes them. Which it is
-depends on the query, on the kinds of the changes, on the types in which the table stores its columns, and on
-its options; no version or size is needed. So the same function, `strategy_for`, chooses the strategy of a run
-(which the change plan then compares with a recomputation by cost) and the forecasts that EXPLAIN, the
-warnings of CREATE and the check of `refresh.strategy` show: a forecast is what the next run would choose for
-a change of only that source.
+A refresh either applies the changes of its sources to the table's rows, or recomputes all rows. The choice
+depends on the query, on the kinds of changes, on the types in which the table stores its columns, and on its
+options. It does not depend on versions or sizes. So one function, `strategy_for`, chooses the strategy of a
+run, which the change plan then compares with a recomputation by cost. The same function makes the forecasts
+that EXPLAIN, the warnings of CREATE and the check of `refresh.strategy` use. A forecast is the strategy that
+the next run would choose if only that source had changed.
 
-A strategy is rejected here if the rows that it has to look up are not stored as the query returns them: a
-rounded or uncomparable key column would leave stale rows in the table.
+A strategy is rejected here if the rows that it has to look up are not stored as the query returns them. With
+a rounded or incomparable key column, outdated rows would remain in the table.
 """
 
 from __future__ import annotations
@@ -28,15 +28,13 @@ from mt_core.tables.definition.shape import is_exact
 from mt_core.tables.engine import ChangeReader, ShapedQuery, SourceVector, SourceVersion
 from mt_core.tables.services import query_of
 
-# Types of partition columns whose values have exactly one text form.
+# Types of partition columns whose values have exactly one text form each.
 _NAMED = re.compile(r"string|tinyint|smallint|int|bigint|date|decimal\(.*\)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefreshForecast:
-    """The strategies after a change of only this source: `appends` for appended rows, `rows` for updated or
-    deleted rows.
-    """
+    """The strategies if only this source changes: `appends` for appended rows, `rows` for other changes."""
 
     source: str
     appends: Strategy
@@ -44,19 +42,19 @@ class RefreshForecast:
 
     @property
     def is_maintained(self) -> bool:
-        """Whether at least one kind of change is applied instead of recomputing the table."""
+        """Whether at least one kind of change is applied to the table instead of recomputing it."""
         return {self.appends.way, self.rows.way} != {Way.RECOMPUTE}
 
 
 def strategy_option(definition: TableDefinition) -> str:
-    """Return `refresh.strategy` of a table, or its default."""
+    """Return the option `refresh.strategy` of a table, or its default."""
     return definition.options.get(STRATEGY, AUTO)
 
 
 def strategy_for(
     query: ShapedQuery, changes: Mapping[str, SourceChange], definition: TableDefinition
 ) -> Strategy:
-    """Return the strategy that applies *changes*, by source name, to the rows of a table."""
+    """Return the strategy that applies *changes*, keyed by source name, to the rows of a table."""
     choice = _chosen(query.shape, query, changes)
     obstacle = _inexact(choice, query, changes, definition) or _obstacle(choice, query, definition)
     if obstacle is not None and choice.way is Way.MERGE:
@@ -78,9 +76,10 @@ def _chosen(shape: QueryShape, query: ShapedQuery, changes: Mapping[str, SourceC
 def partitions_for(
     query: ShapedQuery, changes: Mapping[str, SourceChange], definition: TableDefinition
 ) -> Strategy | None:
-    """Return the strategy that replaces the partitions which *changes* touch.
+    """Return the strategy that replaces the partitions affected by *changes*.
 
-    None if the table is not partitioned, or if its partitions cannot be computed from the changed rows.
+    Returns None if the table is not partitioned, or if its partitions cannot be computed from the changed
+    rows.
     """
     stored = {column.name: column.type.lower() for column in definition.columns}
     if not definition.partition_keys or not all(
@@ -92,8 +91,9 @@ def partitions_for(
 
 
 def touched_by(query: ShapedQuery, changes: Mapping[str, SourceChange], names: Iterable[str]) -> Strategy:
-    """Return the strategy that finds the partitions touched by *changes*, by source name; *names* are the
-    partition columns.
+    """Return the strategy that finds the partitions affected by *changes*, which are keyed by source name.
+
+    *names* are the partition columns.
     """
     columns = [column.name for column in query.columns]
     positions = {column.lower(): position for position, column in enumerate(columns)}
@@ -107,14 +107,15 @@ def touched_by(query: ShapedQuery, changes: Mapping[str, SourceChange], names: I
 
 
 def by_reading(query: ShapedQuery, changes: Mapping[str, SourceChange]) -> dict[int, SourceChange]:
-    """Return *changes* by the position at which *query* reads each source, instead of by source name."""
+    """Return *changes* keyed by the position at which *query* reads a source, instead of by source name."""
     return {number: changes[source] for number, source in enumerate(query.readings) if source in changes}
 
 
 def _is_finer(query: ShapedQuery, choice: Strategy, partitions: Strategy) -> bool:
-    """Return whether keys select fewer rows than their partitions.
+    """Return whether the keys of *choice* select fewer rows than the partitions that contain them.
 
-    They do not if each further key column has the lineage of a partition column, and so the same value.
+    They do not if each additional key column has the same lineage as a partition column, and therefore the
+    same value.
     """
     lineages = [query.shape.lineage[position] for position in partitions.keys]
     return any(
@@ -126,9 +127,10 @@ def _is_finer(query: ShapedQuery, choice: Strategy, partitions: Strategy) -> boo
 def _inexact(
     choice: Strategy, query: ShapedQuery, changes: Mapping[str, SourceChange], definition: TableDefinition
 ) -> str | None:
-    """Return why *choice* would merge a sum of doubles that must be exact; None if it merges none.
+    """Return why *choice* would merge a sum of doubles that must be exact, or None if it merges none.
 
-    Deletes are never merged: subtracting a large value does not restore the digits that adding it had lost.
+    Deletes are never merged: subtracting a large value does not restore the digits that were lost when it was
+    added.
     """
     if choice.way is not Way.MERGE or choice.first is not None:
         return None
@@ -139,10 +141,9 @@ def _inexact(
 
 
 def _obstacle(choice: Strategy, query: ShapedQuery, definition: TableDefinition) -> str | None:
-    """Return why *choice* cannot look up its rows: the table stores them differently from the query's
-    results.
+    """Return why *choice* cannot look up its rows in the table, or None if it can.
 
-    None if it can.
+    It cannot if the table stores them differently from the query's results.
     """
     stored = {column.name.lower(): column.type for column in definition.columns}
     match choice.way:
@@ -168,7 +169,7 @@ def _obstacle(choice: Strategy, query: ShapedQuery, definition: TableDefinition)
 
 
 def forecasts_of(query: ShapedQuery, definition: TableDefinition) -> tuple[RefreshForecast, ...]:
-    """Return the forecast of each source, in the order of the query."""
+    """Return a forecast for each source, in the order in which the query reads them."""
     appends, rows = SourceChange(kind=ChangeKind.APPENDS), SourceChange(kind=ChangeKind.ROWS)
     return tuple(
         RefreshForecast(
@@ -183,11 +184,11 @@ def forecasts_of(query: ShapedQuery, definition: TableDefinition) -> tuple[Refre
 def forecast_lines(
     reader: ChangeReader, definition: TableDefinition, sources: Iterable[SourceVersion]
 ) -> dict[str, tuple[str, ...]]:
-    """Return the lines of EXPLAIN about future changes, by source name."""
+    """Return the lines of EXPLAIN about future changes, keyed by source name."""
     query = shaped_query(reader, definition)
     if isinstance(query, str):
         return {source.name: (f"any change:    {Way.RECOMPUTE}: {query}",) for source in sources}
-    # Users of 'full' still see what 'auto' would do.
+    # With 'full', users also see what 'auto' would do.
     computes_all = strategy_option(definition) == FULL
 
     def shown(strategy: Strategy) -> str:
@@ -209,7 +210,7 @@ def shaped_query(reader: ChangeReader, definition: TableDefinition) -> ShapedQue
 def recomputed_warnings(
     reader: ChangeReader, identifier: TableIdentifier, definition: TableDefinition, vector: SourceVector
 ) -> tuple[str, ...]:
-    """Warn, with the reason, if a CONTINUOUS table recomputes all rows at each refresh."""
+    """Return a warning, with the reason, if each refresh of a CONTINUOUS table recomputes all rows."""
     if definition.refresh_mode is not RefreshMode.CONTINUOUS:
         return ()
     within = definition.interval.words
@@ -234,7 +235,7 @@ def recomputed_warnings(
 def refuse_unmaintainable(
     reader: ChangeReader, identifier: TableIdentifier, definition: TableDefinition
 ) -> None:
-    """Raise DefinitionInvalid for an 'incremental' table to which no change could ever be applied."""
+    """Raise DefinitionInvalid for a table with 'incremental' to which no change could ever be applied."""
     if strategy_option(definition) != INCREMENTAL:
         return
     query = shaped_query(reader, definition)

@@ -1,16 +1,15 @@
-"""Late data: partitions of a table whose source rows changed after the partitions were refreshed, and what a
-refresh does about them.
+"""Late data: partitions whose source rows changed after the partitions were refreshed.
 
-A table with date-formatters is refreshed one partition at a time, so its partitions show different versions
-of the sources. A snapshot records for every partition which version that is: the snapshot's own, except for
-the partitions that the run left behind (`late`), which are known to be older, and for those whose version is
-unknown (`doubted`). The next run therefore looks only at what changed since that version. It refreshes the
-late partitions, or records them again; a partition whose state it cannot determine stays in doubt until it is
-recomputed or verified.
+A table with date-formatters is refreshed one partition at a time, so its partitions contain different
+versions of the sources. A snapshot records the version of every partition. It is the snapshot's own version,
+with two exceptions: partitions that the run left behind (`late`), which are known to be older, and partitions
+whose version is unknown (`doubted`). The next run therefore only looks at what has changed since that
+version. It refreshes the late partitions, or records them again. A partition whose state it cannot determine
+remains in doubt until it is recomputed or verified.
 
-The limits bound what one run reads and writes: at most `MOST_BETWEEN` vectors are compared, and a snapshot
-names at most `MOST_LEFT` partitions; beyond that all partitions are in doubt, which is always correct. Rules:
-docs/design/schedules-and-the-ledger.md#late-data.
+Limits bound what one run reads and writes: it compares up to `MOST_BETWEEN` vectors, and its snapshot names
+up to `MOST_LEFT` partitions. Beyond that all partitions are in doubt, which is always correct. For the rules,
+see docs/design/schedules-and-the-ledger.md#late-data.
 """
 
 from __future__ import annotations
@@ -46,11 +45,11 @@ from mt_core.tables.runs.ledger import ClaimedRun, Ledger
 from mt_core.tables.services import query_of
 
 MOST_BETWEEN = 10
-"""Refreshes without a search for late rows whose changes are still read one by one."""
+"""The maximum number of refreshes without a search for late rows whose changes are read one by one."""
 MOST_LEFT = 1000
-"""Late partitions that a snapshot names at most."""
+"""The maximum number of late partitions that a snapshot names."""
 POINTS_AHEAD = 400
-"""Future schedule times whose partitions do not count as late yet."""
+"""The number of future schedule times whose partitions do not count as late yet."""
 _HANDLINGS = {
     REFRESH: "each refresh on schedule takes partitions whose source rows changed too",
     RECOMPUTE: (
@@ -64,10 +63,10 @@ _Specs = frozenset[PartitionSpec]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LateData:
-    """The late partitions that a scheduled refresh takes in addition to its own, and those it leaves behind.
+    """The late partitions that a scheduled refresh adds to its own, and those that it leaves to later ones.
 
-    `left` is None if they cannot be determined. `doubted` are the partitions in doubt before the refresh
-    takes any, None if it did not search. `message` is the message for users, None without anything to report.
+    `left` is None if they cannot be determined. `doubted` are the partitions in doubt before the refresh,
+    None if it did not search. `message` is for users, None if there is nothing to report.
     """
 
     taken: Scope = NOTHING
@@ -78,11 +77,11 @@ class LateData:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LateRowsRecord:
-    """The newest refresh that recorded late rows: its `sources`, the partitions `behind` them, and those
-    `doubted`, as of its end.
+    """The newest refresh that recorded late rows, and its findings when it ended.
 
-    `later` are the scopes and sources of the refreshes since then, oldest first. Sources are the JSON of a
-    source vector.
+    `sources` are the versions that it read, `behind` the partitions with older rows, and `doubted` the
+    partitions in doubt. `later` has the scopes and sources of the refreshes since then, oldest first. Sources
+    are the JSON of a source vector.
     """
 
     sources: str
@@ -92,7 +91,7 @@ class LateRowsRecord:
 
     @property
     def doubted_now(self) -> DoubtedPartitions:
-        """The partitions that were in doubt and have not been refreshed since."""
+        """The partitions in doubt that have not been refreshed since."""
         doubted = self.doubted
         for scope, _ in self.later:
             doubted = doubted.without(scope)
@@ -101,7 +100,7 @@ class LateRowsRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Behind:
-    """Partitions with rows that changed after their last refresh, and partitions in doubt."""
+    """Partitions with rows that have changed since their last refresh, and partitions in doubt."""
 
     specs: _Specs
     doubted: DoubtedPartitions
@@ -114,9 +113,10 @@ def late_data(
     metadata: StorageMetadata,
     vector: SourceVector,
 ) -> LateData:
-    """Return the late partitions that a claimed run takes and leaves.
+    """Return the late partitions that a claimed run refreshes, and those that it leaves to later runs.
 
-    A run of a point that is not due, or of a point that failed alone, takes only its own partition.
+    A run for a schedule time that is not due, or that failed when it was refreshed separately, refreshes only
+    its own partition.
     """
     run, table = claimed.run, claimed.table
     if run.kind is not RunKind.PERIODIC or not run.points:
@@ -140,8 +140,8 @@ class LateRows:
     def search(self, own: Scope, *, until: datetime, most: int, job_id: str) -> LateData:
         """Return the late data for a run of the partitions *own*, whose schedule times end at *until*.
 
-        The run takes the newest late partitions, at least one, up to *most* together with its own; none if
-        *most* is 0.
+        The run also refreshes the newest late partitions: at least one, and up to *most* together with its
+        own, or none if *most* is 0.
         """
         # A run of an older point reads the current sources too: later points that are covered are not future.
         until = max(until, self.table.covered_until, *(last for _, last in self.table.covered))
@@ -173,14 +173,15 @@ class LateRows:
     def _not_searched(self, reason: str, own: Scope, until: datetime) -> LateData:
         """Return the late data of a run that could not search: everything is in doubt.
 
-        The next run searches from the same versions.
+        The next run searches from the same versions as this one.
         """
         doubted = self._all_in_doubt(reason, until).without(own)
         return LateData(doubted=doubted, message=_doubted_text(doubted))
 
     def _taken(self, behind: _Behind, own: Scope, *, until: datetime, most: int, handling: str) -> LateData:
         doubted, late = behind.doubted.without(own), self._late(behind.specs, own, until)
-        # At least one is taken even if the run's own partitions fill it, so that none waits forever.
+        # At least one is refreshed even if the run's own partitions reach the limit, so that none waits
+        # forever.
         room = max(1, most - len(own.specs or ())) if most and handling in (REFRESH, RECOMPUTE) else 0
         if handling == RECOMPUTE and room and doubted:
             return self._recomputed(doubted, late, room)
@@ -199,8 +200,9 @@ class LateRows:
         )
 
     def _recomputed(self, doubted: DoubtedPartitions, late: list[PartitionSpec], room: int) -> LateData:
-        """Return the late data of a run that recomputes partitions in doubt: the whole table if any partition
-        may be one.
+        """Return the late data of a run that recomputes the partitions in doubt.
+
+        If every partition may be in doubt, the run recomputes the whole table.
         """
         text = f"{_unknown(doubted.reason)}; partitions in doubt are computed: {doubted}"
         if doubted.scope.specs is None:
@@ -221,7 +223,8 @@ class LateRows:
         for scope, sources in known.later:
             if not doubted and not any(scope.covers(spec) for spec in behind):
                 continue
-            # Beyond MOST_BETWEEN refreshes their partitions stay behind and are refreshed once more.
+            # With more than MOST_BETWEEN refreshes, their partitions count as late and are refreshed once
+            # more.
             touched = "" if len(known.later) > MOST_BETWEEN else self._touched(sources, job_id)
             if not isinstance(touched, str):
                 behind = frozenset(spec for spec in behind if not scope.covers(spec))
@@ -230,7 +233,7 @@ class LateRows:
         return _Behind(specs=behind, doubted=doubted)
 
     def _all_in_doubt(self, reason: str, until: datetime) -> DoubtedPartitions:
-        """Return all partitions that any refresh wrote as partitions in doubt."""
+        """Return all partitions that any refresh has written, as partitions in doubt."""
         written = self._written()
         if written.specs is not None:
             return DoubtedPartitions(scope=written, reason=reason)
@@ -239,9 +242,10 @@ class LateRows:
         return DoubtedPartitions(scope=WHOLE, reason=reason).without(besides)
 
     def _written(self) -> Scope:
-        """Return the partitions that refreshes wrote.
+        """Return the partitions that refreshes have written.
 
-        The whole table if one refresh wrote it all, or if the first refreshes have expired from the history.
+        This is the whole table if one refresh wrote all of it, or if the first refreshes have expired from
+        the history.
         """
         specs: set[PartitionSpec] = set()
         for snapshot in self.engine.metadata.ancestors(self.metadata):
@@ -253,8 +257,9 @@ class LateRows:
         return WHOLE
 
     def _touched(self, sources: str, job_id: str) -> _Specs | str:
-        """Return the partitions with rows that changed since the vector *sources*, given as JSON, or why they
-        cannot be determined.
+        """Return the partitions with rows that have changed since the vector *sources*, given as JSON.
+
+        Returns a text with the reason if they cannot be determined.
         """
         definition, since = self.table.definition, SourceVector.of_text(sources)
         query, names = query_of(definition), sorted(definition.date_formatters)
@@ -271,15 +276,16 @@ class LateRows:
         return frozenset(PartitionSpec.of(dict(zip(names, values, strict=True))) for values in partitions)
 
     def _late(self, behind: _Specs, own: Scope, until: datetime) -> list[PartitionSpec]:
-        """Return the partitions of *behind* that the table has and no other scheduled refresh will take,
-        newest first.
+        """Return those partitions of *behind* that the run may refresh, newest first.
+
+        The table must have them, and no other scheduled refresh is going to refresh them.
         """
         others = (
             behind
             - (own.specs or frozenset())
             - (scope_of(self.table, self.table.failing).specs or frozenset())
         )
-        # Most changes touch only the current day; skip the long history then.
+        # Most changes affect only the current day; the long history is not needed then.
         others -= self._to_come(until) if others else frozenset()
         return sorted(self._refreshed(others, until), reverse=True) if others else []
 
@@ -291,10 +297,9 @@ class LateRows:
         return scope_of(self.table, points[1:]).specs or frozenset()
 
     def _refreshed(self, specs: _Specs, until: datetime) -> _Specs:
-        """Return the partitions of *specs* that a refresh of them, or of the whole table, has covered, even
-        if they had no rows.
+        """Return the partitions of *specs* that a refresh has covered, even if they had no rows.
 
-        A refresh of the whole table does not count for schedule times that no run has covered: their
+        A refresh of the whole table counts too, except for schedule times that no run has covered: their
         partitions may have been left out on purpose.
         """
         named, whole = set[PartitionSpec](), False
@@ -309,19 +314,19 @@ class LateRows:
         return (specs - uncovered) | named
 
 
-# Each refresh asks for hundreds of points, and the previous refresh asked for all but the last of them.
+# Each refresh needs hundreds of schedule times, and the previous refresh needed all but the last of them.
 @lru_cache(maxsize=4_096)
 def _point_after(point: datetime, cadence: Cadence, zone: str) -> datetime:
     return cadence.grid(zone).after(point)
 
 
 def handling_of(definition: TableDefinition) -> str:
-    """Return how a table handles late rows: the value of `refresh.late-data`."""
+    """Return how a table handles late rows, which is the value of its option `refresh.late-data`."""
     return definition.options.get(LATE_DATA, REFRESH)
 
 
 def late_obstacles(reader: ChangeReader, definition: TableDefinition) -> Mapping[str, str] | str:
-    """Return why late rows cannot be detected, by source name; a text if they cannot be for any source."""
+    """Return why late rows cannot be detected, by source name, or one reason for all sources."""
     query = reader.read_shape(query_of(definition))
     if isinstance(query, str):
         return query
@@ -353,7 +358,7 @@ def late_lines(reader: ChangeReader, definition: TableDefinition) -> tuple[str, 
 def late_warnings(
     reader: ChangeReader, identifier: TableIdentifier, definition: TableDefinition
 ) -> tuple[str, ...]:
-    """Warn about sources whose late rows cannot be detected."""
+    """Return warnings about sources whose late rows cannot be detected."""
     if not definition.date_formatters or handling_of(definition) == IGNORE:
         return ()
     obstacles = late_obstacles(reader, definition)
@@ -366,9 +371,10 @@ def late_warnings(
 
 
 def recorded_late_rows(history: Iterable[Snapshot], cleared: str | None) -> LateRowsRecord | str | None:
-    """Return what *history*, newest first, records about late rows, or why it records nothing.
+    """Return what *history*, newest first, records about late rows, or the reason why it records nothing.
 
-    None if nothing was refreshed that could be late. No partition was in doubt as of snapshot *cleared*.
+    Returns None if nothing was refreshed that could be late. At the snapshot *cleared*, no partition was in
+    doubt.
     """
     later: list[tuple[Scope, str]] = []
     snapshots, is_cleared = iter(history), False
@@ -387,7 +393,7 @@ def recorded_late_rows(history: Iterable[Snapshot], cleared: str | None) -> Late
                 doubted=NOT_DOUBTED if is_clear or snapshot.doubted is None else snapshot.doubted,
                 later=tuple(reversed(later)),
             )
-        # A compaction repeats the summary of its predecessor.
+        # A compaction repeats the summary of its predecessor, so it is not another refresh.
         if (snapshot.scope, snapshot.sources) not in later[-1:]:
             later.append((snapshot.scope, snapshot.sources))
     return "the last refresh that looked for them is no longer in the table's history"
@@ -405,8 +411,9 @@ def _repeats(compaction: Snapshot, before: Iterable[Snapshot], snapshot_id: str 
 
 
 def _first_of(refreshes: list[tuple[Scope, str]]) -> LateRowsRecord | None:
-    """Return the record for a table that has only the partitions of *refreshes*, newest first, none of which
-    searched.
+    """Return the record for a table that only *refreshes* have written, none of which searched for late rows.
+
+    *refreshes* are sorted newest first.
     """
     if not refreshes:
         return None
@@ -422,7 +429,7 @@ def _doubted_text(doubted: DoubtedPartitions) -> str | None:
 
 
 def _message(taken: list[PartitionSpec], left: list[PartitionSpec], handling: str) -> str | None:
-    """Return the message about late partitions that a run takes and leaves."""
+    """Return the message about late partitions that a run refreshes, and those that it leaves."""
     if handling == REPORT and left:
         return f"{_late_rows_text(left)}; '{LATE_DATA}' = '{REPORT}' leaves them"
     if left and not taken:

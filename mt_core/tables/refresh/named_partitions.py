@@ -1,5 +1,6 @@
-"""The partitions that a statement names: listed values, and the values within a range that the table or its
-query has.
+"""The partitions that a statement names, as listed values or as a range.
+
+A range selects the values in it that the table or its query has.
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ MOST_NAMED = 5000
 def scope_named(
     services: TableServices, table: MaterializedTable, named: Mapping[str, PartitionValues]
 ) -> Scope:
-    """Return the scope of PARTITION (*named*), or the whole table if nothing is named.
+    """Return the scope of PARTITION (*named*), or the whole table if *named* is empty.
 
-    Raises DefinitionInvalid and RequestInvalid.
+    Raises DefinitionInvalid for an invalid column or value, and RequestInvalid for too many partitions.
     """
     if not named:
         return WHOLE

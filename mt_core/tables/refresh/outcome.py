@@ -1,6 +1,4 @@
-"""How an attempt ends: with an outcome for the ledger, or silently because another worker has claimed its
-run.
-"""
+"""How an attempt ends: with an outcome for the ledger, or silently because it has lost its claim."""
 
 from __future__ import annotations
 
@@ -14,27 +12,27 @@ from mt_core.model.table import TableIdentifier
 from mt_core.tables.definition.shape import COLUMNS_CHANGED, with_way_out
 from mt_core.tables.settings import TIMEOUT_KEY
 
-# The trace of a stack overflow in Spark has more than 100,000 characters.
+# The stack trace of a stack overflow in Spark has more than 100,000 characters.
 CAUSE_LENGTH = 20_000
 
 
 class ClaimLost(Exception):
-    """The attempt has lost its claim on the run, and must not write anything anywhere."""
+    """Raised if the attempt has lost its claim on the run; it must then write nothing."""
 
 
 @dataclass(eq=False, kw_only=True)
 class RunEnded(Exception):
-    """The run has ended with *status*; *changes* are the further columns that the ledger records."""
+    """Raised to end the run with *status*; the ledger also records the columns in *changes*."""
 
     status: RunStatus
     changes: Mapping[str, Any] = field(default_factory=dict)
 
 
 def is_of_query(error: MtError) -> bool:
-    """Return whether *error* is caused by the query or by the data that it reads.
+    """Return whether the query, or the data that it reads, caused *error*.
 
-    An error without an error condition of Spark, or with one such as FAILED_JDBC, may come from a source that
-    is unavailable.
+    An error without an error condition of Spark, or with a condition such as FAILED_JDBC, may be caused by an
+    unavailable source.
     """
     match error:
         case QueryFailed():

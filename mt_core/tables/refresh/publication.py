@@ -1,14 +1,15 @@
-"""The publishes of one claim: decide, open, write, publish; and the close, which excludes later commits.
+"""The publishes of one claim: the steps decide, open, write and publish, and then close.
 
 A refresh publishes once; a continuous run publishes many batches under one claim. The storage is changed only
-by compare-and-set (`mt_core.model.fence`), so each step either finds the state that the previous step left,
-or detects that another process has changed it: a newer claim, which ends this one silently; or another writer
-or a changed source, after which the publish restarts at *open*, at most `MAX_RESTARTS` times, since a table
-that another writer changes all the time would never be published.
+by compare-and-set (`mt_core.model.fence`). So each step either finds the state that the previous step left,
+or detects that another process has changed it. If this is a newer claim, the run ends silently. If another
+writer or a changed source is the cause, the publish restarts at *open*. It restarts up to `MAX_RESTARTS`
+times, because a table that another writer changes continually could never be published. The last step,
+*close*, excludes later commits of the run.
 
 The results of a step are attributes until the next step uses them: source versions and scope from *decide*,
-main from *open*, the snapshot from *write*. A publish of only some partitions, or of only what changed,
-succeeds only if main still has the rows it was computed for. A further step, such as an audit of the staged
+main from *open*, the snapshot from *write*. A publish of only some partitions, or of changes only, succeeds
+only if main still has the rows from which it was computed. A further step, such as an audit of the staged
 rows, fits between *staged* and *publish*.
 """
 
@@ -71,17 +72,15 @@ def _never(_metadata: StorageMetadata) -> bool:
 
 
 class _Restart(Exception):
-    """The sources or main changed: restart at *open*."""
+    """Raised if the sources or main have changed, to restart at *open*."""
 
 
 class Publication:
     """Publishes rows of a claimed table, in one thread.
 
-    `publish` and `close` yield each step's name just before it happens, and end by raising RunEnded or
-    ClaimLost.
-
-    *note* records facts about the run. If *goes_on* accepts the metadata, the branch of the previous publish
-    is reused without another *open*.
+    `publish` and `close` yield the name of each step just before the step runs. `publish` ends by raising
+    RunEnded, and either raises ClaimLost if the claim was lost. *note* records facts about the run. If
+    *goes_on* accepts the metadata, the branch of the previous publish is reused without another *open*.
     """
 
     def __init__(
@@ -99,25 +98,25 @@ class Publication:
         self.writer = RefreshWriter(
             number=claimed.run.claim, branch=run_branch(claimed.run.run_id, claimed.run.attempt)
         )
-        # Whether an attempt may have opened, even by a commit whose response was lost:
-        # only close excludes later commits then.
+        # `_must_close` is set if an attempt may have opened the table, even by a commit whose response was
+        # lost. Only close excludes later commits then.
         self._opened, self._must_close = False, claimed.run.attempt > 1
         self._base: str | None = None
-        # The metadata as decide or write read it, before any commit; the next swap tries it first.
+        # The metadata that decide or write read, before any commit; the next swap tries it first.
         self._known: StorageMetadata | None = None
         self._vector = SourceVector(sources=())
         self._scope: Scope = claimed.run.scope
-        # The late partitions that this run leaves behind at its vector; None if unknown.
+        # The late partitions that this run leaves to later runs, at its vector; None if they are unknown.
         self._left: Scope | None = None
-        # The partitions in doubt before this run writes any.
+        # The partitions in doubt before this run writes.
         self._doubted: DoubtedPartitions | None = None
-        # How changes are applied to the rows of main as decide read it; None for a recomputation.
+        # How changes are applied to the rows that main had when decide read it; None for a recomputation.
         self.maintenance: Maintenance | None = None
         self._in_vain: InVain | None = None
         self._reason, self._restarts = "", 0
         # The number of the next batch; None for a run that publishes once.
         self.batch: int | None = None
-        # The definition at the time of the claim counts.
+        # The definition at the time of the claim applies.
         self._query = query_of(claimed.table.definition)
 
     @property
@@ -126,7 +125,7 @@ class Publication:
         return Way.RECOMPUTE if self.maintenance is None else self.maintenance.strategy.way
 
     def publish(self) -> Steps:
-        """Publish the current rows of the query, as the next batch if the run has batches."""
+        """Publish the current rows of the query; if the run has batches, they become the next batch."""
         self._opened, self._restarts = False, 0
         if lost := losses_of(self._run).too_many:
             raise RunEnded(
@@ -148,7 +147,7 @@ class Publication:
 
         A publish whose response was lost may turn out to have succeeded.
         """
-        # A publish drops its branch, except that of a continuous run.
+        # A publish drops the branch, except in a continuous run.
         if self._must_close and (end.status is not RunStatus.SUCCEEDED or self.batch is not None):
             try:
                 yield from self._swap("close", self.writer.close)
@@ -208,7 +207,7 @@ class Publication:
     def _first_vector(self) -> SourceVector:
         """Return the current source vector.
 
-        The run ends if the query cannot be analysed or if it reads this table.
+        Ends the run if the query cannot be analysed or reads its own table.
         """
         try:
             vector = self._engine.sources.read_vector(self._query)
@@ -237,9 +236,7 @@ class Publication:
         self._opened = True
 
     def _follow_compactions(self, metadata: StorageMetadata) -> None:
-        """Rebase the planned maintenance onto main if only compactions have changed main since it was
-        planned.
-        """
+        """Rebase the planned maintenance onto main if only compactions have changed main since then."""
         planned = self.maintenance
         if planned is not None and metadata.main is not None and self._has_rows_of(planned.base, metadata):
             self.maintenance = replace(planned, base=metadata.main)
@@ -276,7 +273,7 @@ class Publication:
 
     @contextmanager
     def _cancelable(self) -> Iterator[None]:
-        """End the run if its Spark job was cancelled by its requesters or for exceeding the timeout."""
+        """End the run if its Spark job was cancelled by the requesters or because of the timeout."""
         try:
             yield
         except Canceled as error:
@@ -286,10 +283,10 @@ class Publication:
             raise
 
     def _maintained(self) -> Staged | None:
-        """Stage only what changed.
+        """Stage the changes only.
 
-        None if main does not have the rows that the changes apply to, or if applying them fails or does not
-        pay.
+        Returns None if main does not have the rows to which the changes apply, or if applying them fails or
+        is too expensive.
         """
         if self.maintenance is not None and self.maintenance.base == self._base:
             try:
@@ -298,7 +295,7 @@ class Publication:
                 self._in_vain = InVain(what=error.what, size=self.maintenance.changes.changed_bytes or 0)
                 self._note({"reason": f"{self._reason}; recomputed: {error}"})
             except QueryFailed as error:
-                # A query can fail on changed rows where it succeeds on all rows, so recompute.
+                # A query can fail on changed rows but succeed on all rows, so all rows are recomputed.
                 self._note({"reason": f"{self._reason}; recomputed since that failed: {error}"})
         self.maintenance = None
         return None
@@ -331,8 +328,9 @@ class Publication:
         )
 
     def _check_unpinned(self) -> bool:
-        """Check that sources which could not be pinned did not change during the write; return whether the
-        vector is certain.
+        """Check whether sources that could not be pinned have changed during the write.
+
+        Returns whether the run is certain to have read the versions of the vector.
         """
         if not self._vector.unpinnable:
             return True
@@ -358,7 +356,7 @@ class Publication:
                 raise EngineError(
                     f"Branch {branch} of {self._identifier} was changed by another writer; refresh it again."
                 )
-            # A compaction since open does not change rows, so the refresh may replace its result.
+            # A compaction since open has not changed any rows, so the refresh may replace its result.
             needs_base = not self._scope.whole or self.maintenance is not None
             if needs_base and not self._has_rows_of(self._base, metadata):
                 if self._restarts >= MAX_RESTARTS:
@@ -380,7 +378,7 @@ class Publication:
     # --------------------------------------------------------------------------------------------------- swap
 
     def _swap(self, step: str, change: Callable[[StorageMetadata], MetadataChange]) -> Steps:
-        """Carry out a step of the fence, unless the run is already published."""
+        """Carry out a step of the fence, unless the run has already published."""
 
         def unless_published(metadata: StorageMetadata) -> MetadataChange:
             self._end_if_published(metadata)

@@ -1,13 +1,13 @@
-"""Refresh requests as requesters see them: manual refreshes, the refresh endpoint, waiting and cancelling.
+"""Refresh requests: manual refreshes, the refresh endpoint, and waiting for and cancelling runs.
 
-A request becomes a run of the ledger in one transaction, which checks the table and records the run, so that
-a request is either refused or survives a crash. The ledger decides whether the run is queued, coalesced into
-a waiting one, or attached to the earlier run of its request key; whatever it decides, the requester addresses
-its own run id, and `Ledger.shown` returns the outcome of the run that does the work.
+A request becomes a run of the ledger in one transaction, which checks the table and records the run. So a
+request is either refused or survives a crash. The ledger decides whether the run is queued, coalesced into a
+waiting run, or attached to the earlier run with its request key. In each case the requester uses the id of
+its own run, and `Ledger.shown` returns the outcome of the run that does the work.
 
-Requesters never touch a running attempt: they set flags in the ledger, and the attempt reads them between its
-steps. Only the Spark jobs of a run are cancelled directly, so that a long query ends soon. A table that is
-being resumed makes periodic requests wait a moment: its status is still SUSPENDED, and a tick that was
+Requesters never interrupt a running attempt: they set flags in the ledger, which the attempt reads between
+its steps. Only the Spark jobs of a run are cancelled directly, so that a long query ends soon. Periodic
+requests for a table that is being resumed wait briefly: its status is still SUSPENDED, and a request that was
 skipped for that reason would be lost.
 """
 
@@ -47,23 +47,23 @@ from mt_core.tables.table_commands import RefreshRequest
 from mt_core.tables.views.continuous_job import ContinuousJob
 from mt_core.tables.views.run_view import RunView
 
-# How many of the newest runs are searched for a job id.
+# The number of newest runs that are searched for a job id.
 REMEMBERED_JOBS = 1000
-# How long to wait for the last batch of a continuous run after its table was suspended.
+# How long to wait for the last batch of a continuous run after its table was suspended, in seconds.
 LAST_BATCH_S = 600.0
 
 
 class RefreshRequests:
     """Implements `Runs`. Thread-safe.
 
-    *suspend* suspends a table; its second argument is recorded as the author.
+    *suspend* suspends a table; its second argument is recorded as the author of the change.
     """
 
     def __init__(self, services: TableServices, *, suspend: Callable[[TableIdentifier, str], object]) -> None:
         self._services, self.registry, self._suspend = services, services.registry, suspend
 
     def request_refresh(self, request: RefreshRequest) -> RefreshRun:
-        """Accept a call of the refresh endpoint (FLIP-448)."""
+        """Accept a request to the refresh endpoint (FLIP-448)."""
         services, identifier = self._services, identifier_of(request.identifier_text)
 
         def accept(tx: Transaction) -> RefreshRun | None:
@@ -74,8 +74,8 @@ class RefreshRequests:
             run = self._run_of(table, request, tx.now())
             return services.ledger.request_in(tx, table, run)
 
-        # The scheduler's catch-up tick can arrive before its RESUME commits; skipped as suspended, it
-        # would be lost.
+        # The scheduler's catch-up request can arrive before its RESUME commits. If it were skipped because
+        # the table is suspended, it would be lost.
         run = services.signal.until(
             partial(in_transaction, services.registry, accept), services.settings.intent_wait_s
         )
@@ -94,7 +94,7 @@ class RefreshRequests:
         *,
         requested_by: str | None = None,
     ) -> RefreshRun:
-        """Queue the run of an ALTER MATERIALIZED TABLE … REFRESH."""
+        """Queue the run of ALTER MATERIALIZED TABLE … REFRESH."""
         seen = self._services.intents.current(identifier)
         refuse_initializing(seen)
         refuse_refresh(seen, "REFRESH")
@@ -146,7 +146,7 @@ class RefreshRequests:
         scope = scope_of(table, [point])
         return replace(
             self._services.new_run(table, kind, now, scope=scope, requested_by=request.requested_by),
-            # The run of a future point covers nothing.
+            # A run for a future schedule time covers nothing.
             points=(point,) if has_come(point, now) else (),
             schedule_time=point,
             request_key=request.request_key,
@@ -171,7 +171,7 @@ class RefreshRequests:
     def cancel_run(self, run_id: str, attempt: int | None = None) -> RefreshRun:
         host = self._services.ledger.cancel(run_id, attempt)
         if host.status is RunStatus.RUNNING and host.job_id and self._services.ledger.withdrawn(host.run_id):
-            # A lost engine has no job to cancel, and the next claim ends the run.
+            # If the engine was lost, it has no job to cancel, and the next claim ends the run.
             with suppress(EngineUnavailable):
                 self._services.engine.jobs.cancel(host.job_id)
         self._services.signal.set()
@@ -197,7 +197,7 @@ class RefreshRequests:
         self._suspend(job.table, "STOP JOB")
 
     def last_version(self, job: ContinuousJob, timeout_s: float = LAST_BATCH_S) -> str:
-        """Wait until the last batch of a stopped *job* has ended, and return the snapshot it published."""
+        """Wait until the last batch of a stopped *job* has ended; return the snapshot that it published."""
 
         def ended(tx: Transaction) -> bool:
             table = get_table(tx, job.table)
@@ -214,7 +214,7 @@ class RefreshRequests:
 
     @transactional
     def job(self, tx: Transaction, job_id: str) -> RunView | None:
-        # Two reads: an open run can be older than the newest REMEMBERED_JOBS.
+        # Open runs are read separately, because they can be older than the newest REMEMBERED_JOBS runs.
         for statuses, limit in ((OPEN, None), (None, REMEMBERED_JOBS)):
             for run in tx.runs.newest(statuses=statuses, limit=limit):
                 if run.job_id == job_id:
@@ -223,9 +223,9 @@ class RefreshRequests:
 
 
 def identifier_of(text: str) -> TableIdentifier:
-    """Return the identifier in a refresh path: catalog.database.table, quoted or plain.
+    """Parse the table name in a refresh path: catalog.database.table, quoted or not.
 
-    Raises RequestInvalid.
+    Raises RequestInvalid for any other text.
     """
     try:
         parts = parse_name(text)
@@ -257,7 +257,7 @@ def _addressee(tx: Transaction, identifier: TableIdentifier, request: RefreshReq
 
 
 def refuse_initializing(table: MaterializedTable) -> None:
-    """Raise TableInitializing while CREATE is in progress."""
+    """Raise TableInitializing if the table's CREATE is still in progress."""
     if table.status is RefreshStatus.INITIALIZING:
         raise TableInitializing(
             f"Materialized table {table.identifier} is being created (since {table.created_at:%H:%M:%S}); "
@@ -267,9 +267,9 @@ def refuse_initializing(table: MaterializedTable) -> None:
 
 
 def _options_of(table: MaterializedTable, request: RefreshRequest) -> dict[str, str]:
-    """Return the options and settings that a request adds to the table's own.
+    """Return the options and settings that a request adds to those of the table.
 
-    Raises RequestInvalid for an option that a refresh does not accept.
+    Raises RequestInvalid for an option that refreshes do not accept.
     """
     sent = request.dynamic_options
     # A workflow also sends the table's own options, which were checked when they were set.

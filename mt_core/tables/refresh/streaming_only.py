@@ -1,6 +1,4 @@
-"""Streaming-only tables: a streaming job maintains them, and their sources retain no rows that a refresh
-could read.
-"""
+"""Streaming-only tables: a streaming job maintains them, because their sources retain no rows."""
 
 from __future__ import annotations
 
@@ -9,7 +7,7 @@ from mt_core.model.table import MaterializedTable
 
 
 def refuse_refresh(table: MaterializedTable, what: str) -> None:
-    """Raise Unsupported if *what* would need a refresh of a table that a streaming job maintains."""
+    """Raise Unsupported if *what* would have to refresh a table that a streaming job maintains."""
     if table.definition.streams:
         raise Unsupported(
             f"{what} of {table.identifier}: streaming job {table.continuous_job} maintains it, "

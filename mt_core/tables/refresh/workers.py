@@ -1,6 +1,4 @@
-"""Worker threads: they claim runs of the ledger, carry them out, renew the leases of runs and commands, and
-recover the runs of lost processes.
-"""
+"""Worker threads: carry out runs of the ledger, renew leases, and recover the runs of lost processes."""
 
 from __future__ import annotations
 
@@ -24,13 +22,13 @@ Watch = Callable[[ClaimedRun, str], None]
 
 
 def unwatched(_claimed: ClaimedRun, _step: str) -> None:
-    """Ignore the step."""
+    """Do nothing."""
 
 
 class Workers:
-    """Threads that carry out runs: *count* of them, and one that renews leases.
+    """Threads that carry out runs: *count* threads for the runs, and one that renews leases.
 
-    *watch* is called with the name of each step before it happens.
+    *watch* is called with the name of each step before the step runs.
     """
 
     def __init__(self, services: TableServices, *, count: int, watch: Watch | None = None) -> None:
@@ -61,10 +59,10 @@ class Workers:
         self._signal.set()
 
     def stop(self, timeout_s: float) -> None:
-        """Stop claiming runs, and wait up to *timeout_s* for running ones to finish.
+        """Stop claiming runs, and wait up to *timeout_s* seconds for running ones to finish.
 
-        The next start recovers the rest. Leases are renewed until the last run has ended. Harmless if the
-        workers were never started.
+        Runs that do not finish are recovered after the next start. Leases are renewed until the last run has
+        ended. Harmless if the workers were never started.
         """
         deadline = time.monotonic() + timeout_s
         self.end()
@@ -74,7 +72,7 @@ class Workers:
         self._renewal.join(max(0.0, deadline - time.monotonic()))
 
     def run_next(self) -> bool:
-        """Claim one run and carry it out in this thread; return False if none was claimable."""
+        """Claim one run and carry it out in this thread; return False if no run could be claimed."""
         claimed = self._claim() if self._engine.state.ready() else None
         if claimed is None:
             return False
@@ -88,9 +86,9 @@ class Workers:
         return True
 
     def _claim(self) -> ClaimedRun | None:
-        """Claim a run that may begin next to the refreshes at work; None if there is none.
+        """Claim a run that may begin while other refreshes are running, or return None if there is none.
 
-        A run that must be alone waits until no other is at work, and the others wait for it.
+        A run that must be alone waits until no other is running, and the others wait for it.
         """
         candidates, claimed = list[str](), None
 
@@ -107,13 +105,13 @@ class Workers:
             for run_id in candidates if claimed is None else ():
                 self._at_work.end(run_id)
             if not candidates:
-                # The run that waited to be alone was cancelled, or its table was dropped.
+                # The run that was waiting to be alone was cancelled, or its table was dropped.
                 self._at_work.stop_waiting(_RUNS)
 
     def _end(self, claimed: ClaimedRun) -> None:
-        """Mark a run as ended, so that waiting ones can begin.
+        """Mark a run as ended, so that waiting runs can begin.
 
-        Harmless when called twice, and after another thread has claimed the run.
+        Idempotent, and harmless if another thread has claimed the run in the meantime.
         """
         if self._active.get(claimed.run.run_id) is claimed:
             del self._active[claimed.run.run_id]
@@ -121,7 +119,7 @@ class Workers:
             self._signal.set()
 
     def _work(self) -> None:
-        """Carry out one run, or sleep until the ledger changes or the workers stop."""
+        """Carry out one run, or wait until the ledger changes or the workers stop."""
         self._signal.wait(
             lambda: any(loop.ending.is_set() for loop in self._workers) or self.run_next(), _IDLE_S
         )
@@ -137,7 +135,8 @@ class Workers:
         for claimed in active:
             self._ledger.renew_lease(claimed)
             if self._ledger.is_overdue(claimed):
-                # The attempt asks the ledger why its job was cancelled, as after a cancel by requesters.
+                # The attempt reads from the ledger why its job was cancelled, as it does after a cancel by
+                # the requesters.
                 self._engine.jobs.cancel(claimed.run.job_id or "")
 
     def _log_end(self, claimed: ClaimedRun) -> None:

@@ -11,12 +11,12 @@ _ONLY_ADD = frozenset({Way.NOTHING, Way.APPEND})
 
 
 def written_rows(snapshot: Snapshot) -> dict[str, Any]:
-    """Return strategy, row counts and bytes read of a run, from the summary of its snapshot.
+    """Return the strategy, row counts and bytes read of a run, from the summary of its snapshot.
 
-    A count is None if the strategy cannot know it: one that rewrites rows does not compare values, and one
-    that deletes keys without looking them up does not count their rows.
+    A count is None if the strategy cannot know it. A strategy that rewrites rows does not compare their
+    values, and one that deletes keys without looking them up does not count their rows.
     """
-    # A recomputation at uncertain versions has no strategy in its snapshot.
+    # The snapshot of a recomputation at uncertain versions has no strategy.
     way = Way(snapshot.strategy or Way.RECOMPUTE)
     return {
         "rows": snapshot.added_rows,

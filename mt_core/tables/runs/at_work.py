@@ -1,8 +1,8 @@
-"""The refreshes at work in this process; one that must be alone excludes all others.
+"""The refreshes running in this process; one that must be alone excludes all others.
 
-A run of the ledger is at work from its claim to its end, a CONTINUOUS table only during each batch. A refresh
-that must be alone waits for the others to end, and no other begins before it; else it might wait forever. It
-waits for `LONGEST_WAIT` at most and then begins anyway, since one of the others may hang.
+A run of the ledger counts as running from its claim to its end, a CONTINUOUS table only during each batch. A
+refresh that must be alone waits for the others to end, and no other begins before it, because it might wait
+forever. After `LONGEST_WAIT` it begins anyway, because one of the others may hang.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ log = logging.getLogger(__name__)
 
 
 class AtWork:
-    """The names of the refreshes at work. Thread-safe."""
+    """The names of the running refreshes. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -25,11 +25,11 @@ class AtWork:
         self._waits_since = timedelta(0)
 
     def begin(self, name: str, *, alone: bool, waits_as: str, elapsed: timedelta) -> bool:
-        """Begin a refresh and return True; return False if it has to wait for others to end.
+        """Begin a refresh and return True, or return False if it has to wait for others to end.
 
-        *waits_as* is the name under which it waits: while it does, only that name may begin, until it does or
-        it calls `stop_waiting`. *elapsed* is the elapsed time of the clock. Harmless if the refresh has begun
-        already.
+        *waits_as* is the name under which it waits. Until it begins or calls `stop_waiting`, only refreshes
+        with that name may begin. *elapsed* is the elapsed time of the clock. Harmless if the refresh has
+        already begun.
         """
         with self._lock:
             others = [each for other, each in self._alone.items() if other != name]
@@ -47,12 +47,12 @@ class AtWork:
             return True
 
     def end(self, name: str) -> None:
-        """End a refresh; harmless if it is not at work."""
+        """End a refresh; harmless if it is not running."""
         with self._lock:
             self._alone.pop(name, None)
 
     def stop_waiting(self, waits_as: str) -> None:
-        """Withdraw the waiter *waits_as*; no effect if it is not waiting."""
+        """Stop waiting as *waits_as*; harmless if there is no such wait."""
         with self._lock:
             if self._waiter == waits_as:
                 self._waiter = None

@@ -1,7 +1,7 @@
-"""The decision what a refresh must do and why: a pure function of main's history and the source versions.
+"""Decides what a refresh must do, and why: a pure function of main's history and the source versions.
 
-A scope is skipped only if nothing can have changed: the nearest ancestor of main that wrote it belongs to
-this table's refreshes and has the current source vector and fingerprint, and no other writer has committed
+A scope is skipped only if nothing can have changed. The nearest ancestor of main that wrote the scope must be
+a refresh of this table with the current source vector and fingerprint. No other writer may have committed
 since.
 """
 
@@ -19,16 +19,16 @@ from mt_core.model.storage import COLUMNS, COMMITTED, PIN, SCHEMA, Snapshot
 from mt_core.tables.engine import SourceVector
 
 REFRESH, SKIP, SUSPENDED, CONTINUOUS = "refresh", "skip", "suspended", "continuous"
-# A reason, or the names of the changed sources.
+# A reason, or the names of the sources that have changed.
 _Why = str | tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """The scope to refresh (None: nothing), and the reason shown to users.
+    """The scope to refresh (None: nothing), and the reason that users see.
 
-    `base` is a snapshot with all rows of the current definition, if only sources changed since: their changes
-    can be applied to it.
+    `base` is a snapshot with all rows of the current definition, set if only sources have changed since:
+    their changes can be applied to it.
     """
 
     scope: Scope | None
@@ -51,9 +51,9 @@ def decide(
 ) -> Decision:
     """Return the part of *scope* that has to be refreshed.
 
-    *history* is main and its ancestors, newest first; it is read lazily. *asked* is the reason of a request
-    that refreshes all of *scope* in any case. If the table's rows are *doubted*, rows that a run computed by
-    applying changes are recomputed.
+    *history* is main and its ancestors, newest first; it is read lazily. If *asked* is set, it is the reason
+    for refreshing all of *scope*. If the table's rows are *doubted*, rows that a run computed by applying
+    changes are recomputed.
     """
     if asked is not None:
         return Decision(scope=scope, reason=asked)
@@ -80,7 +80,7 @@ def decide(
 
 @dataclass(slots=True, kw_only=True)
 class _Walk:
-    """A buffered walk over main's history, which is read once and only as far as needed."""
+    """A buffered walk over main's history, which is read once, and only as far as necessary."""
 
     rest: Iterator[Snapshot]
     doubted: bool
@@ -95,7 +95,7 @@ class _Walk:
     def why_changed(self, spec: PartitionSpec | None, vector: SourceVector, fingerprint: str) -> _Why | None:
         """Return why *spec* (None: the whole table) has to be refreshed.
 
-        None or an empty tuple if it is unchanged.
+        Returns None or an empty tuple if it has not changed.
         """
         for snapshot in self._snapshots():
             if not snapshot.describes_rows:
@@ -113,8 +113,9 @@ class _Walk:
         return "its last refresh is no longer in the table's history"
 
     def base(self, fingerprint: str) -> Snapshot | None:
-        """Return the newest snapshot that changed rows, if one run of this definition wrote the whole table
-        at pinned versions.
+        """Return the newest snapshot that changed rows, or None if changes cannot be applied to it.
+
+        They can be if one run of this definition wrote the whole table at pinned versions.
         """
         newest = next((snapshot for snapshot in self._snapshots() if snapshot.describes_rows), None)
         if newest is None or newest.scope is None or not newest.scope.whole or not newest.pinned:
@@ -123,9 +124,9 @@ class _Walk:
 
 
 def only_compacted(history: Iterable[Snapshot], since: str | None) -> bool:
-    """Return whether main has the rows of snapshot *since*: only compactions have followed it.
+    """Return whether only compactions have followed the snapshot *since*, so that main has its rows.
 
-    *history* is newest first.
+    *history* is sorted newest first.
     """
     for snapshot in history:
         if snapshot.snapshot_id == since or not snapshot.replace:
@@ -162,7 +163,7 @@ def _difference(snapshot: Snapshot, vector: SourceVector, fingerprint: str) -> _
 
 
 def _text(reasons: Collection[_Why]) -> str:
-    """Return the reasons of all partitions in one text, with the number of changed sources."""
+    """Return the reasons of all partitions as one text, with the number of changed sources."""
     texts = {reason for reason in reasons if isinstance(reason, str)}
     sources = sorted({source for reason in reasons if not isinstance(reason, str) for source in reason})
     if sources:

@@ -1,11 +1,12 @@
-"""The grid points that a table still has to cover, and the partitions they stand for. Pure functions.
+"""The schedule times that a table still has to cover, and their partitions. Pure functions.
 
-Every grid point since CREATE is due until a run that covers it has SUCCEEDED or was SKIPPED. `covered_until`
-is a watermark: no point up to it is due. Covered points after it are stored as spans, which end where a point
-is due: the cost of finding due points grows with the number of gaps, not with the age of the oldest one.
+Every schedule time since CREATE is due until a run that covers it has SUCCEEDED or was SKIPPED.
+`covered_until` is a watermark: no schedule time up to it is due. Later ones that are covered are stored as
+spans, which end where a schedule time is due. So the cost of finding due schedule times grows with the number
+of gaps, not with the age of the oldest one.
 
-A future point is never covered: no run can have read what the sources will have at its time. So after a clock
-that was ahead is set back, the points that come again are due again.
+A future schedule time is never covered, because no run can have read what the sources will contain then. So
+if a clock that was ahead is set back, the schedule times that it repeats are due again.
 """
 
 from __future__ import annotations
@@ -20,21 +21,21 @@ from mt_core.model.partition import WHOLE, PartitionSpec, Scope
 from mt_core.model.table import MaterializedTable, Span
 
 MAX_POINTS = 5000
-# How far a scheduler's clock may be ahead; later points are in the future.
+# How far a scheduler's clock may be ahead; schedule times later than that are in the future.
 CLOCK_SKEW = timedelta(minutes=1)
 _TICK = timedelta(microseconds=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Share:
-    """The due points that one run takes, newest first, and the first point left for a further run, if any."""
+    """The due schedule times that one run takes, newest first, and the first one left for a further run."""
 
     points: tuple[datetime, ...]
     rest: datetime | None = None
 
 
 def scope_of(table: MaterializedTable, points: Iterable[datetime]) -> Scope:
-    """Return the partitions that *points* stand for; the whole table if it has no date-formatters."""
+    """Return the partitions of *points*, or the whole table if it has no date-formatters."""
     formatters = table.definition.date_formatters
     if not formatters:
         return WHOLE
@@ -49,7 +50,7 @@ def scope_of(table: MaterializedTable, points: Iterable[datetime]) -> Scope:
 def due_share(
     table: MaterializedTable, until: datetime, *, max_partitions: int, without: Collection[datetime] = ()
 ) -> Share:
-    """Return the newest due points up to *until*, except *without*, that fit into *max_partitions*."""
+    """Return the newest due schedule times up to *until*, within *max_partitions*, excluding *without*."""
     return share_of(
         table, (point for point in _downwards(table, until) if point not in without), max_partitions
     )
@@ -58,9 +59,9 @@ def due_share(
 def share_of(
     table: MaterializedTable, points: Iterable[datetime], max_partitions: int, max_points: int = MAX_POINTS
 ) -> Share:
-    """Return the first of *points* that fit into *max_partitions* partitions.
+    """Return the first of *points* that together have no more than *max_partitions* partitions.
 
-    A cron point that stands for more partitions than that gets a share of its own.
+    A schedule time of a cron that has more partitions than that gets a share of its own.
     """
     taken: list[datetime] = []
     partitions: set[PartitionSpec] = set()
@@ -75,7 +76,7 @@ def share_of(
 
 
 def points_between(table: MaterializedTable, after: datetime, until: datetime) -> list[datetime]:
-    """Return the latest grid points after *after*, up to *until*, newest first; at most `MAX_POINTS`."""
+    """Return the newest schedule times between *after* and *until*, newest first, up to `MAX_POINTS`."""
     grid, points = _grid(table), list[datetime]()
     point = grid.at_or_before(until)
     while point > after and len(points) < MAX_POINTS:
@@ -90,14 +91,14 @@ def has_come(point: datetime, now: datetime) -> bool:
 
 
 def is_due(table: MaterializedTable, point: datetime) -> bool:
-    """Return whether *point* is a grid point since CREATE that no run has covered."""
+    """Return whether *point* is a schedule time since CREATE that no run has covered."""
     on_grid = _grid(table).at_or_before(point) == point
     covered = any(first <= point <= last for first, last in table.covered)
     return on_grid and point > table.covered_until and not covered
 
 
 def cover(table: MaterializedTable, points: Iterable[datetime]) -> MaterializedTable:
-    """Return *table* with *points* covered, and `covered_until` advanced to the first gap."""
+    """Return *table* with *points* covered and `covered_until` advanced to the first gap."""
     grid, mark = _grid(table), table.covered_until
     on_grid = ((point, point) for point in points if grid.at_or_before(point) == point)
     spans = _joined(grid, (span for span in (*table.covered, *on_grid) if span[1] > mark))
@@ -108,7 +109,7 @@ def cover(table: MaterializedTable, points: Iterable[datetime]) -> MaterializedT
 
 
 def without_to_come(table: MaterializedTable, now: datetime) -> MaterializedTable:
-    """Return *table* as if it had been created by *now*, with no future point covered or failing."""
+    """Return *table* as if created no later than *now*, with no future schedule time covered or failing."""
     latest = now + CLOCK_SKEW
     spans = tuple((first, min(last, latest)) for first, last in table.covered if has_come(first, now))
     after = replace(
@@ -122,7 +123,7 @@ def without_to_come(table: MaterializedTable, now: datetime) -> MaterializedTabl
 
 
 def _joined(grid: Grid, spans: Iterable[Span]) -> Sequence[Span]:
-    """Return *spans* in order, merging those without a grid point between them."""
+    """Return *spans* sorted, merging those without a schedule time between them."""
     joined: list[Span] = []
     for first, last in sorted(spans):
         if joined and first <= grid.after(joined[-1][1]):

@@ -1,7 +1,6 @@
-"""Failures in a row: schedule times of a table that failed because of its query, without a success between
-them. Pure functions.
+"""Consecutive failures: schedule times that failed because of the query, without a success in between.
 
-For a CONTINUOUS table they are runs, since a failed batch ends its run.
+Pure functions. For a CONTINUOUS table runs are counted instead, because a failed batch ends its run.
 """
 
 from __future__ import annotations
@@ -16,11 +15,11 @@ _COUNTED = frozenset({RunKind.PERIODIC, RunKind.CONTINUOUS})
 
 
 def count_failures(settings: ManagerSettings, table: MaterializedTable, run: RefreshRun) -> MaterializedTable:
-    """Return *table* with its failures in a row as the end of *run* leaves them.
+    """Return *table* with its consecutive failures after the end of *run*.
 
-    A schedule time counts once, however often it is tried; a run of several counts as the latest of them,
-    since the others are retried one by one. Lost processes and unavailable sources neither count nor reset
-    the row.
+    A schedule time counts once, however often it is tried. A run of several schedule times counts as the
+    latest of them, because the others are retried one by one. Lost processes and unavailable sources are not
+    counted, and do not reset the count.
     """
     before = () if run.status in DONE or run.recent else table.failed_times
     most = settings.suspend_after
@@ -31,9 +30,9 @@ def count_failures(settings: ManagerSettings, table: MaterializedTable, run: Ref
 
 
 def why_suspend(settings: ManagerSettings, table: MaterializedTable) -> str | None:
-    """Return why *table* must be suspended, in words.
+    """Return why *table* must be suspended, as text for users.
 
-    None if it has not failed often enough in a row, or is suspended already.
+    Returns None if it has not failed often enough in a row, or is already suspended.
     """
     most = settings.suspend_after
     if not most or len(table.failed_times) < most or table.status is not RefreshStatus.ACTIVATED:

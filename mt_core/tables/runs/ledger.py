@@ -1,14 +1,14 @@
 """The run ledger: requests, claims, ends, cancels and recovery, each in one transaction of the registry.
 
-A run has one row, from its request to its end. What makes refreshes safe across processes is that every write
-of a worker is guarded by run id, attempt, claim number and the status RUNNING, so a worker whose lease was
-taken over can record nothing. The claim number, which each claim on a table raises, is also the epoch that
-fences the storage. The rules are those of docs/design/refresh-protocol.md.
+A run has one row, from its request to its end. Refreshes are safe across processes because every write of a
+worker is conditional on run id, attempt, claim number and the status RUNNING. So a worker whose lease was
+taken over can record nothing. The claim number, which each claim on a table increments, is also the epoch
+that fences the storage. The rules are those of docs/design/refresh-protocol.md.
 
-A request attaches to the run with its request key, is coalesced into a run that is not claimed yet, or is
-queued. A coalesced request keeps its own row, so that its requester can wait for it and cancel it; the run
-that covers it is cancelled only when all its requesters have cancelled. The ledger object has no state of its
-own, and transactions mark at most `MOST_MARKED` runs, since they exclude each other.
+A request attaches to the run with its request key, is coalesced into a run that has not been claimed yet, or
+is queued. A coalesced request retains its own row, so that its requester can wait for it and cancel it. The
+run that covers it is cancelled only when all its requesters have cancelled. The ledger object has no state of
+its own. A transaction marks up to `MOST_MARKED` runs, because transactions exclude each other.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ _SET_ASIDE = frozenset({RunStatus.FAILED, RunStatus.CANCELED})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimedRun:
-    """A run that this process has claimed, with the table's definition at the time of the claim.
+    """A run that this process has claimed, with the table's row at the time of the claim.
 
-    The run exceeds its timeout at elapsed time `ends_by`; None if it has no timeout.
+    The run exceeds its timeout at the elapsed time `ends_by`, which is None if it has no timeout.
     """
 
     run: RefreshRun
@@ -66,7 +66,7 @@ class Ledger:
     def request_in(self, tx: Transaction, table: MaterializedTable, run: RefreshRun) -> RefreshRun:
         """Record a request in a transaction that has locked *table*, and return the run that answers it.
 
-        *run* attaches to the run with its key, is skipped, coalesced or queued.
+        *run* is attached to the run with its key, skipped, coalesced or queued.
         """
         if run.request_key:
             run, earlier = self._answered(tx, table, run)
@@ -84,7 +84,7 @@ class Ledger:
                 finished_at=tx.now(),
             )
         elif run.kind is RunKind.PERIODIC and table.definition.refresh_mode is RefreshMode.CONTINUOUS:
-            # The scheduler sent this tick before the refresh mode changed.
+            # The scheduler sent this request before the refresh mode changed.
             run = run.advance(
                 RunStatus.SKIPPED,
                 points=(),
@@ -101,10 +101,10 @@ class Ledger:
     def _answered(
         self, tx: Transaction, table: MaterializedTable, run: RefreshRun
     ) -> tuple[RefreshRun, RefreshRun | None]:
-        """Return *run* with its request recorded, and the earlier run with its key if that run answers the
+        """Return *run* with its request recorded, and the earlier run with its key if that answers the
         request.
         """
-        # The text of the request does not change when other requests are coalesced into the run.
+        # The text of the request must not change when other requests are coalesced into the run.
         run = replace(
             run, request=f"{run.kind} {run.schedule_time.isoformat() if run.schedule_time else run.scope}"
         )
@@ -123,7 +123,7 @@ class Ledger:
             attempt = run.request_attempt
             if attempt is None or attempt <= (earlier.request_attempt or 0):
                 return run, earlier
-            # The highest attempt is stored so that a late cancel of an earlier one can be ignored.
+            # The highest attempt is stored so that a late cancel of an earlier attempt can be ignored.
             attached = replace(earlier, request_attempt=attempt)
             tx.runs.replace(attached, expected=earlier)
             return run, attached
@@ -131,7 +131,7 @@ class Ledger:
             run, retry_of=earlier.run_id, scope=earlier.scope if run.kind is RunKind.MANUAL else run.scope
         )
         if earlier.status not in _SET_ASIDE:
-            # Covered by a failed run, or cancelled and about to end: the new run needs its key.
+            # It is covered by a failed run, or is cancelled and about to end. The new run needs its key.
             tx.runs.replace(replace(earlier, request_key=None), expected=earlier)
         return retry, None
 
@@ -163,10 +163,10 @@ class Ledger:
     # -------------------------------------------------------------------------------------------------- claim
 
     def claim(self, may_begin: Callable[[RefreshRun], bool] = lambda _run: True) -> ClaimedRun | None:
-        """Claim the oldest run that can begin now; None if there is none.
+        """Claim the oldest run that can begin now, or return None if there is none.
 
-        Runs that have to wait for upstream tables are marked so. *may_begin* is called for each run before it
-        is claimed; if it returns False, the runs behind that one wait too.
+        Runs that have to wait for upstream tables are marked as waiting. *may_begin* is called for a run
+        before it is claimed; if it returns False, the runs behind that run wait too.
         """
         while True:
             claimed, try_again = self._claim_next(may_begin)
@@ -179,7 +179,8 @@ class Ledger:
     ) -> tuple[ClaimedRun | None, bool]:
         """Return the claimed run, and whether to try again.
 
-        One transaction marks only some waiting runs, because others wait for its end.
+        One transaction marks only a limited number of waiting runs, because other transactions wait for its
+        end.
         """
         if self._is_replaced(tx):
             return None, False
@@ -199,7 +200,7 @@ class Ledger:
 
     @transactional
     def claim_continuous(self, tx: Transaction, table_id: str) -> ClaimedRun | None:
-        """Claim a CONTINUOUS table for a continuous run; None while another run or a command is open."""
+        """Claim a CONTINUOUS table for a continuous run; return None if a run or a command is open."""
         table = tx.tables.get(table_id)
         if (
             table is None
@@ -223,7 +224,7 @@ class Ledger:
     def note_batch(self, tx: Transaction, claimed: ClaimedRun, changes: Mapping[str, Any]) -> str | None:
         """Record *changes* of a batch, as `note` does, and return why the continuous run has to end now.
 
-        "" if it may continue, None if the claim was lost.
+        Returns "" if the run may continue, and None if the claim was lost.
         """
         run = _held(tx, claimed)
         if run is None:
@@ -241,7 +242,7 @@ class Ledger:
     def _is_replaced(self, tx: Transaction) -> bool:
         """Return whether another gateway has taken over the registry.
 
-        This one would notice only when it next renews its lease.
+        Without this check, this gateway would notice only when it next renews its lease.
         """
         return successor(tx.gateways.all(), self._settings.owner, tx.now()) is not None
 
@@ -269,7 +270,7 @@ class Ledger:
 
     @transactional
     def held(self, tx: Transaction, claimed: ClaimedRun) -> RefreshRun | None:
-        """Return the current row of the run if *claimed* still holds its lease, else None."""
+        """Return the current row of the run, or None if *claimed* no longer holds its lease."""
         return _held(tx, claimed)
 
     @transactional
@@ -294,7 +295,7 @@ class Ledger:
 
     @transactional
     def withdrawn(self, tx: Transaction, run_id: str) -> bool:
-        """Return whether every requester of the run has cancelled."""
+        """Return whether every requester of the run has cancelled it."""
         return _withdrawn(tx, run_id)
 
     # ---------------------------------------------------------------------------------------------------- end
@@ -303,9 +304,9 @@ class Ledger:
     def end(
         self, tx: Transaction, claimed: ClaimedRun, status: RunStatus, changes: Mapping[str, Any]
     ) -> bool:
-        """End a claimed run and apply the consequences: watermark, rebuild, single retries.
+        """End a claimed run, update the table's covered schedule times and rebuild, and queue retries.
 
-        Return False if the claim was lost.
+        Returns False if the claim was lost.
         """
         run = _held(tx, claimed)
         if run is None:
@@ -340,7 +341,7 @@ class Ledger:
 
     @transactional
     def recover(self, tx: Transaction) -> int:
-        """Return the runs of lost processes to the queue, end needless waits, and return the number of both.
+        """Return the runs of lost processes to the queue, end unnecessary waits, and return how many of both.
 
         A gateway that could not renew its own lease for a moment is not lost: its runs count as lost only
         when their own leases expire.
@@ -348,7 +349,7 @@ class Ledger:
         ours, now = self._settings.owner, tx.now()
         for run in tx.runs.newest(statuses=[RunStatus.RUNNING], kinds=frozenset(RunKind)):
             if run.lease_until is not None and run.lease_until > now + self._settings.lease:
-                # The clock was set back.
+                # The clock was set back, so the lease would last too long.
                 tx.runs.replace(replace(run, lease_until=now + self._settings.lease), expected=run)
         lost = [
             run
@@ -363,10 +364,10 @@ class Ledger:
 
     @transactional
     def cancel(self, tx: Transaction, run_id: str, attempt: int | None = None) -> RefreshRun:
-        """Withdraw one requester, and return the run that does its work.
+        """Cancel the request of one requester, and return the run that does its work.
 
-        That run ends when no requester is left. A cancel is ignored if it belongs to an earlier *attempt*
-        than the requester's latest, by the requester's own count.
+        That run ends when no requester is left. A cancel is ignored if its *attempt*, as counted by the
+        requester, is older than the latest one.
         """
         run = tx.runs.get(run_id)
         if run is None:
@@ -389,15 +390,13 @@ class Ledger:
 
     @transactional
     def shown(self, tx: Transaction, run_id: str) -> RefreshRun | None:
-        """Return a run as its requester sees it: a COALESCED one with the outcome of its covering run."""
+        """Return a run as its requester sees it: a COALESCED run has the outcome of its covering run."""
         run = tx.runs.get(run_id)
         return _shown(tx, run) if run else None
 
     @transactional
     def uncovered(self, tx: Transaction, table: MaterializedTable, until: datetime) -> list[datetime]:
-        """Return the latest schedule times since CREATE, up to *until*, that no run in the ledger has
-        covered.
-        """
+        """Return the latest schedule times since CREATE, up to *until*, that no run in the ledger covered."""
         history = self._settings.refresh_history
         since = max(table.created_at, tx.now() - history) if history else table.created_at
         covered = {point for run in tx.runs.covering(table.table_id, since) for point in run.points}
@@ -405,7 +404,7 @@ class Ledger:
 
 
 def _with_doubted(table: MaterializedTable, run: RefreshRun) -> MaterializedTable:
-    """Return *table* with the partitions in doubt that *run* leaves, even if *run* did not search."""
+    """Return *table* with the partitions in doubt after *run*, even if *run* did not search for late rows."""
     doubted = run.doubted if run.doubted is not None else table.doubted or NOT_DOUBTED
     if run.status is RunStatus.SUCCEEDED:
         doubted = doubted.without(run.scope)
@@ -460,7 +459,7 @@ def _withdrawn(tx: Transaction, run_id: str) -> bool:
 
 
 def why_no_batch(table: MaterializedTable) -> str:
-    """Return why no batch of *table* may begin now, "" if one may."""
+    """Return why no batch of *table* may begin now, or "" if one may."""
     if table.intent is not None:
         return f"{table.intent.command} is in progress"
     if table.status is not RefreshStatus.ACTIVATED:
@@ -471,7 +470,7 @@ def why_no_batch(table: MaterializedTable) -> str:
 def _give_back(tx: Transaction, run: RefreshRun, reason: str) -> None:
     """Return a run to the queue.
 
-    A continuous run is cancelled instead: the next one publishes what it has not published yet.
+    A continuous run is cancelled instead: the next one publishes what this one has not published yet.
     """
     if run.kind is RunKind.CONTINUOUS:
         tx.runs.replace(run.advance(RunStatus.CANCELED, finished_at=tx.now(), reason=reason), expected=run)

@@ -1,10 +1,11 @@
-"""Periodic runs: the schedule times that a claim adds to a run, and the runs that follow its end.
+"""Periodic runs: the schedule times that a claim adds to a run, and the runs that follow when it ends.
 
-The failure of a run with several schedule times does not show which of them failed. So one run for each
-follows, one after the other and behind all other work, until three in a row have failed alike: then the cause
-is a source, not a partition. A point that failed alone is excluded from later combined runs and retried
-behind each success, so that it delays no other and is refreshed once its cause is removed. No run follows one
-whose query is broken: each would fail alike, and all its schedule times stay due.
+If a run with several schedule times fails, it is unknown which of them caused the failure. So one run for
+each of them follows, one after the other and after all other work. This stops when three in a row have failed
+with the same error: then a source is the cause, not a partition. A schedule time that failed when it was
+refreshed separately is excluded from later combined runs and retried after each success. So it delays no
+other, and is refreshed once its cause has been removed. No run follows a run whose query is broken: each
+would fail in the same way, and all its schedule times remain due.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ _DIGITS = re.compile(r"\d+")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PeriodicRuns:
-    """Plans periodic runs."""
+    """Determines the periodic runs to queue."""
 
     max_partitions: int
     new_id: Callable[[], str]
@@ -44,13 +45,13 @@ class PeriodicRuns:
     # -------------------------------------------------------------------------------------------------- claim
 
     def widened(self, tx: Transaction, table: MaterializedTable, run: RefreshRun) -> RefreshRun:
-        """Return *run* with all points that are due at its claim.
+        """Return *run* with all schedule times that are due when it is claimed.
 
-        Those beyond the partition limit are queued as a further run.
+        Those beyond the limit of partitions are queued as a further run.
         """
         if run.kind is not RunKind.PERIODIC:
             return run
-        # A future point was requested before the clock was set back.
+        # A schedule time is in the future if it was requested before the clock was set back.
         run = replace(run, points=tuple(point for point in run.points if has_come(point, tx.now())))
         if run.solo:
             return run
@@ -71,16 +72,17 @@ class PeriodicRuns:
     # ---------------------------------------------------------------------------------------------------- end
 
     def ended(self, tx: Transaction, table: MaterializedTable, run: RefreshRun) -> MaterializedTable:
-        """Queue the runs that must follow the end of *run*, and return the table as it leaves it."""
+        """Queue the runs that must follow the end of *run*, and return the table after that end."""
         table = _marked(tx, table, run)
         if run.kind is not RunKind.PERIODIC or not run.points or not table.definition.date_formatters:
             return table
         if run.status is RunStatus.FAILED and run.broken:
             return table
-        # A run that took late partitions too is repeated without them: they may be the ones that fail.
+        # If a run also took late partitions, they may have caused the failure, so it is repeated without
+        # them.
         several = len(run.points) > 1 or (not run.solo and run.scope != scope_of(table, run.points))
         if run.status is RunStatus.FAILED and several:
-            # Points that failed alone before come last.
+            # Schedule times that failed separately before come last.
             first = [point for point in table.failing if point in run.points]
             others = set(run.points).difference(first)
             self._queue_next(tx, table, run, (*sorted(others, reverse=True), *first), alike=0)
@@ -101,9 +103,9 @@ class PeriodicRuns:
         *,
         alike: int,
     ) -> None:
-        """Queue a single run for the first due point of *points*, with the others to follow.
+        """Queue a single run for the first due schedule time of *points*; the others are to follow it.
 
-        If a single run is queued already, the points are added behind its own.
+        If a single run is already queued, the schedule times are added after its own.
         """
         due = [point for point in points if is_due(table, point)]
         waiting = next((each for each in tx.runs.queued(table.table_id) if each.solo), None)
@@ -117,7 +119,7 @@ class PeriodicRuns:
             tx.runs.insert(replace(after, error_before=_without_digits(run.error) if alike else None))
 
     def _queue_failing(self, tx: Transaction, table: MaterializedTable, run: RefreshRun) -> None:
-        """Queue one retry of all points that failed alone, behind all other work."""
+        """Queue one retry of all schedule times that failed separately, after all other work."""
         again = share_of(table, table.failing, self.max_partitions, max_points=self.max_partitions).points
         if again and not any(each.solo for each in tx.runs.queued(table.table_id)):
             retry = self._run(table, again, tx.now(), options=run.options)
@@ -144,34 +146,38 @@ class PeriodicRuns:
 
 
 def _marked(tx: Transaction, table: MaterializedTable, run: RefreshRun) -> MaterializedTable:
-    """Return *table* with the points that *run* covered, its rebuild, and the points that failed alone."""
+    """Return *table* as *run* leaves it.
+
+    Updates the covered schedule times, the due rebuild, and the schedule times that failed separately.
+    """
     marked = table
     if run.status in DONE:
         if table.definition.date_formatters and run.points:
             marked = without_to_come(cover(marked, run.points), tx.now())
         # An upgrade may have changed what is part of a fingerprint.
         computed = run.fingerprint in (table.rebuild_due, fingerprint_of(table.definition))
-        # A run that began before the doubt arose may still have applied changes.
+        # A run that began before the rows were in doubt may still have applied changes.
         trusted = table.doubt is None or run.kind is RunKind.REBUILD or run.strategy == Way.RECOMPUTE
         if run.scope.whole and table.rebuild_due is not None and computed and trusted:
             marked = replace(marked, rebuild_due=None, doubt=None)
     failing = [point for point in marked.failing if point not in run.points or run.status not in DONE]
     if run.solo and len(run.points) == 1 and run.status is RunStatus.FAILED and not run.broken:
         failing = [*(point for point in failing if point not in run.points), *run.points]
-    # Without date-formatters every refresh covers the whole table, and no point fails alone.
+    # Without date-formatters every refresh covers the whole table, so no schedule time fails separately.
     due = tuple(point for point in failing if table.definition.date_formatters and is_due(marked, point))
     return marked if due == marked.failing else replace(marked, failing=due)
 
 
 def _alike(run: RefreshRun) -> int:
-    """Return how many single runs up to *run* have failed in a row with the same error."""
+    """Return how many single runs in a row, up to *run*, have failed with the same error."""
     if run.status is not RunStatus.FAILED:
         return 0
     return run.alike + 1 if run.error_before == _without_digits(run.error) else 1
 
 
 def _without_digits(error: str | None) -> str:
-    """Return *error* without digits, which name its partition, snapshot or attempt; the rest identifies the
-    cause.
+    """Return *error* without digits, to compare causes.
+
+    Digits name the partition, snapshot or attempt; the rest of the text identifies the cause.
     """
     return _DIGITS.sub("", error or "")

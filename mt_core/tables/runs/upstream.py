@@ -1,8 +1,8 @@
-"""Upstream: the materialized tables that a table reads, for whose runs a periodic run waits.
+"""Upstream: the materialized tables that a table reads, whose runs a periodic run waits for.
 
-A schedule time of an upstream table is awaited while a run of it is open, and from its instant until it is
-requested, since a scheduler sends the ticks of one instant in any order. Points that failed alone are not
-awaited, nor are tables without a schedule.
+A schedule time of an upstream table is awaited while it has an open run. It is also awaited from its instant
+until it is requested, because a scheduler sends the requests of one instant in any order. Schedule times that
+failed when they were refreshed separately are not awaited, nor are tables without a schedule.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from mt_core.tables.settings import ManagerSettings, upstream_wait_of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Upstream:
-    """Determines waits within one transaction, and caches what it reads of each table."""
+    """Determines which runs to wait for, within one transaction; caches what it has read about each table."""
 
     tx: Transaction
     settings: ManagerSettings
@@ -33,8 +33,9 @@ class Upstream:
     _requested: dict[str, tuple[Set[datetime], datetime | None]] = field(default_factory=dict)
 
     def with_wait(self, table: MaterializedTable, run: RefreshRun) -> RefreshRun:
-        """Return *run*, which must not be claimed yet, with the runs that it has to wait for now and the
-        deadline of that wait.
+        """Return *run* with the runs that it has to wait for now, and the deadline.
+
+        Runs that were claimed before or are not periodic are returned unchanged.
         """
         if run.kind is not RunKind.PERIODIC or run.claim or run.schedule_time is None:
             return run
@@ -57,9 +58,9 @@ class Upstream:
         return self._tables[source]
 
     def _is_at_version(self, table: MaterializedTable, source: str) -> bool:
-        """Return whether *table*, at its last refresh, read *source* only at versions written in its query.
+        """Return whether *table*, at its last refresh, read *source* only at versions that its query names.
 
-        The sources of a definition have no versions, but those in a run's vector do.
+        Source names in a definition have no versions, but those in a run's vector do.
         """
         done = self.tx.runs.newest(table_id=table.table_id, statuses=DONE, limit=1)
         if not done or done[0].fingerprint != fingerprint_of(table.definition):
@@ -68,18 +69,21 @@ class Upstream:
         return source not in names and read_source(source)[0] in {read_source(name)[0] for name in names}
 
     def _open_point(self, table: MaterializedTable, until: datetime) -> datetime | None:
-        """Return the latest schedule time up to *until* that *table* still has to cover, if any."""
+        """Return the latest schedule time up to *until* that *table* still has to cover, or None."""
         waiting, requested = self._requests_of(table)
         if points := {point for point in waiting if point <= until}:
             return max(points)
         passed = table.definition.grid().at_or_before(until)
-        # A status time in the future dates from before the clock was set back.
+        # If the status time is in the future, it dates from before the clock was set back.
         if passed <= table.status_at <= self.tx.now() or not is_due(table, passed):
             return None
         return passed if requested is None or requested < passed else None
 
     def _requests_of(self, table: MaterializedTable) -> tuple[Set[datetime], datetime | None]:
-        """Return the points of open runs, without those that failed alone, and the latest requested point."""
+        """Return the schedule times of open runs, without those that failed separately.
+
+        Also returns the latest schedule time of all requested runs, or None.
+        """
         if table.table_id not in self._requested:
             runs = self.tx.runs.newest(table_id=table.table_id, statuses=OPEN)
             points = {point for run in runs if run.kind is RunKind.PERIODIC for point in run.points}
@@ -94,14 +98,14 @@ def wake(tx: Transaction, table_id: str) -> None:
 
 
 def wake_needless(tx: Transaction) -> int:
-    """End the waits for tables that no schedule refreshes anymore; return how many."""
+    """End the waits for tables that are no longer refreshed on a schedule; return their number."""
     awaited = {table_id for run in tx.runs.waiting() for table_id in run.waits_for}
     idle = {table_id for table_id in awaited if not is_scheduled(tx.tables.get(table_id))}
     return _wake(tx, lambda run: not idle.isdisjoint(run.waits_for)) if idle else 0
 
 
 def wake_put_back(tx: Transaction) -> int:
-    """Restart the waits of runs that were requested before the clock was set back; return how many."""
+    """Restart the waits of runs that were requested before the clock was set back; return their number."""
     now = tx.now()
     runs = [run for run in tx.runs.waiting() if run.requested_at > now and run.waits_until is not None]
     for run in runs:
@@ -112,32 +116,32 @@ def wake_put_back(tx: Transaction) -> int:
 
 
 def is_scheduled(table: MaterializedTable | None) -> bool:
-    """Return whether a schedule refreshes *table*; False for None, a table that does not exist."""
+    """Return whether *table* is refreshed on a schedule; False for None, which stands for a missing table."""
     if table is None or table.status is not RefreshStatus.ACTIVATED:
         return False
     return table.definition.refresh_mode is RefreshMode.FULL
 
 
 def materialized(tx: Transaction, source: str) -> MaterializedTable | None:
-    """Return the materialized table with the source name *source*; None for any other source."""
+    """Return the materialized table with the source name *source*, or None for any other source."""
     identifier = table_in(source)
     return None if identifier is None else tx.tables.named(identifier)
 
 
 def table_in(source: str) -> TableIdentifier | None:
-    """Return the identifier of a table with the source name *source*; None if it cannot be one.
+    """Return the identifier of the table with the source name *source*, or None if it is not a table name.
 
-    A table that a query reads at a version written in its text does not count: no refresh of the table
-    changes what the query reads.
+    Also returns None for a table that a query reads at a version named in its text, because no refresh of the
+    table changes what the query reads.
     """
     parts, version = read_source(source)
     return qualify(parts, parts[0], parts[1:-1]) if len(parts) > 2 and not version else None
 
 
 def read_source(source: str) -> tuple[Name, bool]:
-    """Return the table name in the source name *source*, and whether a version follows it.
+    """Parse a source name: return the table name, and whether a version follows it.
 
-    A source without a name, such as files by path, has no name parts.
+    A source without a name, such as files read by path, has no name parts.
     """
     cursor = TokenCursor(source)
     try:

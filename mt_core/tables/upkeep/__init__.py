@@ -1,1 +1,1 @@
-"""Upkeep: reconciliation after a crash, expiry, compaction, checks, and the leases of gateways."""
+"""Upkeep: reconciliation after crashes, expiry, compaction, checks, and the leases of gateways."""

@@ -1,5 +1,6 @@
-"""The periodic check: it compares tables that were refreshed by applying changes with their queries, and
-stops applying changes to a table whose rows differ.
+"""The periodic check of tables that were refreshed by applying changes.
+
+It compares such tables with their queries. If rows differ, changes are no longer applied to the table.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ _PUBLISHES = (RunStatus.SUCCEEDED, RunStatus.RUNNING)
 
 
 def check_tables(services: TableServices) -> list[str]:
-    """Compare each table whose check is due, one after the other, and return the results in words."""
+    """Compare each table whose check is due, one after the other, and return a line for each result."""
     results: list[str] = []
     for table in on_each_page(services.registry, partial(_due, services)):
         attempt(f"check of {table.identifier}", partial(_check, services, table, results))
@@ -58,9 +59,9 @@ def _is_due(services: TableServices, tx: Transaction, table: MaterializedTable) 
 
 
 def _has_applied(tx: Transaction, table: MaterializedTable, since: datetime) -> bool:
-    """Return whether a refresh has applied changes since that instant.
+    """Return whether a refresh has applied changes since *since*.
 
-    A recomputation needs no check.
+    Without applied changes there is nothing to check, because a recomputation is always correct.
     """
     for run in tx.runs.newest(table_id=table.table_id, statuses=_PUBLISHES, limit=_RECENT):
         if run.published_at is not None and run.published_at < since:
@@ -75,7 +76,7 @@ def _check(services: TableServices, table: MaterializedTable, results: list[str]
     try:
         verified = verification.run()
         if not verified.equal:
-            # Compare rows, which takes longer: hash sums do not show how many differ.
+            # Compare rows, which takes longer, because hash sums do not show how many rows differ.
             verified = replace(verification, job_id=services.new_id(), in_buckets=False).run()
     except (Canceled, EngineUnavailable, StorageMissing):
         return
@@ -109,8 +110,8 @@ def _compute_again(
 ) -> bool:
     """Request a rebuild of a table whose rows differ, and stop applying changes to it.
 
-    If another writer has changed the table, changes are applied again afterwards. Return False if its
-    definition has changed.
+    If another writer has changed the table, changes are applied again after the rebuild. Returns False if the
+    table's definition has changed, or if a command is in progress.
     """
     table = tx.tables.get(seen.table_id)
     if (

@@ -1,9 +1,9 @@
-"""Compaction: small files of a storage table, and files with deletes, are rewritten as fewer large ones.
+"""Compaction: rewrites small files of a storage table, and files with deletes, as fewer large files.
 
-It takes no claim and delays no refresh (docs/design/refresh-protocol.md). The files are written on a
-branch, which the next refresh that opens the table drops, and published by compare-and-set: a compaction that
-loses to such a refresh is abandoned. The batches of a continuous run leave the branch; the compacted files
-then replace the old ones in the main of that time.
+It takes no claim and delays no refresh (docs/design/refresh-protocol.md). The files are written on a branch
+and published by compare-and-set. The next refresh that opens the table drops the branch, and a compaction
+that loses to such a refresh is abandoned. The batches of a continuous run do not drop the branch; the
+compacted files then replace the old ones in what has become main.
 """
 
 from __future__ import annotations
@@ -36,10 +36,11 @@ def compact(
     holds: str | None = None,
     turn: AbstractContextManager[object] | None = None,
 ) -> RefreshRun | None:
-    """Compact *table* if it has too many small or delete files, and return the row of the ledger, else None.
+    """Compact *table* if it has too many small files or delete files; return the row of the ledger, or None.
 
-    *holds* is the branch of a caller who has the table open and writes only while it holds *turn*; the
-    compaction takes *turn* when it begins and when it publishes. Raises EngineUnavailable.
+    *holds* is the branch of a caller that has the table open and writes only while it holds *turn*. The
+    compaction acquires *turn* when it begins and when it publishes. Raises EngineUnavailable if the engine is
+    lost.
     """
     try:
         fragments = too_many(services, table, holds=holds)
@@ -59,9 +60,9 @@ def compact(
 def too_many(
     services: TableServices, table: MaterializedTable, *, holds: str | None = None
 ) -> Fragments | None:
-    """Return the files that a compaction of *table* would remove.
+    """Return the numbers of files that a compaction of *table* would remove.
 
-    None if they are within the limits, or if a branch other than *holds* is open.
+    Returns None if they are within the limits, or if a branch other than *holds* is open.
     """
     metadata = services.engine.metadata.load(table.identifier)
     if set(run_branches(metadata.branches)) - {holds} or not _may_have_many(services, metadata):
@@ -71,7 +72,7 @@ def too_many(
 
 
 def _may_have_many(services: TableServices, metadata: StorageMetadata) -> bool:
-    """Return whether the summary of main shows enough files to make counting them worthwhile."""
+    """Return whether the summary of main shows so many files that counting them is worthwhile."""
     newest = next(iter(services.engine.metadata.ancestors(metadata)), None)
     return newest is not None and _are_many(services.settings, newest.data_files, newest.delete_files)
 
@@ -83,7 +84,7 @@ def _are_many(settings: ManagerSettings, small_files: int, delete_files: int) ->
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Compaction:
-    """One compaction of main, as it is when the writing begins."""
+    """One compaction of main as it is when writing begins."""
 
     services: TableServices
     table: MaterializedTable
@@ -135,8 +136,10 @@ class _Compaction:
         return run
 
     def _published(self, base: str | None, rewrite: Rewrite, staged: Staged) -> Staged | None:
-        """Make the branch main; return None if a refresh has opened the table since, or has changed the
-        rewritten files.
+        """Make the branch main.
+
+        Returns None if a refresh has opened the table in the meantime, or has changed the files to be
+        replaced.
         """
         engine, identifier, branch = self.services.engine, self.table.identifier, rewrite.branch
         metadata = engine.metadata.load(identifier)
@@ -161,7 +164,7 @@ class _Compaction:
         return None
 
     def _drop(self, branch: str) -> None:
-        """Drop the branch; if that fails, the next refresh that opens the table does."""
+        """Drop the branch; if this fails, the next refresh that opens the table drops it."""
         engine, identifier = self.services.engine, self.table.identifier
         try:
             with self.turn:

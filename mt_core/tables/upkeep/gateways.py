@@ -1,4 +1,4 @@
-"""Gateways that share a registry: only one at a time works on it, for as long as it renews its lease."""
+"""Gateways that share a registry: only one at a time uses it, as long as it renews its lease."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from mt_core.model.gateway import GatewayLease, successor
 from mt_core.tables.registry import Transaction
 
 LEASE = timedelta(seconds=15)
-# The lease of an ended gateway outlasts those of its runs and commands, as proof that it has ended.
+# The lease of an ended gateway is kept longer than the leases of its runs and commands, as proof that it has
+# ended.
 RETAINED = timedelta(days=1)
 
 
@@ -23,9 +24,10 @@ def take_lease(
 ) -> GatewayLease | None:
     """Acquire or renew *lease* for *length*; if another gateway is alive, return its lease instead.
 
-    A gateway whose process has ended, as *dead* reports, is not alive, however long its lease: its lease is
-    expired at once, which frees everything that it had leased. A lease from before the clock was set back
-    expires after *length* unless it is renewed, and at once if *lease* was acquired after it.
+    If *dead* reports that the process of a gateway has ended, the gateway is not alive, however long its
+    lease. Its lease is then ended immediately, which releases everything that the gateway had leased. A lease
+    from before the clock was set back expires after *length* unless it is renewed. It expires immediately if
+    *lease* was acquired later.
     """
     now = tx.now()
     others = [other for other in tx.gateways.all() if other.owner != lease.owner]
@@ -47,9 +49,9 @@ def take_lease(
 
 
 def end_lease(tx: Transaction, lease: GatewayLease) -> None:
-    """Release a lease, so that the next gateway need not wait.
+    """Release a lease, so that the next gateway does not have to wait.
 
-    Harmless if another gateway has taken over.
+    Harmless if another gateway has already taken over.
     """
     mine = next((each for each in tx.gateways.all() if each.owner == lease.owner), None)
     if mine is not None and mine.lease_until > tx.now():

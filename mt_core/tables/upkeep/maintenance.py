@@ -1,5 +1,6 @@
-"""Maintenance: it expires snapshots older than `materialized-table.history`, deletes unreferenced files,
-compacts tables, and deletes old runs.
+"""Maintenance: expires old snapshots, deletes unreferenced files, compacts tables, and deletes old runs.
+
+`materialized-table.history` is the age at which snapshots expire.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ ORPHAN_AGE = timedelta(days=1)
 
 
 def maintain(services: TableServices) -> list[str]:
-    """Maintain each table that needs it, and return what was done, in words."""
+    """Maintain each table that needs it, and return a line for each action."""
     forgotten = forget_old_runs(services)
     done = [f"deleted {forgotten} old runs from the ledger"] if forgotten else []
     for table in on_each_page(services.registry, _idle):
@@ -47,13 +48,13 @@ def _idle(tx: Transaction, tables: Iterable[MaterializedTable]) -> list[Material
 
 
 def _always_open(tx: Transaction, tables: Iterable[MaterializedTable], hour: int) -> list[MaterializedTable]:
-    """Return the CONTINUOUS tables whose turn comes in this hour of the day."""
+    """Return the CONTINUOUS tables that are to be maintained in this hour of the day."""
     continuous = (table for table in tables if table.definition.refresh_mode is RefreshMode.CONTINUOUS)
     return [table for table in continuous if table.intent is None and UUID(table.table_id).int % 24 == hour]
 
 
 def _remove_orphans(services: TableServices, table: MaterializedTable) -> None:
-    """Delete unreferenced files without a claim: they are older than any batch in progress."""
+    """Delete unreferenced files without a claim, because they are older than any batch in progress."""
     age = max(ORPHAN_AGE, services.settings.history)
     try:
         services.engine.housekeeping.remove_orphans(table.identifier, services.clock.surely() - age)

@@ -1,5 +1,6 @@
-"""Reconciles storage and scheduler with the registry: commands that lost their process, leftovers of DROP,
-and lost workflows.
+"""Reconciles storage and scheduler with the registry.
+
+It handles commands whose process was lost, leftovers of DROP, and lost workflows.
 """
 
 from __future__ import annotations
@@ -34,10 +35,10 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Snapshot:
-    """All tables and tombstones, read from `at` on.
+    """All tables and tombstones, as read at or after `at`.
 
-    `orphaned` are the tables whose command lost its process, `without_table` the workflows whose table was
-    dropped while they were recreated.
+    `orphaned` are the tables whose command has lost its process. `without_table` are workflows whose table
+    was dropped while they were being recreated.
     """
 
     at: datetime
@@ -48,9 +49,9 @@ class _Snapshot:
 
 
 def reconcile(services: TableServices) -> list[str]:
-    """Make one pass and return what was done, in words.
+    """Make one pass and return a line for each action.
 
-    A step that fails is logged and retried at the next pass.
+    A step that fails is logged and tried again in the next pass.
     """
     done: list[str] = []
     snapshot = _read(services)
@@ -100,12 +101,12 @@ def _attempt(services: TableServices, done: list[str], text: str, work: Callable
             services.errors.forget(what)
             done.append(text)
 
-    # A scheduler's plug-in may raise anything, which must not end the pass.
+    # A scheduler's plug-in may raise any exception, which must not end the pass.
     attempt(what, step)
 
 
 def _read(services: TableServices) -> _Snapshot:
-    # Read before the tables: the row of a table is written before its workflow definition.
+    # Definitions are read before the tables, because a table's row is written before its workflow definition.
     definitions = services.registry.definitions.all()
     at, ended, tombstones = in_transaction(
         services.registry, lambda tx: (tx.now(), ended_owners(tx), tx.tombstones.all())
@@ -144,7 +145,7 @@ def _remove(services: TableServices, definition: WorkflowDefinition) -> None:
 
 
 def _settle(services: TableServices, table: MaterializedTable) -> None:
-    """Settle a command whose process was lost: undo a CREATE, finish any other."""
+    """Handle a command whose process was lost: undo a CREATE, finish any other command."""
     seized = services.intents.seize(table)
     if seized is None:
         return
@@ -168,7 +169,7 @@ def _settle(services: TableServices, table: MaterializedTable) -> None:
 
 
 def _align(services: TableServices, snapshot: _Snapshot, done: list[str]) -> None:
-    """Compare tables with their workflows: adopt the changes of users, and repair what was lost."""
+    """Compare tables with their workflows: adopt the changes of users, and repair lost workflows."""
     observation = observe(services, snapshot.tables, snapshot.at)
     done += adopt(services, observation)
     done += repair(services, observation)

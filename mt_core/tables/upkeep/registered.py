@@ -1,4 +1,4 @@
-"""Registered tables: the names that statements about other relations must not touch."""
+"""Registered tables: the names that statements about other relations must not use."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from mt_core.tables.views.stream_tables import check_no_stream
 
 @dataclass(frozen=True, slots=True)
 class RegisteredTables:
-    """Looks up names in the registry. Thread-safe; raises RegistryError."""
+    """Looks up names in the registry. Thread-safe; methods may raise RegistryError."""
 
     registry: Registry
 
     def first_of(self, identifiers: Sequence[TableIdentifier]) -> TableIdentifier | None:
-        """Return the first of *identifiers* that is a materialized table, None if none is."""
+        """Return the first of *identifiers* that is a materialized table, or None if none is."""
         return in_transaction(
             self.registry,
             lambda tx: next((each for each in identifiers if tx.tables.named(each) is not None), None),
         )
 
     def within(self, catalog: str, namespace: Namespace) -> Sequence[TableIdentifier]:
-        """Return the tables in a namespace and below it, however its levels are spelled."""
+        """Return the tables in a namespace or below it, however the namespace is split into levels."""
 
         def inside(_tx: Transaction, tables: Iterable[MaterializedTable]) -> list[TableIdentifier]:
             return [

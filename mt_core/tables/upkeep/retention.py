@@ -1,6 +1,6 @@
-"""Retention: ended runs are deleted from the ledger after `materialized-table.refresh.history`.
+"""Retention: deletes ended runs from the ledger after `materialized-table.refresh.history`.
 
-No later refresh depends on them: the table records what is covered. The newest runs of each table are
+No later refresh depends on them, because the table records what is covered. The newest runs of each table are
 retained whatever their age, so that a table that is refreshed once a month shows its last results.
 """
 
@@ -15,12 +15,12 @@ from mt_core.tables.registry import Transaction, in_transaction
 from mt_core.tables.services import TableServices
 
 NEWEST_RETAINED = 20
-# A page takes about ten milliseconds, in which no other transaction can begin.
+# A page takes about ten milliseconds, during which no other transaction can begin.
 PAGE = 500
 
 
 def forget_old_runs(services: TableServices) -> int:
-    """Delete ended runs that are older than the refresh history; return how many."""
+    """Delete ended runs that are older than the refresh history, and return their number."""
     older_than = services.clock.surely() - services.settings.refresh_history
     forgotten, after, more = 0, None, bool(services.settings.refresh_history)
     while more:
@@ -32,9 +32,10 @@ def forget_old_runs(services: TableServices) -> int:
 
 
 def _forget_page(tx: Transaction, *, after: str | None, older_than: datetime) -> tuple[str | None, int, bool]:
-    """Delete the deletable runs of a page of the oldest runs behind *after*.
+    """Delete the deletable runs in a page of the oldest runs that follow *after*.
 
-    Return the last run that stays, the number of deleted runs, and whether more pages follow.
+    Returns the last run of the page that was retained, the number of deleted runs, and whether more pages
+    follow.
     """
     page = tx.runs.oldest(after=after, limit=PAGE)
     old = [run for run in page if run.requested_at < older_than]
@@ -46,7 +47,7 @@ def _forget_page(tx: Transaction, *, after: str | None, older_than: datetime) ->
 
 
 def _newest(tx: Transaction, table_ids: Iterable[str]) -> set[str]:
-    """Return the ids of the newest runs of the existing tables, and of the runs that cover them."""
+    """Return the ids of the newest runs of the tables that exist, and of the runs that cover them."""
     existing = [table_id for table_id in table_ids if tx.tables.get(table_id) is not None]
     runs: Sequence[RefreshRun] = [
         run for each in existing for run in tx.runs.newest(table_id=each, limit=NEWEST_RETAINED)

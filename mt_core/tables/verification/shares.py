@@ -1,5 +1,6 @@
-"""The shares of a table's rows, each with the source vector of the run that wrote it. Pure functions of
-main's history.
+"""The shares of a table's rows, each with the source vector of the run that wrote it.
+
+Pure functions of main's history.
 """
 
 from __future__ import annotations
@@ -17,11 +18,10 @@ from mt_core.tables.engine import SourceVector
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Share:
-    """The rows of *scope* without those of *besides*, which later runs wrote; `sources` is the JSON of their
-    vector.
+    """The rows of *scope*, except those of *besides*, which later runs wrote.
 
-    `obstacle` says why they cannot be compared with the query, None if they can. `doubted` rows may not be
-    those of the query at that vector.
+    `sources` is the source vector of the rows, as JSON. `obstacle` is why they cannot be compared with the
+    query, None if they can. If `doubted` is True, the rows may differ from those of the query at that vector.
     """
 
     scope: Scope
@@ -31,7 +31,7 @@ class Share:
     doubted: bool = False
 
     def __str__(self) -> str:
-        """The partitions, in words."""
+        """The partitions as text."""
         if self.scope.whole and not self.besides.specs:
             return str(self.scope)
         return str(DoubtedPartitions(scope=self.scope, besides=self.besides))
@@ -42,11 +42,10 @@ class Share:
 
 
 def shares_of(table: TableIdentifier, history: Iterable[Snapshot], fingerprint: str) -> tuple[Share, ...]:
-    """Return the shares of a table from *history*, which is main and its ancestors, newest first, read
-    lazily.
+    """Return the shares of a table from *history*: main and its ancestors, newest first, read lazily.
 
-    Commits of other writers have no share: their rows belong to no query. Raises Incomparable if there is no
-    share.
+    Commits of other writers have no share, because their rows belong to no query. Raises Incomparable if
+    there is no share.
     """
     shares: list[Share] = []
     written: frozenset[PartitionSpec] = frozenset()
@@ -76,7 +75,7 @@ def shares_of(table: TableIdentifier, history: Iterable[Snapshot], fingerprint: 
 
 
 def foreign_commit(history: Iterable[Snapshot]) -> str | None:
-    """Return the newest snapshot that changed rows, if another writer committed it."""
+    """Return the newest snapshot that changed rows if another writer committed it, or None."""
     newest = next((snapshot for snapshot in history if not snapshot.replace), None)
     return None if newest is None or newest.created or newest.run_id is not None else newest.snapshot_id
 
@@ -86,8 +85,9 @@ def with_doubted(
 ) -> tuple[Share, ...]:
     """Return *shares* with the partitions in doubt as a separate share, at the vector *sources*.
 
-    That is the vector of the refresh that put them in doubt. All other partitions have the query's rows at
-    that vector or at their own, except the *late* ones, which have those at their own.
+    This is the vector of the refresh after which they were in doubt. All other partitions have the query's
+    rows at that vector or at their own, except the *late* partitions, whose rows are those at their own
+    vector.
     """
     if not doubted:
         return tuple(shares)
@@ -107,7 +107,7 @@ def with_doubted(
 
 
 def _obstacle(table: TableIdentifier, snapshot: Snapshot, fingerprint: str) -> str | None:
-    """Return why the rows of a refresh cannot be compared; None if they can."""
+    """Return why the rows of a refresh cannot be compared, or None if they can."""
     if snapshot.fingerprint != fingerprint:
         return (
             f"{table} has rows of another definition than its present one; "
@@ -123,7 +123,7 @@ def _obstacle(table: TableIdentifier, snapshot: Snapshot, fingerprint: str) -> s
 
 
 def _add(shares: list[Share], share: Share) -> None:
-    """Add a share, merged into one with the same vector if no later run overwrote part of either."""
+    """Add a share, or merge it with one at the same vector if no later run overwrote part of either."""
     for number, each in enumerate(shares):
         if (
             (each.sources, each.obstacle) == (share.sources, share.obstacle)

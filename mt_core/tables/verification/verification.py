@@ -1,13 +1,12 @@
-"""Verification of a table: it compares the rows with those of the query at the source versions they show.
+"""Verification of a table: compares its rows with those of its query at the recorded source versions.
 
-Every snapshot of a refresh records the source vector it was computed from, so a table can be checked at any
-time without stopping its refreshes: its rows must equal those of its query at the recorded versions. A table
-with partitions shows several vectors, each in a share of its rows, and each share is compared separately.
-Rows of other writers, rows of an earlier definition and rows from sources without versions cannot be
-compared.
+Every snapshot of a refresh records the source vector from which it was computed. So a table can be checked at
+any time without stopping its refreshes: its rows must equal those of its query at the recorded versions. In a
+table with partitions, shares of the rows have different vectors, and each share is compared separately. Rows
+of other writers, rows of an earlier definition and rows from sources without versions cannot be compared.
 
-The outcome is a certificate, a run of kind VERIFY in the ledger. A complete comparison that finds partitions
-in doubt equal also ends their doubt.
+The outcome is a certificate, a run of kind VERIFY in the ledger. If a complete comparison finds that
+partitions in doubt are equal, they are no longer in doubt.
 """
 
 from __future__ import annotations
@@ -36,9 +35,9 @@ SAMPLE = "sample"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerificationResult:
-    """The result of a verification: at most `MOST_DIFFERENCES` differing rows, and its row in the ledger.
+    """The result of a verification: up to `MOST_DIFFERENCES` differing rows, and its row in the ledger.
 
-    `foreign` is the snapshot that another writer committed since the last refresh, None if none did.
+    `foreign` is the snapshot that another writer has committed since the last refresh, or None.
     """
 
     differences: RowSet
@@ -53,9 +52,7 @@ class VerificationResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verification:
-    """One comparison of a table with its query: of *percent* of its keys, or only of hash sums over buckets
-    of keys.
-    """
+    """One comparison of a table with its query: of *percent* of its keys, or of hash sums over buckets."""
 
     services: TableServices
     table: MaterializedTable
@@ -67,7 +64,7 @@ class Verification:
     def run(self) -> VerificationResult:
         """Compare and record the outcome; raise Incomparable, which is not recorded.
 
-        It reads one snapshot of the table and holds no lock: refreshes continue.
+        Refreshes continue, because the comparison reads one snapshot of the table and holds no lock.
         """
         registry, engine, identifier = self.services.registry, self.services.engine, self.table.identifier
         began_at = in_transaction(registry, lambda tx: tx.now())
@@ -121,20 +118,21 @@ class Verification:
         return with_doubted(shares, known.doubted_now, known.sources, known.behind)
 
     def _clear(self, snapshot_id: str) -> None:
-        """Record that no partition was in doubt as of a snapshot."""
+        """Record that no partition is in doubt at the snapshot *snapshot_id*."""
 
         def clear(tx: Transaction) -> None:
             now = tx.tables.get(self.table.table_id)
             if now is not None and fingerprint_of(now.definition) == fingerprint_of(self.table.definition):
-                # A refresh that has ended since may have recorded a newer doubt.
+                # A refresh that has ended in the meantime may have recorded a newer doubt.
                 doubted = None if now.doubted == self.table.doubted else now.doubted
                 tx.tables.replace(replace(now, cleared=snapshot_id, doubted=doubted))
 
         in_transaction(self.services.registry, clear)
 
     def record(self, status: RunStatus, reason: str, **facts: Any) -> RefreshRun:
-        """Add the outcome to the ledger as a run that has ended, so that no refresh waits for it, and return
-        it.
+        """Insert the outcome into the ledger as a run that has ended, and return it.
+
+        Because the run has already ended, no refresh waits for it.
         """
 
         def insert(tx: Transaction) -> RefreshRun:
@@ -158,7 +156,7 @@ class Verification:
         return in_transaction(self.services.registry, insert)
 
     def _compared(self, share: Share, snapshot_id: str) -> ComparisonResult | Incomparable:
-        """Return the result of the comparison of a share, or why its rows cannot be compared."""
+        """Return the result of comparing a share, or the reason why its rows cannot be compared."""
         if share.obstacle is not None:
             return Incomparable(share.obstacle, table=str(self.table.identifier))
         try:

@@ -10,7 +10,7 @@ from mt_core.model.table import MaterializedTable, TableIdentifier
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContinuousJob:
-    """The continuous refresh of a table since CREATE or RESUME, each of which gives it a new id."""
+    """The continuous refresh of a table since its last CREATE or RESUME, which assigns a new job id."""
 
     job_id: str
     table: TableIdentifier
@@ -18,7 +18,7 @@ class ContinuousJob:
 
     @classmethod
     def of(cls, table: MaterializedTable) -> ContinuousJob | None:
-        """Return the job of *table*, None if it is not refreshed continuously now."""
+        """Return the job of *table*, or None if the table is not being refreshed continuously."""
         if table.continuous_job is None:
             return None
         return cls(job_id=table.continuous_job, table=table.identifier, started_at=table.status_at)

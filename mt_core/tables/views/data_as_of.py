@@ -1,9 +1,8 @@
-"""Data as of: the instant as of which a table shows the data of its ultimate sources, read only from the
-ledger.
+"""Data as of: the time as of which a table shows its source data, determined from the ledger only.
 
 A source that is a materialized table shows its own sources as of the refresh that published the version which
-was read; the oldest of these instants is that of the reading table. Any other source counts as of the instant
-at which it was read.
+was read. The oldest of these times applies to the reading table. Any other source counts as of the time when
+it was read.
 """
 
 from __future__ import annotations
@@ -54,9 +53,9 @@ class _Showing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataAsOfReader:
-    """Computes the data-as-of instants of tables from *facts*.
+    """Computes the time as of which tables show their source data, from *facts*.
 
-    *fresh_at* has the instant as of which each CONTINUOUS table was last found unchanged, by table id.
+    *fresh_at* maps the ids of CONTINUOUS tables to the time at which they were last found to be up to date.
     """
 
     facts: ReadAhead
@@ -65,7 +64,7 @@ class DataAsOfReader:
     _known: dict[tuple[str, datetime, datetime], DataAsOf] = field(default_factory=dict)
 
     def of(self, table: MaterializedTable, vector: Vector, at: datetime) -> DataAsOf:
-        """Return the instant as of which *table* shows its sources, having read *vector* at *at*."""
+        """Return the time as of which *table* shows its sources, after reading *vector* at the time *at*."""
         instants = [DataAsOf(until=at)]
         for source in vector:
             upstream = self.facts.materialized(source["name"]) if source["kind"] == "table" else None
@@ -75,9 +74,9 @@ class DataAsOfReader:
         return min(instants, key=lambda each: each.until)
 
     def _below(self, table: MaterializedTable, snapshot: str | None, at: datetime) -> list[DataAsOf]:
-        """Return the instant as of which version *snapshot* of *table* shows its sources.
+        """Return the time as of which version *snapshot* of *table* shows its sources.
 
-        Empty if its run is not in the ledger.
+        Returns an empty list if the run of that version is not in the ledger.
         """
         showings = self._showings_of(table)
         for newer, showing in enumerate(showings):

@@ -1,4 +1,4 @@
-"""Lateness: how far a table is behind its freshness, and what causes it. Pure functions."""
+"""Lateness: how much staler a table is than its freshness allows, and why. Pure functions."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from mt_core.model.table import MaterializedTable, RefreshMode
 
 
 class Fault(StrEnum):
-    """What keeps a table from being fresh.
+    """What prevents a table from being fresh.
 
-    SOURCE: an upstream materialized table is behind. WRITER: its sources have no new rows. QUEUE: its refresh
-    waits for a worker, or did so for most of its time. QUERY: its refreshes fail or take too long. SCHEDULE:
-    no refresh is requested, for example because the scheduler or the gateway is down.
+    SOURCE: an upstream materialized table is late. WRITER: its sources have no new rows. QUEUE: its refresh
+    is waiting for a worker, or waited for most of its time. QUERY: its refreshes fail or take too long.
+    SCHEDULE: no refresh is requested, for example because the scheduler or the gateway is down.
     """
 
     SOURCE = "source"
@@ -28,7 +28,7 @@ class Fault(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lateness:
-    """How much older the shown source data is than the freshness allows, and the cause."""
+    """How much older the source data of a table is than the freshness allows, and the cause."""
 
     by: timedelta
     fault: Fault
@@ -38,9 +38,10 @@ class Lateness:
 class SourceTimes:
     """The times of a table's source data.
 
-    `read_at` is when the table read its sources; `shows` is as of when it shows its ultimate sources, plus
-    the freshness of the tables between. `written_at` is the last commit to any source, None if that says
-    nothing. `looked` is whether this gateway has polled the sources of a CONTINUOUS table.
+    `read_at` is when the table read its sources. `shows` is the time as of which it shows its ultimate
+    sources, plus the freshness of the tables in between. `written_at` is the last commit to any source, None
+    if that is unknown or irrelevant. `looked` is whether this gateway has polled the sources of a CONTINUOUS
+    table.
     """
 
     read_at: datetime
@@ -50,9 +51,9 @@ class SourceTimes:
 
 
 def oldest_allowed(table: MaterializedTable, now: datetime) -> datetime:
-    """Return the oldest instant as of which a fresh table may show its sources.
+    """Return the oldest time as of which a fresh table may show its sources.
 
-    For a table with a schedule it is the last point but one.
+    For a table with a schedule, this is the schedule time before the last one.
     """
     definition = table.definition
     if definition.refresh_mode is RefreshMode.CONTINUOUS:
@@ -64,7 +65,7 @@ def oldest_allowed(table: MaterializedTable, now: datetime) -> datetime:
 def lateness_of(
     table: MaterializedTable, runs: Iterable[RefreshRun], seen: SourceTimes, *, now: datetime
 ) -> Lateness | None:
-    """Return how late *table* is, None if it is not; *runs* are its last ones, newest first."""
+    """Return how late *table* is, or None if it is not; *runs* are its last runs, newest first."""
     runs = list(runs)
     allowed = oldest_allowed(table, now)
 
@@ -73,7 +74,7 @@ def lateness_of(
 
     if seen.read_at < allowed:
         return Lateness(by=late_by(seen.read_at), fault=_own_fault(table, runs, now, looked=seen.looked))
-    # After a failed refresh the sources may be up to date: their new rows were not read.
+    # After a failed refresh, the sources may be up to date, but their new rows have not been read.
     failed = _has_failed(runs)
     if seen.shows < allowed:
         return Lateness(by=late_by(seen.shows), fault=Fault.QUERY if failed else Fault.SOURCE)
@@ -97,7 +98,7 @@ def _own_fault(table: MaterializedTable, runs: list[RefreshRun], now: datetime, 
         and running is not None
         and (running.recent or _is_young(table, running, now))
     ):
-        # An earlier gateway began the continuous run, or this one its first batch.
+        # An earlier gateway began the continuous run, or this gateway has begun its first batch.
         return Fault.SCHEDULE
     if running is not None and running.recent:
         return (
@@ -114,6 +115,6 @@ def _own_fault(table: MaterializedTable, runs: list[RefreshRun], now: datetime, 
 
 
 def _is_young(table: MaterializedTable, running: RefreshRun, now: datetime) -> bool:
-    """Return whether a run has taken no longer than the freshness so far."""
+    """Return whether a run has not taken longer than the freshness so far."""
     began = running.started_at or running.requested_at
     return now - began <= timedelta(seconds=table.definition.interval.seconds)

@@ -1,4 +1,4 @@
-"""ReadAhead: the registry's facts for views, with one query per kind of fact for many tables."""
+"""ReadAhead: reads the registry's facts about many tables, with one query per kind of fact."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from mt_core.model.table import MaterializedTable, TableIdentifier, stream_job
 from mt_core.tables.registry import Transaction, each_row
 from mt_core.tables.runs.upstream import table_in
 
-# How many of the newest runs of each table are read ahead.
+# The number of newest runs of each table that are read ahead.
 PAGE = 10
 Statuses = frozenset[RunStatus]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadAhead:
-    """The readable facts of one transaction at `now`; facts that were not read ahead are read on demand."""
+    """The readable facts of one transaction at `now`; facts that were not read ahead are read when needed."""
 
     tx: Transaction
     now: datetime
     _runs: dict[str, list[RefreshRun]] = field(default_factory=dict)
-    # By table id: the oldest run that was read, if there may be older ones.
+    # For each table id, the oldest run that has been read, if there may be older ones.
     _before: dict[str, str] = field(default_factory=dict)
     _tables: dict[TableIdentifier, MaterializedTable | None] = field(default_factory=dict)
     _jobs: dict[str, Job | None] = field(default_factory=dict)
@@ -33,7 +33,7 @@ class ReadAhead:
 
     @classmethod
     def of(cls, tx: Transaction, tables: Iterable[MaterializedTable]) -> ReadAhead:
-        """Read the facts for the views of *tables*: the newest runs of these and of all tables upstream."""
+        """Read the facts for showing *tables*, including the newest runs of all their upstream tables."""
         ahead = cls(tx=tx, now=tx.now())
         with tx.past_unreadable():
             ahead._read_jobs(level := list(tables))
@@ -43,7 +43,7 @@ class ReadAhead:
         return ahead
 
     def runs(self, table_id: str, statuses: Statuses = frozenset(RunStatus)) -> Iterator[RefreshRun]:
-        """Yield the refreshes of a table that are in one of *statuses*, newest first."""
+        """Yield the refreshes of a table with one of *statuses*, newest first."""
         if table_id not in self._runs:
             self._read_runs([table_id])
         yield from (run for run in self._runs[table_id] if run.status in statuses)
@@ -54,18 +54,18 @@ class ReadAhead:
             before = page[-1].run_id if page else None
 
     def materialized(self, source: str) -> MaterializedTable | None:
-        """Return the materialized table with the source name *source*; None for any other source."""
+        """Return the materialized table with the source name *source*, or None for any other source."""
         identifier = self._identifier(source)
         return None if identifier is None else self.named(identifier)
 
     def named(self, identifier: TableIdentifier) -> MaterializedTable | None:
-        """Return the materialized table of that name."""
+        """Return the materialized table with this name, or None."""
         if identifier not in self._tables:
             self._tables[identifier] = self.tx.tables.named(identifier)
         return self._tables[identifier]
 
     def job(self, job_id: str) -> Job | None:
-        """Return the job with that id."""
+        """Return the job with this id, or None."""
         return self._jobs[job_id] if job_id in self._jobs else self.tx.jobs.get(job_id)
 
     def _read_runs(self, table_ids: list[str]) -> list[RefreshRun]:
@@ -79,7 +79,7 @@ class ReadAhead:
         return [run for table_id in table_ids for run in self._runs[table_id]]
 
     def _read_below(self, runs: Iterable[RefreshRun]) -> list[MaterializedTable]:
-        """Return the materialized tables that *runs* read and that have not been read yet."""
+        """Return the materialized tables that *runs* read, except those that have already been read."""
         sources = {str(source["name"]) for run in runs for source in run.vector or ()}
         unknown = {self._identifier(source) for source in sources} - {None, *self._tables}
         identifiers = sorted(each for each in unknown if each is not None)

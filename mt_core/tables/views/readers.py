@@ -1,4 +1,4 @@
-"""Readers: the materialized tables whose queries read a table, directly or through views."""
+"""Readers: the materialized tables whose queries read a given table, directly or through views."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _RECENT = 5
 
 
 def readers_of(services: TableServices, identifier: TableIdentifier) -> list[TableIdentifier]:
-    """Return the other materialized tables that read *identifier*, ordered by name.
+    """Return the other materialized tables that read *identifier*, sorted by name.
 
     The sources of a table are those that its latest refresh read. If it has not been refreshed since it was
-    created or altered, its query is analysed; without Spark, the sources of its definition count.
+    created or altered, its query is analysed; without Spark, the sources in its definition are used.
     """
     recorded = on_each_page(services.registry, partial(_with_sources, identifier=identifier))
     return [
@@ -32,7 +32,7 @@ def readers_of(services: TableServices, identifier: TableIdentifier) -> list[Tab
 
 
 def recorded_readers(registry: Registry, names: Collection[tuple[str, ...]]) -> list[TableIdentifier]:
-    """Return the materialized tables whose definition or latest refresh read one of *names*, ordered by name.
+    """Return the materialized tables whose definition or latest refresh read one of *names*, sorted by name.
 
     *names* are tables or views.
     """
@@ -54,8 +54,9 @@ def _read(tx: Transaction, table: MaterializedTable) -> set[str]:
 
 
 def versions_read(services: TableServices, identifier: TableIdentifier) -> frozenset[str]:
-    """Return the versions of *identifier* that other materialized tables show, from which their next
-    refreshes continue.
+    """Return the versions of *identifier* that other materialized tables show.
+
+    The next refreshes of these tables continue from these versions.
     """
     return frozenset(on_each_page(services.registry, partial(_versions, identifier=identifier)))
 
@@ -68,21 +69,23 @@ def _versions(tx: Transaction, tables: Iterable[MaterializedTable], identifier: 
     runs = [
         run
         for table in readers
-        # The rows of a table are from its last success; later runs may have been skipped or failed.
+        # The rows of a table are from its last successful run; later runs may have been skipped or may have
+        # failed.
         for statuses in (None, {RunStatus.SUCCEEDED})
         for run in tx.runs.newest(table_id=table.table_id, statuses=statuses, limit=_RECENT)
     ]
     read = [source for run in runs for source in run.vector or () if _is(source["name"], identifier)]
-    # A version written in a query has no pin.
+    # If the query names a version, the source has no pin.
     versions = [
         (source["version"] or {}).get(PIN, (source["version"] or {}).get("snapshot")) for source in read
     ]
-    # For a branch, a time or a deleted tag it is a metadata file, which no expiry removes.
+    # If the query names a branch, a time or a deleted tag, the version is a metadata file, which no expiry
+    # deletes.
     return [str(version) for version in versions if str(version).isdigit()]
 
 
 def _is(source: str, identifier: TableIdentifier) -> bool:
-    """Return whether a source of a vector is that table, at any version."""
+    """Return whether a source of a vector is this table, at any version."""
     return read_source(source)[0] == identifier.parts
 
 

@@ -28,7 +28,7 @@ _WILDCARDS = {"%": ".*", "_": "."}
 
 
 class Reports:
-    """Reads registry, scheduler and storage, and adopts status changes that users made in the scheduler."""
+    """Reads registry, scheduler and storage, and adopts pauses and resumes made in the scheduler."""
 
     def __init__(self, services: TableServices) -> None:
         self._services = services
@@ -55,8 +55,9 @@ class Reports:
         return table_rows(on_each_listed(registry, views), statement)
 
     def _place(self, parts: Sequence[str] | None, context: CommandContext) -> tuple[str, Namespace] | None:
-        """Return the catalog and namespace of *parts*, None for all; raise TableNotFound if they do not
-        exist.
+        """Return the catalog and namespace that *parts* name, or None for all.
+
+        Raises TableNotFound if they do not exist.
         """
         if not parts:
             return None
@@ -70,7 +71,7 @@ class Reports:
         return catalog, namespace
 
     def show_refreshes(self, statement: ShowRefreshes, table_id: str | None = None) -> RowSet:
-        """Return the rows of SHOW REFRESHES for one table, or for all tables (*table_id* None)."""
+        """Return the rows of SHOW REFRESHES for one table, or for all tables if *table_id* is None."""
         limit = LEDGER_LIMIT if statement.limit is None else statement.limit
         registry = self._services.registry
         if statement.batches:
@@ -91,11 +92,11 @@ class Reports:
 def _view(
     reader: DataAsOfReader, table: TableRow, observed: Mapping[str, ObservedWorkflow]
 ) -> TableView | UnreadableTable:
-    """Return the view of a table; an error in one must not hide the others."""
+    """Return the view of a table; an error in one view must not hide the others."""
     if isinstance(table, UnreadableTable):
         return table
     try:
-        # Unreadable runs are left out here; SHOW REFRESHES names them.
+        # Unreadable runs are omitted here; SHOW REFRESHES lists them.
         with reader.facts.tx.past_unreadable():
             return TableView.read(reader, table, observed.get(table.table_id))
     except MtError as error:

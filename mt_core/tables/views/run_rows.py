@@ -40,7 +40,7 @@ _COLUMNS = (
 )
 _SHORT = (
     *("materialized table", "requested at", "status", "partitions", "rows", "strategy", "seconds"),
-    # Or the error, if there is one.
+    # The error instead, if there is one.
     "reason",
 )
 _SHORT_COLUMNS = tuple(column for name in _SHORT for column in _COLUMNS if column.name == name)
@@ -59,8 +59,9 @@ _BATCH_COLUMNS = (
 
 
 def run_rows(views: Iterable[RunView | UnreadableRun], *, extended: bool) -> RowSet:
-    """Return the rows of SHOW REFRESHES; an unreadable run has the reason in `error`, or in `reason` in the
-    short form.
+    """Return the rows of SHOW REFRESHES.
+
+    If a run is unreadable, the reason is in `error`, or in `reason` in the short form.
     """
     columns = _COLUMNS if extended else _SHORT_COLUMNS
     known = [
@@ -143,7 +144,7 @@ def _row(view: RunView, extended: bool) -> dict[str, Any]:
 
 
 def _seconds(run: RefreshRun) -> float | None:
-    """Return the duration of the run, once it has ended."""
+    """Return the duration of an ended run in seconds, or None if it has not ended."""
     if run.started_at is None or run.finished_at is None:
         return None
     return round((run.finished_at - run.started_at).total_seconds(), 1)

@@ -12,7 +12,7 @@ from mt_core.model.run import SCHEDULED, RefreshRun, RunKind, RunStatus
 from mt_core.model.table import MaterializedTable, TableIdentifier
 from mt_core.tables.registry import Registry, Transaction, each_row, in_transaction
 
-# A page takes about ten milliseconds, in which no other transaction can begin.
+# A page takes about ten milliseconds, during which no other transaction can begin.
 PAGE = 500
 
 
@@ -32,15 +32,17 @@ class RunView:
 
     @property
     def kind(self) -> str:
-        """The origin of the request: the kind of the run, or the trigger of the scheduler's own run if it is
-        not its schedule.
+        """The origin of the run.
+
+        This is the kind of the run. If something other than its schedule triggered the scheduler's own run,
+        it is that trigger.
         """
         trigger = self.run.trigger
         return self.run.kind.value if trigger in (None, SCHEDULED) else trigger.upper()
 
     @property
     def reason(self) -> str | None:
-        """Why the run did what it did; for a continuous run also its number of batches and their lag."""
+        """Why the run did what it did; for a continuous run, also the number and the lag of its batches."""
         run = self.run
         if not run.batches:
             return run.why
@@ -50,12 +52,12 @@ class RunView:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether the run waits for runs of other tables."""
+        """Whether the run is waiting for runs of other tables."""
         return self.run.status is RunStatus.QUEUED and self.run.waits_until is not None
 
     @property
     def sources(self) -> tuple[SourceView, ...]:
-        """The sources that the run has read, as far as the ledger has them."""
+        """The sources that the run has read, as far as the ledger records them."""
         return tuple(SourceView.of(source) for source in self.run.vector or ())
 
 
@@ -63,7 +65,7 @@ class RunView:
 class SourceView:
     """A source of a query.
 
-    `kind` is table, view, function or unversioned; `version` is None for the last, and for a table without
+    `kind` is table, view, function or unversioned. `version` is None if it is unversioned or a table without
     rows.
     """
 
@@ -74,7 +76,7 @@ class SourceView:
 
     @classmethod
     def of(cls, source: Mapping[str, Any]) -> SourceView:
-        """Return the view of an entry of a source vector."""
+        """Return the view of an entry in a source vector."""
         version = source["version"]
         shown = version.get("snapshot", version.get("hash")) if isinstance(version, Mapping) else None
         return cls(name=source["name"], kind=source["kind"], versioned=version is not None, version=shown)
@@ -86,7 +88,7 @@ class SourceView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnreadableRun:
-    """A run whose stored row cannot be read, and why; `table` is None if it was dropped or cannot be read."""
+    """A run whose stored row cannot be read, and why; `table` is None if it was dropped or is unreadable."""
 
     run_id: str
     table_id: str
@@ -95,7 +97,7 @@ class UnreadableRun:
 
 
 def newest_continuous_runs(registry: Registry, *, table_id: str | None, limit: int) -> list[RunView]:
-    """Return the newest continuous runs of a table, as many as have *limit* batches together."""
+    """Return the newest continuous runs, as many as are needed for *limit* batches in total."""
     runs = newest_runs(registry, table_id=table_id, status=None, limit=PAGE)
     views: list[RunView] = []
     for view in runs:
@@ -111,7 +113,7 @@ def newest_continuous_runs(registry: Registry, *, table_id: str | None, limit: i
 def newest_runs(
     registry: Registry, *, table_id: str | None, status: RunStatus | None, limit: int
 ) -> list[RunView | UnreadableRun]:
-    """Return at most *limit* runs, newest first, of one table or all, in one status or any."""
+    """Return up to *limit* runs, newest first; *table_id* and *status* restrict them unless they are None."""
     views: list[RunView | UnreadableRun] = []
     before: str | None = None
     while len(views) < limit:
@@ -136,7 +138,7 @@ def _page(
             table_id=table_id, statuses=statuses, kinds=tuple(RunKind), before=before, limit=number
         ),
     )
-    # Only the tables of this page: thousands would block other transactions.
+    # Only the tables of this page, because reading thousands of tables would block other transactions.
     with tx.past_unreadable():
         tables = {each: tx.tables.get(each) for each in {_table_of(run) for run in runs}}
     return [_view(run, tables[_table_of(run)]) for run in runs]
@@ -156,5 +158,5 @@ def _view(run: RefreshRun | FactUnreadable, table: MaterializedTable | None) -> 
 
 
 def _quantile(lags: Sequence[float], share: float) -> float:
-    """Return the quantile *share* of *lags*, which are sorted."""
+    """Return the quantile *share* (0 to 1) of *lags*, which are sorted."""
     return lags[min(len(lags) - 1, int(share * len(lags)))]

@@ -1,4 +1,4 @@
-"""Tables of streams: the detached jobs that read or write a table, so that it is not dropped under them."""
+"""Tables of streams: prevents dropping a table that a detached job reads or writes."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from mt_core.tables.registry import Transaction
 def check_no_stream(
     tx: Transaction, drops: Callable[[TableName], bool], statement: str, *, ends_kept: bool = False
 ) -> None:
-    """Raise TableBusy if a detached job that has not ended reads or writes a table which *statement* *drops*.
+    """Raise TableBusy if a detached job that has not ended reads or writes a table that *statement* *drops*.
 
-    With *ends_kept* the statement ends the jobs that maintain the materialized tables which it drops.
+    With *ends_kept*, the jobs that maintain dropped materialized tables are ignored, because the statement
+    ends them.
     """
     for job in tx.jobs.streams():
         definition = job.definition

@@ -1,9 +1,9 @@
 """The rows of SHOW MATERIALIZED TABLES and DESCRIBE.
 
-This module only formats: it turns a `TableView` or `TableDetails`, which were read before, into rows, and
-reads nothing itself. The short form of SHOW fits a line; EXTENDED has everything that is known, to the
-second. All times are in the time zone of the table, in which its partitions are named too. A value that could
-not be read is replaced by the reason, so that one failure never hides the other facts of a table or the other
+This module only formats: it turns a `TableView` or `TableDetails`, which has already been read, into rows,
+and reads nothing itself. The short form of SHOW fits on one line; EXTENDED has all facts, with times to the
+second. All times are in the table's time zone, in which its partitions are also named. If a value could not
+be read, the reason replaces it, so that one failure never hides the other facts about a table, or other
 tables.
 """
 
@@ -78,7 +78,7 @@ _FAULTS = {
 
 
 def table_rows(views: Iterable[TableView | UnreadableTable], statement: ShowMaterializedTables) -> RowSet:
-    """Return the rows of *statement*; an unreadable table has its name, and the reason in `last error`."""
+    """Return the rows of *statement*; an unreadable table has only its name and a reason in `last error`."""
     extended = statement.extended
     names = (
         _TABLE_COLUMNS
@@ -134,8 +134,9 @@ def _table_row(view: TableView, extended: bool) -> dict[str, str | None]:
 
 
 def _staleness(view: TableView, extended: bool = True) -> str | None:
-    """Return the age of the source versions that were read last, and, if *extended*, which partitions that
-    refresh was restricted to.
+    """Return the age of the source versions that were last read.
+
+    If *extended*, it is followed by the partitions to which that refresh was restricted.
     """
     if view.done is None or view.stale_for is None:
         return None
@@ -144,7 +145,7 @@ def _staleness(view: TableView, extended: bool = True) -> str | None:
 
 
 def _staleness_text(view: TableView) -> str:
-    """Return `_staleness`, with the upstream table that last read its sources at that time, if any."""
+    """Return `_staleness` and, if there is one, the upstream table that read its sources at that time."""
     age = _staleness(view)
     if age is None or view.data_as_of is None:
         return "never refreshed"
@@ -155,7 +156,7 @@ def _staleness_text(view: TableView) -> str:
 
 
 def age_text(age: timedelta) -> str:
-    """Return a duration in the largest unit of which it has at least two."""
+    """Format a duration in the largest unit in which it is at least two."""
     seconds = int(age.total_seconds())
     if seconds < 120:
         return f"{seconds} s"
@@ -233,7 +234,7 @@ def _facts(details: TableDetails) -> dict[str, str]:
 
 
 def _doubted_text(table: MaterializedTable) -> str | None:
-    """Return which partitions are in doubt and why, with the way out; None if none are."""
+    """Return which partitions are in doubt, why, and what to do about it, or None if none are."""
     if table.doubted is None:
         return None
     name = f"MATERIALIZED TABLE {table.identifier}"

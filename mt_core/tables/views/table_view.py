@@ -1,13 +1,14 @@
 """TableView: a materialized table as users see it, with the state of its runs, its workflow and its storage.
 
-Three questions are answered from facts that the ledger already has, without reading any data. As of when does
-the table show its sources (`data_as_of`, `stale_for`)? Does it meet its freshness (`health`)? If not, what
-delays it (`lateness`)? They are answered at one instant within one transaction, so that the columns of a row
-agree with each other. The facts of many tables are read together (`ReadAhead`), since SHOW MATERIALIZED
-TABLES may list thousands.
+Three questions are answered from facts in the ledger, without reading any data. As of when does the table
+show its sources (`data_as_of`, `stale_for`)? Does it meet its freshness (`health`)? If not, what delays it
+(`lateness`)? All three are answered for the same instant in one transaction, so that the columns of a row are
+consistent. The facts about many tables are read together (`ReadAhead`), because SHOW MATERIALIZED TABLES may
+list thousands.
 
-For health and lateness, the age of a table counts only while it is active: after RESUME it begins at the
-resume. Runs that merely answered a tick (SUSPENDED, CONTINUOUS) say nothing about rows and are passed over.
+For health and lateness, the age of a table counts only while it is active: after RESUME it counts from the
+resume. Runs that were skipped only because the table was suspended or CONTINUOUS say nothing about rows and
+are ignored.
 """
 
 from __future__ import annotations
@@ -33,13 +34,13 @@ from mt_core.tables.views.run_view import RunView, SourceView
 from mt_core.tables.workflows.observer import ObservedWorkflow
 
 ENDED = DONE | {RunStatus.FAILED}
-# The kinds of sources without rows of their own.
+# The kinds of sources that have no rows of their own.
 _DEFINITIONS = frozenset({"view", "function"})
 _RECENT = 50
 
 
 class Health(StrEnum):
-    """Whether a table meets its freshness, and whether any of its partitions is in doubt."""
+    """Whether a table meets its freshness, and whether any of its partitions are in doubt."""
 
     OK = "OK"
     LATE = "LATE"
@@ -53,12 +54,10 @@ class TableView:
     """A table at an instant.
 
     `done` is its newest run that succeeded, was skipped or is publishing batches; `ended` is the newest of
-    these or of the failed ones. `data_as_of` is as of when it shows its ultimate sources, and `stale_for` the
-    time since then; both are None before the first such run. `next_run` is the next schedule time, None
-    without a schedule.
-
-    `health` is None for an inactive table without failures, `lateness` for one that is not late, and
-    `workflow` for one that was not observed.
+    these and of the failed runs. `data_as_of` is the time as of which it shows its ultimate sources, and
+    `stale_for` the time since then; both are None before the first such run. `next_run` is the next schedule
+    time, or None without a schedule. `health` is None for an inactive table without failures. `lateness` is
+    None for a table that is not late, and `workflow` for a table that was not observed.
     """
 
     table: MaterializedTable
@@ -104,10 +103,10 @@ class TableView:
 class TableDetails:
     """Further facts about a table, for DESCRIBE EXTENDED.
 
-    `last` is its latest run that has left the queue, `waiting` the oldest that waits for other tables, and
-    `sources` those of the latest run that read any. `storage` is the error if it could not be read.
-    `objection` says why a missing workflow cannot be recreated, and `engine_trouble` what is wrong with the
-    engine; both are "" if nothing is.
+    `last` is its latest run that is no longer queued, and `waiting` the oldest run that is waiting for other
+    tables. `sources` are those of the latest run that has read any. If the storage could not be read,
+    `storage` is the error. `objection` is why a missing workflow cannot be recreated, and `engine_trouble`
+    what is wrong with the engine; each is "" if there is no problem.
     """
 
     table: MaterializedTable
@@ -124,7 +123,7 @@ class TableDetails:
     def read(
         cls, services: TableServices, table: MaterializedTable, workflow: ObservedWorkflow | None
     ) -> TableDetails:
-        """Return the details of *table*, from the ledger, the storage and the keeper."""
+        """Return the details of *table* from the ledger, the storage and the keeper."""
         runs, view = in_transaction(
             services.registry,
             lambda tx: (
@@ -159,7 +158,11 @@ class TableDetails:
 def _last_run(
     facts: ReadAhead, table: MaterializedTable, statuses: frozenset[RunStatus]
 ) -> RefreshRun | None:
-    """Return the newest run in one of *statuses*, except runs that only answered a tick."""
+    """Return the newest run with one of *statuses* that says something about the table's rows.
+
+    Runs that were skipped because of the table's status or mode, and running ones without a publish, are
+    ignored.
+    """
     for run in facts.runs(table.table_id, statuses):
         if run.decision not in (SUSPENDED, CONTINUOUS) and (
             run.status is not RunStatus.RUNNING or run.recent
@@ -184,7 +187,7 @@ def _health(
 def _stream_health(facts: ReadAhead, table: MaterializedTable) -> Health | None:
     """Return the health of a table that a streaming job maintains: whether the job fails.
 
-    How far it lags is unknown.
+    How far the job lags behind is unknown.
     """
     job = facts.job(stream_job(table.table_id))
     if job is not None and job.error is not None:
@@ -199,7 +202,7 @@ def _lateness(
     data_as_of: DataAsOf | None,
     fresh_at: datetime | None,
 ) -> Lateness | None:
-    """Return how late an active table is.
+    """Return how late an active table is, or None if it is not late.
 
     The upstream table that read the sources may itself be behind them.
     """
@@ -221,17 +224,17 @@ def _lateness(
 
 
 def _read_at(table: MaterializedTable, fresh_at: datetime | None, now: datetime) -> datetime:
-    """Return the instant from which the age of a table counts; the time while it was suspended does not."""
+    """Return the instant from which the age of a table counts, excluding the time while it was suspended."""
     read_at = fresh_at or table.created_at
-    # A status time in the future dates from before the clock was set back.
+    # If the status time is in the future, it dates from before the clock was set back.
     return read_at if table.status_at > now else max(read_at, table.status_at)
 
 
 def _written_at(facts: ReadAhead, vector: Vector) -> datetime | None:
-    """Return the time of the latest commit to any source of *vector*: a source that rarely changes makes no
-    table late.
+    """Return the time of the latest commit to any source of *vector*.
 
-    None if it is unknown, or if a materialized table is among the sources, whose own sources count then.
+    It is the latest, so that a source that rarely changes does not make a table late. Returns None if it is
+    unknown, or if a source is a materialized table, because the sources of that table count instead.
     """
     tables = [source for source in vector if source["kind"] not in _DEFINITIONS]
     commits = {(source["version"] or {}).get(COMMITTED, "") for source in tables}
@@ -245,8 +248,9 @@ def _written_at(facts: ReadAhead, vector: Vector) -> datetime | None:
 
 
 def _fresh_at(done: RefreshRun | None, workflow: ObservedWorkflow | None) -> datetime | None:
-    """Return the latest instant as of which the table is known to show its sources: when *done* read them, or
-    as its keeper reports.
+    """Return the latest time as of which the table is known to show its sources.
+
+    This is when *done* read the sources, or a later time that the keeper reports.
     """
     reported = workflow.report.fresh_at if workflow is not None and workflow.report is not None else None
     read = (done.started_at or done.requested_at) if done is not None else None

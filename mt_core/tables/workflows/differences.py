@@ -1,11 +1,12 @@
-"""Differences between tables and their workflows: a user's pause or resume is adopted, and what the scheduler
-lost is repaired.
+"""Differences between tables and their workflows.
 
-A pause or resume is adopted by a compare-and-set on the revision that was read before the scheduler was
-called, never while a command is in progress. After a command whose calls may still take effect (its process
-was lost, or a call got no response) a difference may be its late effect: it is repaired, not adopted, until a
-pass begins after the longest call time. The table alone decides the schedule: a workflow on another grid is
-always corrected.
+If a user pauses or resumes a workflow in the scheduler, the table adopts the change. If the scheduler has
+lost a workflow, the workflow is recreated. A pause or resume is adopted by a compare-and-set on the revision
+that was read before the scheduler was called, and never while a command is in progress. After a command whose
+calls may still take effect (because its process was lost, or a call got no response), a difference may be a
+delayed effect of that command. Until a pass begins after the maximum duration of a call, such a difference is
+repaired, not adopted. Only the table determines the schedule: a workflow with another schedule is always
+corrected.
 """
 
 from __future__ import annotations
@@ -24,17 +25,18 @@ from mt_core.tables.keeper import KeeperReport, KeeperState
 from mt_core.tables.registry import Transaction, in_transaction
 from mt_core.tables.services import TableServices
 
-# A pass stops repairing after this many failures: the scheduler may be down, and each try may time out.
+# After this many failures a pass stops repairing, because the scheduler may be down and each try may time
+# out.
 MOST_FAILURES = 3
 _SCHEDULER = "scheduler"
-# Workflow states that contradict a table, each with whether the table is suspended.
+# Workflow states that contradict their table, each with whether the table is suspended.
 _DIFFERING = {(KeeperState.ACTIVE, True), (KeeperState.PAUSED, False)}
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observation:
-    """Settled tables, as read at an instant, and the keeper's reports on them after that."""
+    """Tables without a command in progress, as read at an instant, and the keeper's later reports on them."""
 
     at: datetime
     tables: Sequence[MaterializedTable]
@@ -42,7 +44,7 @@ class Observation:
 
     @property
     def differing(self) -> list[MaterializedTable]:
-        """The tables that are suspended with an active workflow, or active with a paused one."""
+        """The tables that are suspended but have an active workflow, or are active but have a paused one."""
         return [
             table
             for table in self.tables
@@ -51,7 +53,10 @@ class Observation:
 
 
 def observe(services: TableServices, tables: Iterable[MaterializedTable], at: datetime) -> Observation:
-    """Get the keeper's reports on *tables*, which were read at *at*, and store them; raise WorkflowError."""
+    """Read the keeper's reports on *tables*, which were read at *at*, and store them.
+
+    Raises WorkflowError if the scheduler fails.
+    """
     settled = [
         table for table in tables if table.intent is None and table.status is not RefreshStatus.INITIALIZING
     ]
@@ -62,8 +67,9 @@ def observe(services: TableServices, tables: Iterable[MaterializedTable], at: da
 
 
 def adopt(services: TableServices, observation: Observation) -> list[str]:
-    """Give tables the status that users gave their workflows in the scheduler; return what was done, in
-    words.
+    """Give tables the status that users gave their workflows in the scheduler.
+
+    Returns a line for each action.
     """
     done: list[str] = []
     for table in observation.differing:
@@ -78,10 +84,10 @@ def adopt(services: TableServices, observation: Observation) -> list[str]:
 
 
 def repair(services: TableServices, observation: Observation) -> list[str]:
-    """Recreate or correct workflows that the scheduler lost or changed late; return what was done, in words.
+    """Recreate workflows that the scheduler has lost, and correct workflows that a delayed call has changed.
 
-    The tables with the fewest changes come first, so that tables which fail each time do not block the
-    others.
+    Tables with the fewest changes are repaired first, so that tables that fail each time do not block the
+    others. Returns a line for each action.
     """
     done: list[str] = []
     failures = 0
@@ -118,8 +124,9 @@ def _repair(services: TableServices, observation: Observation, table: Materializ
 
 
 def _correct(services: TableServices, observation: Observation, table: MaterializedTable) -> list[str]:
-    """Correct the schedule and, where a late call may have changed it, the state; return what was done, in
-    words.
+    """Correct the schedule of a workflow and, if a delayed call may have changed it, the state.
+
+    Returns a line for each action.
     """
     late, scheduled = table.repair_until is not None, observation.reports[table.table_id].on_schedule
     reschedules = not scheduled if late else scheduled is False
@@ -139,7 +146,7 @@ def _correct(services: TableServices, observation: Observation, table: Materiali
 
 
 def _correcting(services: TableServices, table: MaterializedTable) -> Command:
-    """Exclude commands while the keeper is corrected: a correction must not overtake theirs."""
+    """Exclude commands while the keeper is corrected: a correction must not overtake a command's call."""
 
     def check(now: MaterializedTable) -> None:
         if (now.table_id, now.revision) != (table.table_id, table.revision):
@@ -161,7 +168,7 @@ def _adopt(tx: Transaction, table: MaterializedTable, report: KeeperReport) -> N
     tx.tables.replace(
         now.advance(target, by=by, at=at, reason=None if target is RefreshStatus.ACTIVATED else report.reason)
     )
-    # A recreated workflow begins in the state that the user gave it.
+    # If the workflow is recreated, it starts in the state that the user gave it.
     tx.workflows.pause(table.table_id, paused=target is RefreshStatus.SUSPENDED)
 
 

@@ -1,8 +1,8 @@
-"""Handover: the scheduler in use takes over the tables whose workflows another scheduler had.
+"""Handover: the current scheduler takes over the tables whose workflows were in another scheduler.
 
 A workflow is a definition in the registry and an object in its scheduler, such as a DAG. The other scheduler
-is not open and cannot be called: its objects stay there, including those of dropped tables. The scheduler in
-use creates its own at the next observation or command.
+is not open and cannot be called, so its objects remain there, including those of dropped tables. The current
+scheduler creates its own at the next observation or command.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 
 
 def take_over_tables(services: TableServices) -> list[str]:
-    """Assign all tables with a workflow to the scheduler in use, and return what was done, in words."""
+    """Assign all tables with a workflow to the current scheduler, and return a line for each table."""
     ours = services.settings.scheduler_type
     others = [table for table in every_table(services.registry) if table.scheduler != ours]
     return [
@@ -35,7 +35,8 @@ def _moved(services: TableServices, table: MaterializedTable) -> str:
     def work(tx: Transaction) -> None:
         now = tx.tables.get(table.table_id)
         if now is not None:
-            # A workflow that this scheduler still has from earlier is outdated: repair it, do not adopt it.
+            # If this scheduler still has a workflow from before, that is outdated: it must be repaired, not
+            # adopted.
             tx.tables.replace(replace(now, scheduler=ours, handler=None, repair_until=tx.now()))
 
     in_transaction(services.registry, work)

@@ -1,5 +1,6 @@
-"""Observes workflows for statements that show tables: it returns the scheduler's current report if that comes
-in time, else the last one.
+"""Observes workflows for statements that show tables, with a time limit.
+
+It returns the scheduler's current report if that arrives in time, or else the last one.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from mt_core.tables.keeper import KeeperReport
 from mt_core.tables.services import TableServices
 from mt_core.tables.workflows.differences import adopt, observe
 
-# The limit of threads that wait for a hanging scheduler.
+# The maximum number of threads that wait for a scheduler that does not respond.
 MOST_WAITING = 4
 _LATE = "the scheduler has not answered yet"
 log = logging.getLogger(__name__)
@@ -25,9 +26,9 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObservedWorkflow:
-    """The last report on a table, None if there was none yet.
+    """The last report on a table, None if there has been none yet.
 
-    `as_of` is its instant (None: now), and `error` the reason why it is not current.
+    `as_of` is the time of the report (None: now), and `error` is why it is not current.
     """
 
     report: KeeperReport | None
@@ -37,17 +38,16 @@ class ObservedWorkflow:
 
 @dataclass(frozen=True, slots=True)
 class WorkflowObserver:
-    """Reads the scheduler's reports and adopts the changes of users, as the reconciler does, but with a time
-    limit.
+    """Reads the scheduler's reports and adopts the changes of users, as the reconciler does. Thread-safe.
 
-    Thread-safe.
+    Unlike the reconciler, it waits only for a limited time.
     """
 
     services: TableServices
     waiting: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(MOST_WAITING))
 
     def observe(self, tables: Sequence[MaterializedTable], now: datetime) -> dict[str, ObservedWorkflow]:
-        """Return the workflows of *tables*, which were read at *now*, by table id."""
+        """Return the workflows of *tables*, which were read at *now*, keyed by table id."""
         error = self._ask(tables, now) if tables else ""
         observed: dict[str, ObservedWorkflow] = {}
         for table in tables:
@@ -59,7 +59,7 @@ class WorkflowObserver:
         return observed
 
     def _ask(self, tables: Sequence[MaterializedTable], now: datetime) -> str:
-        """Request the reports in another thread; return why they did not come in time, "" if they did."""
+        """Request the reports in another thread; return why they were not received in time, or ""."""
         answer = SimpleQueue[str]()
         if not self.waiting.acquire(blocking=False):
             return _LATE

@@ -19,7 +19,7 @@ from mt_core.workflow.publishing import PublishedShard, published_shard, workflo
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Rendered:
-    """A shard as it was last served: schedulers read it every few seconds, and it seldom changes."""
+    """A cached shard: schedulers read each shard every few seconds, and shards rarely change."""
 
     version: str
     details: str
@@ -28,20 +28,20 @@ class _Rendered:
 
 @dataclass(frozen=True, slots=True)
 class ServedWorkflows:
-    """The named workflow definitions of the scheduler in use. Thread-safe."""
+    """Serves the published workflow definitions of the current scheduler. Thread-safe."""
 
     registry: Registry
     scheduler: str
     rendered: dict[int, _Rendered] = field(default_factory=dict)
 
     def shard(self, number: int, details: str) -> PublishedShard:
-        """Return a shard; *details* is the URL below which each of its workflows is served by its id.
+        """Return a shard; the URL of each of its workflows is *details* followed by its id.
 
         Raises RequestInvalid for an unknown shard number.
         """
         if not 0 <= number < SHARDS:
             raise RequestInvalid(f"Shard {number} does not exist; shards are numbered 0 to {SHARDS - 1}.")
-        # Read first, so that a concurrent change is rendered at the next call.
+        # The version is read first, so that a concurrent change is rendered by the next call.
         version = in_transaction(self.registry, lambda tx: tx.workflows.shard_version(number))
         last = self.rendered.get(number)
         if last is not None and (last.version, last.details) == (version, details):
@@ -52,7 +52,7 @@ class ServedWorkflows:
         return shard
 
     def workflow(self, workflow_id: str, details: str) -> dict[str, Any]:
-        """Return one workflow; raise TableNotFound."""
+        """Return one workflow; raise TableNotFound if it does not exist."""
         definition = self.registry.definitions.get(workflow_id)
         if definition is None or not definition.name:
             raise TableNotFound(
@@ -69,7 +69,7 @@ class ServedWorkflows:
             for definition, table in zip(
                 page, in_transaction(self.registry, partial(_tables, page)), strict=True
             ):
-                # The scheduler only shows the statement, so passwords in the query are hidden as well.
+                # The scheduler only shows the statement, so passwords in the query are masked too.
                 text = without_passwords(show_create(table, or_alter=False)) if table is not None else ""
                 bodies.append(
                     workflow_json(definition, text=text, details_url=f"{details}/{definition.workflow_id}")

@@ -103,7 +103,7 @@ class TtlPolicy:
 
 OPERATOR_UPDATE = TtlUpdateEvent.ON_WRITE
 OPERATOR_TIME = TtlTimeCharacteristic.PROCESSING_TIME
-"""The default policy of operators and hints; OnCreate would reset a counter while its key is in use."""
+"""The defaults of operators and hints; OnCreate would reset a counter while its key is in use."""
 
 
 def hinted_policy(text: str) -> TtlPolicy | None:

@@ -227,8 +227,8 @@ class RefreshMaterializedTableOperator(BaseOperator):
 class RefreshWorkflowOperator(RefreshMaterializedTableOperator):
     """The task of a table's own DAG.
 
-    It renders no templates: users of the gateway wrote its fields, and they have no right to read Airflow's
-    connections and variables, which templates can read.
+    It renders no templates. Templates can read Airflow's connections and variables, but the fields were
+    written by users of the gateway, who may not be allowed to read these.
     """
 
     template_fields: Sequence[str] = ()

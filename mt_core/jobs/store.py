@@ -135,7 +135,10 @@ class JobStore:
 
     @transactional
     def ended_streams(self, tx: Transaction) -> Sequence[Job]:
-        """Return the detached jobs that ended longer ago than the configured history."""
+        """Return the detached jobs that ended before the configured history began.
+
+        If the history is 0, jobs are kept forever and the result is empty.
+        """
         return tx.jobs.ended_streams(self._clock.surely() - self._history) if self._history else ()
 
     @transactional
@@ -183,7 +186,10 @@ class JobStore:
 
     @transactional
     def forget_old(self, tx: Transaction) -> int:
-        """Delete the jobs that ended longer ago than the configured history, and return their number."""
+        """Delete the jobs that ended before the configured history began and return their number.
+
+        If the history is 0, jobs are kept forever.
+        """
         return tx.jobs.forget(self._clock.surely() - self._history) if self._history else 0
 
     @transactional

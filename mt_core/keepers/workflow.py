@@ -1,4 +1,4 @@
-"""WorkflowKeeper: tables that a periodic workflow in a scheduler refreshes."""
+"""Keeps tables fresh by means of periodic workflows in a scheduler."""
 
 from __future__ import annotations
 

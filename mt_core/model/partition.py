@@ -103,7 +103,7 @@ _NAMED = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DoubtedPartitions:
-    """Partitions that may differ from the query: those in `scope` but not in `besides`, and the reason."""
+    """Partitions whose rows may differ from the query: those in `scope` except those in `besides`."""
 
     scope: Scope
     besides: Scope = NOTHING

@@ -36,7 +36,10 @@ def tree_lines(operator: Operator, mark: Callable[[Operator], str] = lambda _ope
 
 
 def state_lines(operator: Operator) -> Iterator[str]:
-    """Yield the TTL of each state of *operator* and of the operators below it, sources first."""
+    """Yield a line with the retention time of each state of *operator* and of all operators below it.
+
+    The states of an operator follow those of its inputs.
+    """
     for each in operator.all():
         for state in each.states:
             yield f"State {state.name} of {name_of(each)}: {_retention(state)}"

@@ -51,7 +51,10 @@ class ResultRows(Protocol):
         """Whether rows may retract earlier rows."""
 
     def available(self, start: int, size: int, timeout_s: float) -> int:
-        """Wait until row *start* is available or the rows end; return how many of *size* are available."""
+        """Wait until row *start* is available or the query has ended, for up to *timeout_s* seconds.
+
+        Returns the number of rows, up to *size*, that the next page can contain.
+        """
 
     def page(self, start: int, size: int) -> list[list[Any]]:
         """Return *size* rows from row *start* on in JSON form, or fewer at the end of the result.

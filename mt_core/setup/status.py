@@ -223,9 +223,9 @@ def waiting_job(row: Row, suspended: Collection[str]) -> WaitingJob | None:
 
 
 def since_of(now: datetime, length: timedelta) -> datetime:
-    """Return the instant *length* before *now*.
+    """Return the instant *length* before *now*, or the earliest instant if *length* is 0 (no limit).
 
-    Return the earliest instant if *length* is zero (for ever) or too long.
+    Also returns the earliest instant if the result would be before it.
     """
     first = datetime.min.replace(tzinfo=UTC)
     return now - length if length and length <= now - first else first

@@ -43,7 +43,7 @@ class ReadStatement:
 
     @property
     def type(self) -> str:
-        """The type as FLIP-91 names it, such as SELECT or SHOW_TABLES; empty for a text without words."""
+        """The type in FLIP-91's style, such as SELECT or SHOW_TABLES; empty if the SQL has no words."""
         return self._type_and_verb[0]
 
     @property

@@ -31,9 +31,9 @@ class FakeClock(Clock):
             return self._elapsed
 
     def advance(self, delta: timedelta) -> None:
-        """Advance the clock by *delta* and wake the threads whose instant has been reached.
+        """Advance the clock by *delta* and wake the threads whose waiting time has elapsed.
 
-        A negative *delta* sets the clock back, but no time elapses.
+        A negative *delta* sets the clock back, and no time elapses.
         """
         with self._changed:
             self._now += delta

@@ -1,4 +1,4 @@
-"""DAG ids: one for each table, and one for the anchor of each shard."""
+"""The DAG ids of tables and of the anchors of shards."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ class SessionNames:
         return self._if_ready(lambda: sorted(self.engine.catalogs(self.session.context())))
 
     def within(self, kind: Named, namespace: Name = ()) -> Sequence[str]:
-        """Return the names of a *kind* in *namespace*, which may begin with a catalog.
+        """Return the names of all objects of *kind* in *namespace*, which may begin with a catalog.
 
         An empty *namespace* means the current one.
         """

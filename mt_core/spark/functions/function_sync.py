@@ -106,7 +106,11 @@ class FunctionSync(SessionFunctions):
         self._builtin_names: set[str] = set()
 
     def apply(self, session: SparkSession) -> None:
-        """Register the current functions in *session*. Functions that fail are logged and left out."""
+        """Register the current functions in *session* and remove functions that were dropped.
+
+        Does nothing if they have not changed. A function that cannot be registered is logged and left out,
+        and later calls try it again.
+        """
         target = self._source()
         if _applied.get(session, _NONE) is target:
             return

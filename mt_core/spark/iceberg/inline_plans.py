@@ -139,7 +139,11 @@ class InlinePlans:
     def sql(
         self, session: SparkSession, owner: object | None, text: Text, inputs: Mapping[str, Given]
     ) -> ComputedRows | None:
-        """Run the query whose SQL is returned by *text*, like `run`."""
+        """Return the result of the query whose SQL *text* returns, or None if a job must compute it.
+
+        *text* gets the name of a relation for each name in *inputs*. The query must depend only on its SQL
+        and *owner*.
+        """
         purpose = text({name: name for name in inputs})
         return self.run(session, owner, purpose, lambda names: session.sql(text(names)), inputs)
 

@@ -140,7 +140,10 @@ def _listed(session: SparkSession, table: Any, snapshot: str) -> ScannedFiles | 
 
 
 def _rows(gone: Mapping[str, ScannedFile], come: Mapping[str, ScannedFile]) -> int | None:
-    """Return the maximum number of rows that differ, or None if the file counts do not bound it."""
+    """Return the maximum number of rows that differ, or None if it is unknown.
+
+    It is unknown after a rewrite of files, which also copies unchanged rows, and if equality deletes differ.
+    """
     rewritten = gone.keys() - come.keys(), come.keys() - gone.keys()
     if all(rewritten):
         return None

@@ -369,9 +369,9 @@ class _RowReplacement:
 def _texts(
     session: SparkSession, lineage: Lineage, vector: SourceVector, maintenance: Maintenance, stack: ExitStack
 ) -> tuple[DeltaTexts, Mapping[str, ImageViews]]:
-    """Return the delta texts of a refresh, and the row images of updated sources.
+    """Return the delta SQL of a refresh and the row images of updated sources.
 
-    The images are valid until *stack* closes.
+    The images are keyed by source name. Their views exist until *stack* closes.
     """
     changes, old, new = maintenance.changes, pins(maintenance.since), pins(vector)
     changed = {

@@ -1,12 +1,12 @@
 """Source changes between two source vectors, read from snapshot logs without a Spark job.
 
-A refresh must decide whether to apply a change or to recompute before it reads any row. This module
-collects the facts for this decision from metadata: the shape of the query, the kind and size of each
-source's change, and the size of all sources. Anything that makes a change unreadable is an obstacle, which
-is reported to users: a source without versions, an unstable query, a recreated or replaced table, expired
-snapshots, changed columns. The invariant is that without an obstacle, the rows of both versions can be read
-with the columns that the query reads now. Logs are read back for up to `MOST_COMMITS` commits. An older
-base is compared by its files instead.
+Before a refresh reads any row, it must decide whether to apply a change or to recompute. This module collects
+the facts for this decision from metadata: the shape of the query, the kind and size of each source's change,
+and the size of all sources. An obstacle is a reason why a change cannot be read, such as a source without
+versions, an unstable query, a recreated or replaced table, expired snapshots, or changed columns. Obstacles
+are reported to users. If there is no obstacle, the rows of both versions can be read with the columns that
+the query reads now. At most `MOST_COMMITS` commits of a log are read. If the old version is not among them,
+the files of the two versions are compared instead.
 """
 
 from __future__ import annotations

@@ -155,9 +155,11 @@ class StreamedRows:
             self._end(error)
 
     def _read(self, *, patient: bool) -> bool:
-        """Read from Spark, and return whether the query has ended.
+        """Read rows from Spark and return whether the query has ended.
 
-        Unless *patient*, return as soon as there are rows and reading more may take long.
+        Unless *patient*, returns early if rows are available and either the next batch may be slow or more
+        than `INLINE_BYTES` were read. Blocks while the spool is full. Raises Canceled if the result is
+        closed.
         """
         received = 0
         if self._between_jobs:

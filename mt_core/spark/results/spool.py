@@ -133,9 +133,9 @@ class Spool:
         return batches
 
     def fitting(self, start: int, count: int, size: int) -> int:
-        """Return how many of the *count* rows from *start* on are available and fit into *size* bytes.
+        """Return how many of *count* rows, starting at *start*, are available and fit in about *size* bytes.
 
-        The first row always fits.
+        The first row always fits. The size of a row is estimated as the average of its chunk.
         """
         fitting = 0
         for chunk, _, rows in self._parts(start, min(start + count, self.rows)):

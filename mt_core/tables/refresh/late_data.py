@@ -257,9 +257,9 @@ class LateRows:
         return WHOLE
 
     def _touched(self, sources: str, job_id: str) -> _Specs | str:
-        """Return the partitions with rows that have changed since the vector *sources*, given as JSON.
+        """Return the partitions whose rows may have changed since the source vector *sources* (JSON).
 
-        Returns a text with the reason if they cannot be determined.
+        Returns the reason as a string if the partitions cannot be determined.
         """
         definition, since = self.table.definition, SourceVector.of_text(sources)
         query, names = query_of(definition), sorted(definition.date_formatters)

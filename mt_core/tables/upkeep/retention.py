@@ -20,7 +20,10 @@ PAGE = 500
 
 
 def forget_old_runs(services: TableServices) -> int:
-    """Delete ended runs that are older than the refresh history, and return their number."""
+    """Delete ended runs that are older than the refresh history and return their number.
+
+    The newest `NEWEST_RETAINED` runs of each table are kept. If the history is 0, all runs are kept.
+    """
     older_than = services.clock.surely() - services.settings.refresh_history
     forgotten, after, more = 0, None, bool(services.settings.refresh_history)
     while more:

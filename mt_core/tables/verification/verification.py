@@ -35,9 +35,11 @@ SAMPLE = "sample"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerificationResult:
-    """The result of a verification: up to `MOST_DIFFERENCES` differing rows, and its row in the ledger.
+    """The result of a verification.
 
-    `foreign` is the snapshot that another writer has committed since the last refresh, or None.
+    `differences` contains up to `MOST_DIFFERENCES` differing rows, and `certificate` is its run in the
+    ledger. `foreign` is the id of the last snapshot that changed rows if another writer committed it, else
+    None.
     """
 
     differences: RowSet

@@ -51,13 +51,13 @@ class Health(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableView:
-    """A table at an instant.
+    """The state of a table at one instant.
 
-    `done` is its newest run that succeeded, was skipped or is publishing batches; `ended` is the newest of
-    these and of the failed runs. `data_as_of` is the time as of which it shows its ultimate sources, and
-    `stale_for` the time since then; both are None before the first such run. `next_run` is the next schedule
-    time, or None without a schedule. `health` is None for an inactive table without failures. `lateness` is
-    None for a table that is not late, and `workflow` for a table that was not observed.
+    `done` is its newest run that succeeded, was skipped or is publishing batches; `ended` may also be a
+    failed run. The table shows its ultimate sources as they were at `data_as_of`, which was `stale_for` ago;
+    both are None if no refresh of the table is known. `next_run` is the next schedule time, or None if there
+    is no schedule. `health` is None for an inactive table without failures, and `lateness` is None if the
+    table is not late. `workflow` is None if the workflow was not observed.
     """
 
     table: MaterializedTable

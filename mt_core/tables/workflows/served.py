@@ -35,7 +35,9 @@ class ServedWorkflows:
     rendered: dict[int, _Rendered] = field(default_factory=dict)
 
     def shard(self, number: int, details: str) -> PublishedShard:
-        """Return a shard; the URL of each of its workflows is *details* followed by its id.
+        """Return shard *number*; the URL of each workflow is *details* followed by the workflow's id.
+
+        A shard that has not changed since the last call is not rendered again.
 
         Raises RequestInvalid for an unknown shard number.
         """

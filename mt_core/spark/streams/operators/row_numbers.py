@@ -131,7 +131,10 @@ def _window(plan: Any, number: Any) -> Any:
 
 
 def _bounds(condition: Any) -> tuple[Any, int, int] | None:
-    """Return an attribute with its lower and upper bound, or None if *condition* does not have this form."""
+    """Return the attribute that *condition* restricts, and its inclusive bounds.
+
+    Returns None unless *condition* compares an attribute, possibly cast, with integer literals.
+    """
     kind = class_name(condition)
     if kind == "Between":
         lower, upper = _value(condition.lower()), _value(condition.upper())

@@ -157,7 +157,7 @@ class Unsupported(MtError):
 
 
 class TableNotFound(MtError):
-    """No table has the name."""
+    """No table with this name exists."""
 
     code = "TABLE_NOT_FOUND"
     http_status = 404
@@ -182,7 +182,7 @@ class TableProtected(MtError):
 
 
 class TableExists(MtError):
-    """Another object already has the name."""
+    """Another object with this name already exists."""
 
     code = "TABLE_EXISTS"
     http_status = 409
@@ -278,7 +278,7 @@ class QueryFailed(MtError):
         return f"{self.message} (line {self.line}, position {self.position})"
 
     def reworded(self, message: str, *, line: int | None = None, position: int | None = None) -> QueryFailed:
-        """Return an error of the same class with another message, and with a position in another text."""
+        """Return an error of the same class with another message and with a position in another text."""
         return QueryFailed(
             message, error_class=self.error_class, sqlstate=self.sqlstate, line=line, position=position
         )

@@ -67,7 +67,7 @@ def begin_refresh(request: RefreshRequest, init_config: Mapping[str, str]) -> Co
 
 
 def open_session(init_config: Mapping[str, str]) -> Conversation[str]:
-    """Open a session with these properties, and return its handle."""
+    """Open a session with these properties and return its handle."""
     response = yield HttpRequest(
         "POST", SESSIONS, {"sessionName": SESSION_NAME, "properties": dict(init_config)}
     )
@@ -80,7 +80,7 @@ def close_session(run: RunAddress) -> Conversation[None]:
 
 
 def get_progress(run: RunAddress) -> Conversation[tuple[RunAddress, Progress]]:
-    """Return the progress of the run, and the run with the session to use next."""
+    """Return the progress of the run and the run with the session to use next."""
     run, response = yield from _ask_about(run, "GET", "status")
     return run, Progress.of(_read(response, f"The status of the refresh of {run.table}"))
 

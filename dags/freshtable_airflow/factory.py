@@ -78,12 +78,13 @@ def dag_of(body: Mapping[str, Any], settings: DagSettings) -> DAG:
 
 
 def anchor_of(number: int, settings: DagSettings, problems: Sequence[str], *, state: str = "") -> DAG:
-    """Return a shard's anchor: a DAG that always exists and never runs, by which the gateway finds the file.
+    """Return a shard's anchor, a DAG that always exists and never runs.
 
-    Its documentation shows which definitions of the shard are broken, and whether the gateway is reachable.
-    It uses one of this package's timetables: an api-server without the plug-in cannot show it, which the
-    gateway detects at startup. The *state* in its description tells the gateway which changes Airflow has
-    parsed. The time of a parse does not, because the parse may have begun before the change.
+    The gateway finds the file by this DAG. Its documentation shows which definitions of the shard are broken,
+    and whether the gateway is reachable. It uses one of this package's timetables: an api-server without the
+    plug-in cannot show it, which the gateway detects at startup. The *state* in its description tells the
+    gateway which changes Airflow has parsed. The time of a parse does not, because the parse may have begun
+    before the change.
     """
     lines = "\n".join(f"- {problem}" for problem in problems)
     dag_id = f"{settings.dag_id_prefix}shard_{number:02d}"

@@ -175,7 +175,7 @@ class RefreshMaterializedTableOperator(BaseOperator):
     def _watch(self, gateway: Gateway, until: float | None) -> str:
         """Return how the run ended: its status, or "late" if the deadline has passed.
 
-        Returns "" if the trigger must continue to watch the run.
+        The result is "" if the trigger must continue to watch the run.
         """
         assert self._run is not None
         grace = time.time() + self.grace_s if self.deferrable else None

@@ -42,7 +42,7 @@ class RefreshRequest:
     def headers(self) -> dict[str, str]:
         """The headers of the request.
 
-        Without a table id, the gateway refreshes whichever table currently has the name.
+        Without a table id, the gateway refreshes the table that currently has this name.
         """
         headers = {"Idempotency-Key": self.key, "Freshtable-Attempt": str(self.attempt)}
         forced = {"Freshtable-Force": "true"} if self.force else {}

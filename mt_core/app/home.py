@@ -27,11 +27,11 @@ class Home:
     """A home folder with the paths of the gateway's files. `take` locks it.
 
     `socket` is where an embedded gateway listens. `token` is the generated token, readable only by the
-    gateway's user. `results` has the rows of results that do not fit in memory; files from an earlier gateway
-    are obsolete. `jars` has copies of added jars, `functions` copies of function files, and `sessions` a
-    folder for each open session. `temporary` has the JVM's temporary files, which a killed JVM leaves behind.
-    `holder` records the process that has locked the folder, and its JVM, which may outlive a killed gateway
-    for seconds.
+    gateway's user. `results` contains the rows of results that do not fit in memory; files from an earlier
+    gateway are obsolete. `jars` contains copies of added jars, `functions` copies of function files, and
+    `sessions` a folder for each open session. `temporary` has the JVM's temporary files, which a killed JVM
+    leaves behind. `holder` records the process that has locked the folder, and its JVM, which may outlive a
+    killed gateway for seconds.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -85,7 +85,7 @@ class Home:
         self._lock.release()
 
     def stop_holder(self, wait_s: float) -> int:
-        """Stop the gateway that has locked the folder, and return its process id when it has ended.
+        """Stop the gateway that has locked the folder and return its process id when it has ended.
 
         Raises ConfigError if that fails.
         """

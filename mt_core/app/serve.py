@@ -94,7 +94,7 @@ def serve(
     verbose: bool = False,
     watch: Watch | None = None,
 ) -> int:
-    """Run a gateway until SIGTERM or SIGINT, and return the exit code.
+    """Run a gateway until SIGTERM or SIGINT and return the exit code.
 
     *note* is called with a line of text when the gateway serves requests, and *say* with its URL when Spark
     is ready.

@@ -1,1 +1,1 @@
-"""Small modules that know nothing about tables: names, texts, secrets, rows and tokens."""
+"""Small modules that know nothing about tables: names, messages, secrets, rows and tokens."""

@@ -13,9 +13,9 @@ _IGNORE_CASE = re.ASCII | re.IGNORECASE
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Form:
-    """The texts that an option accepts.
+    """The values that an option accepts.
 
-    `name` is the form's name in docs and messages; `values` lists all texts if they are a fixed set.
+    `name` is the form's name in docs and messages; `values` lists all values if they are a fixed set.
     """
 
     pattern: re.Pattern[str]
@@ -23,7 +23,7 @@ class Form:
     values: tuple[str, ...] = ()
 
     def accepts(self, text: str) -> bool:
-        """Return whether *text* has this form, ignoring leading and trailing blanks."""
+        """Return whether *text* is a valid value, ignoring leading and trailing blanks."""
         return self.pattern.fullmatch(text.strip()) is not None
 
 
@@ -74,7 +74,7 @@ _BYTES = {"": 1, "b": 1, **{unit: 2**power for power, units in _POWERS.items() f
 def duration_of(text: str) -> timedelta | None:
     """Parse a duration such as `30 min`.
 
-    Returns None for any other text, and for a duration of more than a century.
+    Returns None for any other string and for a duration of more than a century.
     """
     match = _DURATION.fullmatch("0 s" if text == "0" else text.lower())
     if not match or match[2] not in _UNITS or int(match[1]) > _LONGEST / _UNITS[match[2]]:
@@ -89,7 +89,7 @@ def flink_duration_of(text: str) -> timedelta | None:
 
 
 def bytes_of(text: str) -> int | None:
-    """Parse a size such as `64 mb` and return the number of bytes, or None for any other text."""
+    """Parse a size such as `64 mb` and return the number of bytes, or None for any other string."""
     match = _SIZE.fullmatch(text.lower())
     return int(match[1]) * _BYTES[match[2]] if match and match[2] in _BYTES else None
 
@@ -97,7 +97,7 @@ def bytes_of(text: str) -> int | None:
 def suggestion(key: str, keys: Iterable[str], *, likeness: float) -> str:
     """Return `did you mean …?` with the one of *keys* that is most similar to *key*.
 
-    Returns "" if the similarity of every key is below *likeness* (0 to 1).
+    The result is "" if the similarity of every key is below *likeness* (0 to 1).
     """
     near = get_close_matches(key, sorted(keys), n=1, cutoff=likeness)
     return f"did you mean {near[0]}?" if near else ""

@@ -14,7 +14,7 @@ def plugin_class(point: EntryPoint, *, noun: str, hooks: type, offer: str) -> ty
     """Return the plug-in's class with the name of *point*; raise PluginError naming the problem.
 
     No other plug-in is imported. *offer* is the hook in *hooks* that returns the classes of a plug-in. *noun*
-    is the word for such a class in messages.
+    is the word for these classes in messages.
     """
     name = point.name
     try:

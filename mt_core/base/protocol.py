@@ -100,7 +100,7 @@ def cause_text(error: MtError, origin: str) -> str:
 
 
 def server_errors(doing: str, cause: str) -> list[str]:
-    """Return Flink's two texts for an error that the gateway raised while *doing* something."""
+    """Return the two strings in which Flink reports an error that occurred while *doing* something."""
     return [
         "Internal server error.",
         f"<Exception on server side:\nSqlGatewayException: {doing}\n{cause}{_END}",
@@ -120,7 +120,7 @@ def is_error_body(body: Mapping[str, Any]) -> bool:
 def read_error(body: Any, code: str | None = None) -> GatewayError:
     """Parse an error body; *code* is the error code from the header.
 
-    The header supplies the code for gateways that send only Flink's texts.
+    The header supplies the code for gateways that send only Flink's strings.
     """
     facts = body.get("error") if isinstance(body, dict) else None
     if isinstance(facts, dict):
@@ -133,7 +133,7 @@ def read_error(body: Any, code: str | None = None) -> GatewayError:
 def root_cause(body: Any) -> str:
     """Return the text after the last `Caused by:` in Flink's errors, without the class name.
 
-    Returns all texts if none contains `Caused by:`.
+    If none of the errors contains `Caused by:`, the result is all of them.
     """
     errors = body.get("errors") if isinstance(body, dict) else None
     if not isinstance(errors, list) or not errors:

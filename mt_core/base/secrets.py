@@ -47,7 +47,7 @@ _HEADER = re.compile(r"(authorization['\"]?\s*[:=]\s*['\"]?(?:bearer|basic)\s+)[
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Secret:
-    """A text that cannot be printed by accident.
+    """A string that cannot be printed by accident.
 
     str() and repr() return `***`, or a replacement if one is given. `reveal()` returns the text itself.
     """

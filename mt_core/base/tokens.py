@@ -1,10 +1,10 @@
 """A SQL lexer compatible with Spark's, and a splitter of scripts at semicolons, for client and gateway.
 
-A gateway must split scripts and recognize statements without Spark. Users send texts of many megabytes, such
-as an INSERT with a million rows. A tokenizer in Python is too slow for such texts, and naive splitting breaks
-on quotes, comments and BEGIN … END blocks. So three levels share one lexical grammar. `tokenize` yields
-tokens lazily, for callers that stop after the first words. `_end_of_plain` skips to the next semicolon or
-bracket without creating tokens, with a single regular expression that cannot backtrack (atomic groups).
+A gateway must split scripts and recognize statements without Spark. Users send SQL of many megabytes, such as
+an INSERT with a million rows. A tokenizer in Python is too slow for this, and naive splitting breaks on
+quotes, comments and BEGIN … END blocks. So three levels share one lexical grammar. `tokenize` yields tokens
+lazily, for callers that stop after the first words. `_end_of_plain` skips to the next semicolon or bracket
+without creating tokens, with a single regular expression that cannot backtrack (atomic groups).
 `check_nesting` counts nesting in the same way, because Spark's parser overflows its stack or fills the heap
 on deeply nested input before it reports an error. Only statements that may contain blocks are tokenized
 completely.
@@ -104,7 +104,7 @@ _NAMES_OF_OPEN = {"/*": "comment", "`": "quoted identifier"}
 
 
 class Lines:
-    """Maps the offsets of a text to lines and columns; fastest for increasing offsets."""
+    """Maps the offsets in a string to lines and columns; fastest for increasing offsets."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -268,7 +268,7 @@ _MAY_HAVE_BLOCKS = re.compile(
 
 
 def end_of_statement(text: str, start: int) -> tuple[int, int]:
-    """Return the end of a statement without blocks, and the offset of its semicolon or the text's end."""
+    """Return the end of a statement without blocks and the offset of its semicolon or the text's end."""
     return _end_of_plain(text, start, Lines(text))
 
 
@@ -444,8 +444,8 @@ def check_nesting(text: str, most: int = MOST_NESTED) -> None:
     """Raise SqlSyntaxError if *text*, one statement, nests more than *most* levels.
 
     Brackets, CASE, types, signs and blocks each open a level. An unclosed quote may also raise
-    SqlSyntaxError. If *text* contains no more than *most* of these symbols, they are only counted; any other
-    text is scanned once.
+    SqlSyntaxError. If *text* contains no more than *most* of these symbols, they are only counted; a string
+    with more of them is scanned once.
     """
     capitals = text.upper()
     if capitals.count("BEGIN") > most:
@@ -481,7 +481,7 @@ def _too_deep(depth: int, most: int, line: int, column: int) -> SqlSyntaxError:
 
 
 def _nesting(text: str, most: int) -> tuple[int, int]:
-    """Return how many levels *text* nests, and the offset of the first level beyond *most*.
+    """Return how many levels *text* nests and the offset of the first level beyond *most*.
 
     A result below the limit may be too low by two, because groups of two levels are skipped in one match.
     """
@@ -523,7 +523,7 @@ def _last_token(text: str, start: int, end: int, before: str) -> str:
 
 
 class _Levels:
-    """The levels open at a position in a text; each CASE belongs to the brackets around it."""
+    """The levels open at a position in SQL; each CASE belongs to the brackets around it."""
 
     def __init__(self) -> None:
         self.opened = {"BRACKET": 0, "CASE": 0, "TYPE": 0}

@@ -26,7 +26,7 @@ _EPOCH, _EPOCH_DAY = datetime(1970, 1, 1), date(1970, 1, 1).toordinal()  # noqa:
 def arrow_rows(
     columns: Sequence[Column], zone: tzinfo | None
 ) -> Callable[[pa.Table], Iterator[list[tuple[Any, ...]]]]:
-    """Return a function that yields the rows of an Arrow page in lists, and raises UnreadableValue.
+    """Return a function that yields the rows of an Arrow page in lists and raises UnreadableValue.
 
     *zone* is the time zone of the session.
     """

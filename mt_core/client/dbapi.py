@@ -3,7 +3,7 @@
 PEP 249 assumes a transactional database with short results, but the gateway has neither transactions nor
 bounded results. A connection is therefore a gateway session in which every statement commits itself: `commit`
 does nothing and `rollback` raises NotSupportedError. `execute` returns when the first page of the result
-arrives. Later pages are fetched as the program reads rows, so a result need not fit into memory.
+arrives. Later pages are fetched as the program reads rows, so a result need not fit in memory.
 `table.dml-sync` makes `execute` wait for writes, because programs expect to see their effect afterwards.
 
 The rows of a changelog amend each other, so fetching them as plain rows would be wrong. If `is_changelog` is
@@ -184,7 +184,7 @@ class Connection(Closing):
             return CompiledPlan(self.client, name, self.client.plan(name))
 
     def load_plan(self, source: str | os.PathLike[str]) -> CompiledPlan:
-        """Return the plan in a local file, or in a text that begins with `{`.
+        """Return the plan in a local file, or in a string that begins with `{`.
 
         Raises OSError, and ProgrammingError with the position if the text is not a plan.
         """

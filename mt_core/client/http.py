@@ -286,7 +286,7 @@ class GatewayClient(Closing):
         return handle
 
     def _begin(self, path: str, body: Mapping[str, Any], headers: Mapping[str, str] | None = None) -> str:
-        """Start an operation with a request to *path* in the session, and return its handle."""
+        """Start an operation with a request to *path* in the session and return its handle."""
         session = self.session
         handle: str = self._call("POST", f"/sessions/{session}{path}", body, headers)["operationHandle"]
         self._operations[handle] = session
@@ -338,7 +338,7 @@ class GatewayClient(Closing):
     def _results(
         self, operation: str, first: str, headers: Mapping[str, str] | None = None
     ) -> Iterator[tuple[httpx.Response, dict[str, Any]]]:
-        """Yield the responses of a result from *first* on, with their fields.
+        """Yield *first* and the later responses of a result, with their fields.
 
         An Arrow response has its fields in headers.
         """

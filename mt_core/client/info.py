@@ -28,10 +28,10 @@ UNAUTHORIZED = "UNAUTHORIZED"
 class GatewayInfo:
     """The response of GET /info.
 
-    `engine` is READY, or says why Spark does not accept work. `scheduler` is READY, UNKNOWN, or says why it
-    starts no refreshes. `engine_note` says what makes Spark slower than it could be, or is empty. `date` is
-    the Date header. `work` is what an embedded gateway continues to do without clients, or None for any other
-    gateway.
+    `engine` is READY or the reason why Spark does not accept work. `scheduler` is READY, UNKNOWN, or the
+    reason why it starts no refreshes. `engine_note` says what makes Spark slower than it could be, or is
+    empty. `date` is the Date header. `work` is what an embedded gateway continues to do without clients, or
+    None for any other gateway.
     """
 
     version: str

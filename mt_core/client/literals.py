@@ -20,7 +20,7 @@ _ESCAPES = {"\\": "\\\\", "'": "\\'", "\0": "\\u0000", "\r": "\\r", "\n": "\\n",
 
 
 class UnknownType(TypeError):
-    """A parameter has a Python type for which there is no literal."""
+    """A parameter has a Python type that has no literal."""
 
 
 class OutOfRange(ValueError):

@@ -1,9 +1,9 @@
 """The configuration: settings read once from a file, the environment and -D, and validated.
 
 A gateway must not start with a setting that it misunderstood, and users must be able to see where a value
-came from. All sources are therefore first collected as texts with their origin, in order of increasing
+came from. All sources are therefore first collected as strings with their origin, in order of increasing
 precedence: defaults, file, environment variables, -D, --home. Only the effective text of each key is parsed,
-by the kind of the setting. An unknown key is an error with a suggestion. YAML scalars are read as texts,
+by the kind of the setting. An unknown key is an error with a suggestion. YAML scalars are read as strings,
 because YAML's own types would change values before the kind of the setting is known. The result, `Config`, is
 immutable. Options of schedulers are an exception: the scheduler's plug-in, which declares them, is not loaded
 yet. `Config` retains their texts and the environment until `scheduler_options` is called.
@@ -31,7 +31,7 @@ SCHEDULER_PREFIX = "workflow-scheduler."
 
 
 class _Texts(yaml.BaseLoader):
-    """A YAML loader that reads scalars as texts and refuses duplicate keys.
+    """A YAML loader that reads scalars as strings and refuses duplicate keys.
 
     YAML 1.1 would read 1:30 as 90 and on as true.
     """
@@ -57,7 +57,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
-    """All settings, read and validated. `spark` has the `spark.*` settings, unchanged."""
+    """All settings, read and validated. `spark` contains the `spark.*` settings, unchanged."""
 
     values: Mapping[str, Value] = field(repr=False)
     sources: Mapping[str, str] = field(repr=False)
@@ -232,7 +232,7 @@ def _from_file(file: Path) -> dict[str, Entry]:
 
 
 def _flat(body: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, str]]:
-    """Yield dotted keys with their texts. An empty namespace yields nothing."""
+    """Yield dotted keys with their values as strings. An empty namespace yields nothing."""
     for name, value in body.items():
         key = f"{prefix}{name}"
         if isinstance(value, dict):

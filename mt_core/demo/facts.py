@@ -98,6 +98,6 @@ def read_decision(client: GatewayClient, target: str) -> str:
 
 
 def _span(text: str) -> timedelta:
-    """Parse the duration at the start of a text such as `9 s (only ds=2013-01-15)`."""
+    """Parse the duration at the start of a string such as `9 s (only ds=2013-01-15)`."""
     number, unit = text.split()[:2]
     return int(number) * _UNITS[unit]

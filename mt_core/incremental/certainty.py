@@ -76,8 +76,8 @@ class _Part:
     """Facts about the output of one operator, by column id.
 
     `sums` are sums of doubles, whose last digits depend on the order of the additions. `ranks` maps each
-    row_number() column to the columns of its PARTITION BY and ORDER BY. `order` has the ORDER BY columns of a
-    Sort.
+    row_number() column to the columns of its PARTITION BY and ORDER BY. `order` contains the ORDER BY columns
+    of a Sort.
     """
 
     columns: tuple[int, ...] = ()

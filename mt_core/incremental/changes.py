@@ -145,7 +145,7 @@ def first_change(log: Mapping[str, Commit], new: str) -> SourceChange:
 
 
 def _commits_since(log: Mapping[str, Commit], old: str, new: str) -> tuple[list[Commit], str | None]:
-    """Return the commits from *new* back to *old* (exclusive), and the parent id of the oldest of them.
+    """Return the commits from *new* back to *old* (exclusive) and the parent id of the oldest of them.
 
     That parent is *old*, unless the log ends earlier.
     """

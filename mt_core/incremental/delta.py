@@ -1,4 +1,4 @@
-"""Delta texts: the SQL that computes the change of a query's result from the changes of its sources.
+"""Delta SQL: computes the change of a query's result from the changes of its sources.
 
 The query's text is split at its readings, the places where it reads a table. Each reading is replaced by a
 relation at a pinned version, or by changed rows. If the query is linear in its readings, the change of its
@@ -28,8 +28,8 @@ from mt_core.incremental.shape import QueryShape
 class Reading:
     """A place where the text reads a table: `name` is its SQL name, `source` its name in source vectors.
 
-    `alias` is the name by which the rest of the text refers to the table, or None if the text already gives
-    it an alias.
+    `alias` is the name that the rest of the SQL uses for the table, or None if the SQL already contains an
+    alias.
     """
 
     name: str
@@ -68,7 +68,7 @@ class NamedImages:
 
 
 def readings(pieces: Iterable[Piece]) -> list[Reading]:
-    """Return the readings of a text. A reading's number is its index in this list."""
+    """Return the readings in *text*. A reading's number is its index in this list."""
     return [piece for piece in pieces if not isinstance(piece, str)]
 
 
@@ -84,12 +84,12 @@ def numbered(pieces: Sequence[Piece]) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeltaTexts:
-    """The SQL texts of one refresh.
+    """The SQL of one refresh.
 
     `old` and `new` are the snapshot ids of each source, `changed` the numbers of the changed readings.
-    `images` has the row images of updated sources, by name; all other changes are appends. `relations` maps a
-    source and version to the SQL relation to read, if it is not `VERSION AS OF`; queries are parenthesized.
-    All rows of a source in `from_nothing` are appended.
+    `images` contains the row images of updated sources, by name; all other changes are appends. `relations`
+    maps a source and version to the SQL relation to read, if it is not `VERSION AS OF`; queries are
+    parenthesized. All rows of a source in `from_nothing` are appended.
 
     Spark applies the options of the first relation of a name to all relations of that name in a statement
     (SPARK-58330). Therefore a statement reads only one snapshot range of a table, and all its other readings

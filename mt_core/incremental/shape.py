@@ -84,10 +84,10 @@ class QueryShape:
     """The shape of a query. Columns are given by position, relations by their number in the text.
 
     `keys` are the columns that are grouping keys at every level, or all columns if the query has no groups.
-    `merge` has the aggregate of each column, or the reason why the aggregates do not combine. `row_count` is
-    the position of a column that counts the rows of each group. `values` are the relations that only scalar
-    subqueries read: their changes do not matter while the values of the subqueries stay the same. `first`
-    describes a top-level ORDER BY and LIMIT.
+    `merge` holds the aggregate of each column, or the reason why the aggregates do not combine. `row_count`
+    is the position of a column that counts the rows of each group. `values` are the relations that only
+    scalar subqueries read: their changes do not matter while the values of the subqueries stay the same.
+    `first` describes a top-level ORDER BY and LIMIT.
     """
 
     occurrences: Mapping[int, Occurrence]
@@ -104,7 +104,7 @@ class _Part:
     """Facts about the output of one operator.
 
     `groups` are the attributes that are grouping keys at every level below, or None if there are no groups.
-    `coalesced` has the lineage of COALESCE over the two keys of a full join.
+    `coalesced` is the lineage of COALESCE over the two keys of a full join.
     """
 
     columns: tuple[int, ...] = ()

@@ -38,9 +38,9 @@ class Strategy:
 
     `keys` are the positions of the columns that identify the rows to replace (KEYS, PARTITIONS).
     `key_columns` maps each changed relation to its own columns with these values, or to None if the query
-    over the changed rows must compute them. `merge` has the aggregate of each column (MERGE). `first` has the
-    LIMIT of a query without aggregates. `most_keys` limits the number of keys to replace (KEYS; None for no
-    limit), because the metadata says little about it. `values` are the changed relations that only scalar
+    over the changed rows must compute them. `merge` contains the aggregate of each column (MERGE). `first` is
+    the LIMIT of a query without aggregates. `most_keys` limits the number of keys to replace (KEYS; None for
+    no limit), because the metadata says little about it. `values` are the changed relations that only scalar
     subqueries read; the strategy is valid only while these subqueries return the same values.
     """
 
@@ -161,7 +161,7 @@ def choose_partitions(
 ) -> Strategy:
     """Return how to find the partitions that *changes* affect.
 
-    *partition* has the positions of the partition columns. The way is RECOMPUTE, with a reason, if the
+    *partition* contains the positions of the partition columns. The way is RECOMPUTE, with a reason, if the
     changed rows of a relation do not determine their partitions.
     """
     changed = {number: change for number, change in changes.items() if change.kind.changes_rows}

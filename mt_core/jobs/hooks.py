@@ -1,4 +1,4 @@
-"""Job status hooks (FLIP-218): the base class, and the pluggy hook by which plug-ins register them."""
+"""Job status hooks (FLIP-218): the base class, and the pluggy hook with which plug-ins register them."""
 
 from __future__ import annotations
 

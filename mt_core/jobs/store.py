@@ -230,7 +230,7 @@ class JobStore:
 
 
 def _readable(job: Job | FactUnreadable) -> Job:
-    """Return *job*; if it is unreadable, return a placeholder that has the reason as its name."""
+    """Return *job*; if it is unreadable, return a placeholder whose name is the reason."""
     if isinstance(job, Job):
         return job
     columns, text = job.columns, f"cannot be read: {job}"

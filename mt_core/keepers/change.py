@@ -1,4 +1,4 @@
-"""ChangeKeeper: tables that the gateway's source watcher refreshes, with no state outside the table's row."""
+"""Keeps tables that the gateway's source watcher refreshes, with no state outside the table's row."""
 
 from __future__ import annotations
 

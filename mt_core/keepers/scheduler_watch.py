@@ -1,4 +1,4 @@
-"""SchedulerWatch: polls the scheduler's health in the background, so that readers do not have to wait."""
+"""Polls the scheduler's health in the background, so that readers do not have to wait."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class SchedulerWatch:
     def trouble(self) -> str | None:
         """Return the problem with its start and how to fix it.
 
-        Returns "" if the scheduler is healthy, and None if its health is unknown.
+        The result is "" if the scheduler is healthy and None if its health is unknown.
         """
         health, asked_at = self._health, self._asked_at
         if asked_at is not None and self._clock.elapsed() - asked_at[1] > LIMIT:

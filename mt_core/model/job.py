@@ -45,7 +45,7 @@ QUERIES = frozenset({"SELECT", "VERIFY"})
 
 
 class JobEvent(StrEnum):
-    """The events for which a job status hook is called (FLIP-218)."""
+    """The events that call a job status hook (FLIP-218)."""
 
     CREATED = "CREATED"
     FINISHED = "FINISHED"

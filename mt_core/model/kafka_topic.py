@@ -73,8 +73,8 @@ class KafkaTopic:
     def batch(self) -> dict[str, str]:
         """Options of Spark's reader for the existing records of the topic.
 
-        A topic that begins at its end has no such records: the reader starts at the beginning, and `rows`
-        filters all of them out.
+        If the topic is read from its end, there are none of these records: the reader starts at the
+        beginning, and `rows` filters all of them out.
         """
         start = _EARLIEST if self.begins_at_its_end else self.start
         return {**self.connection, **self.topics, **self.reading, **start, **(self.end or {})}

@@ -141,7 +141,7 @@ class DoubtedPartitions:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Return both scopes in the JSON form of `Scope`, and the reason."""
+        """Return the reason and both scopes, in the JSON form of `Scope`."""
         return {"scope": self.scope.to_json(), "besides": self.besides.to_json(), "reason": self.reason}
 
     @classmethod

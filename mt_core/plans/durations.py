@@ -27,7 +27,7 @@ _ISO = re.compile(
 
 
 def ttl_text(ttl: timedelta) -> str:
-    """Format *ttl*, in whole milliseconds, as plans do, such as `1 h`; `0 ms` means for ever."""
+    """Format *ttl*, in whole milliseconds, as plans do, such as `1 h`; `0 ms` means forever."""
     if ttl >= FOR_EVER:
         return "0 ms"
     unit, length = next((name, length) for name, length in _UNITS if not ttl % length)

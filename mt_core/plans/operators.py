@@ -47,7 +47,7 @@ class OperatorState:
 class Operator:
     """An operator of a statement.
 
-    `type` includes a version (`stream-exec-join_1`). `output` has the names and Spark SQL types of the
+    `type` includes a version (`stream-exec-join_1`). `output` contains the names and Spark SQL types of the
     columns.
     """
 

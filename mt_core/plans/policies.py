@@ -109,7 +109,7 @@ OPERATOR_TIME = TtlTimeCharacteristic.PROCESSING_TIME
 def hinted_policy(text: str) -> TtlPolicy | None:
     """Parse the policy in a hint such as `1 h ON READ WRITE EVENT TIME`; return None if it is invalid.
 
-    0 means for ever. Omitted parts are those of the operators' default policy.
+    0 means forever. Omitted parts are those of the operators' default policy.
     """
     match = _TEXT.fullmatch(text.strip())
     ttl = flink_duration_of(match["ttl"]) if match else None

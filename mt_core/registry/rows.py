@@ -74,7 +74,7 @@ def instant_text(instant: datetime) -> str:
 
 
 def instants_of(stored: Any) -> Any:
-    """Parse the text that `instant_text` returned; for a list of texts, return a tuple of instants."""
+    """Parse the string that `instant_text` returned; for a list of strings, return a tuple of instants."""
     if isinstance(stored, str):
         return datetime.fromisoformat(stored)
     return None if stored is None else tuple(map(instants_of, stored))

@@ -255,7 +255,7 @@ def _functions(place: _Place, names: SessionNames) -> list[str]:
 
 
 def _read_table(tokens: Sequence[Token]) -> tuple[Name, str]:
-    """Return the name at the start of *tokens*, and its alias. If it has no alias, return its last part.
+    """Return the name at the start of *tokens* and its alias. If it has no alias, return its last part.
 
     Both are empty if *tokens* do not start with a name.
     """

@@ -57,7 +57,7 @@ class ResultRows(Protocol):
         """
 
     def page(self, start: int, size: int) -> list[list[Any]]:
-        """Return *size* rows from row *start* on in JSON form, or fewer at the end of the result.
+        """Return *size* rows in JSON form, starting at row *start*, or fewer at the end of the result.
 
         Blocks until the rows are available. Raises the error of the query if it failed before it produced
         them.
@@ -161,8 +161,8 @@ class CreationEngine(SqlEngine, Protocol):
     def reserve(self, context: SessionContext, sql: str, *, job_id: str) -> Reservation | None:
         """Return what a CREATE or REPLACE TABLE AS may leave behind if it fails, without running it.
 
-        Returns None for any other statement, and for a table that already exists and need not be created.
-        Raises QueryFailed, TableNotFound.
+        The result is None for any other statement and for a table that already exists. Raises QueryFailed,
+        TableNotFound.
         """
 
     def settle(self, reservation: Reservation) -> bool:

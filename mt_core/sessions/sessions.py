@@ -122,7 +122,7 @@ class SessionManager:
             attempt("closing a session", partial(self.close, handle, missing_ok=True))
 
     def expire_idle(self) -> list[str]:
-        """Close the sessions whose idle timeout has passed, and return their handles.
+        """Close the sessions whose idle timeout has passed and return their handles.
 
         Their queries end. A change of data or a refresh that has begun continues without its session. Any
         other accepted statement keeps the session open until it ends.

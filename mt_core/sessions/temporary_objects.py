@@ -137,7 +137,7 @@ def _words(read: ReadStatement) -> list[str]:
 
 
 def _target(read: ReadStatement) -> tuple[str, bool] | None:
-    """Return the lower-case name of the temporary object in *read*, and whether it is a function."""
+    """Return the lower-case name of the temporary object in *read* and whether it is a function."""
     words = _words(read)
     verb = words[0] if words else ""
     kind = next((place for place, word in enumerate(words) if word in _KINDS), None)

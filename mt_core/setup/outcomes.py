@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 def outcomes(works: Mapping[str, Callable[[], T]], limit_s: float) -> dict[str, T | Exception]:
-    """Run all *works* concurrently, and return the result or error of each.
+    """Run all *works* concurrently and return the result or error of each.
 
     If a function exceeds *limit_s*, its error is a TimeoutError. It continues in its daemon thread, which
     does not keep the process alive.

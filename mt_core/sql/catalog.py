@@ -62,7 +62,7 @@ def statement_at(text: str, start: int) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Pattern:
-    """[NOT] LIKE | ILIKE 'pattern': `%` and `*` match any text, `_` any character."""
+    """[NOT] LIKE | ILIKE 'pattern': `%` and `*` match any string, `_` any character."""
 
     text: str
     negated: bool = False

@@ -23,14 +23,14 @@ _BEFORE_TABLE = frozenset({"FROM", "JOIN", "INTO", "OVERWRITE", "TABLE", "STREAM
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HintedText:
-    """A text in which blanks replace the hints, so that positions stay the same, and the hints in order."""
+    """SQL in which blanks replace the hints, so that positions stay the same, and the hints in order."""
 
     text: str
     hints: tuple[SourceHint, ...] = ()
 
 
 def without_hints(text: str) -> HintedText:
-    """Return *text* without its OPTIONS hints, and with STATE_TTL hints in the form that Spark parses.
+    """Return *text* without its OPTIONS hints and with STATE_TTL hints in the form that Spark parses.
 
     All other hints remain, because Spark handles the hints after SELECT. Raises SqlSyntaxError if an OPTIONS
     or STATE_TTL hint cannot be parsed or is in the wrong place.

@@ -51,8 +51,8 @@ class StatementKind:
     """A row of the table.
 
     `type` is FLIP-91's name, or a name in the same style. The keys of `readers` are the first words of a
-    text. The longest matching key selects the reader; a reader that returns None leaves the text to Spark.
-    `phrases` are the words that completion offers.
+    statement. The longest matching key selects the reader; a reader that returns None leaves the text to
+    Spark. `phrases` are the words that completion offers.
     """
 
     type: str
@@ -348,7 +348,7 @@ def traits_of(type_: str) -> frozenset[Trait]:
 
 
 def reader_of(words: Sequence[str]) -> tuple[Reader | None, Sequence[str]]:
-    """Return the reader of statements that begin with *words*, and its key.
+    """Return the reader of statements that begin with *words* and its key.
 
     The reader is None if Spark parses the statement.
     """

@@ -47,7 +47,7 @@ _DESCRIBED = {"CATALOG", "DATABASE", "JOB"}
 def type_of(text: str, head: Sequence[Token]) -> tuple[str, int]:
     """Return the type of the statement in *text*, which begins with *head*, and the offset of its verb.
 
-    The type, such as SELECT, CREATE_TABLE or SHOW_TABLES, is empty for a text without words. Types that
+    The type, such as SELECT, CREATE_TABLE or SHOW_TABLES, is empty if the SQL has no words. Types that
     FLIP-91's appendix does not list are named in the same style.
     """
     words = [token.keyword for token in head if token.kind is TokenKind.WORD]

@@ -3,7 +3,7 @@
 These objects connect the grammar with the commands of the gateway. An object contains exactly what the
 statement says. An absent clause is None; defaults are applied later, when the session's settings and the
 stored table are known. Names are tuples of parts until `qualify` completes them with the current catalog and
-namespace. A query remains a text with its line and column, so that an error of Spark's is reported at its
+namespace. A query remains a string with its line and column, so that an error of Spark's is reported at its
 place in the user's statement. Like the objects in `catalog.py` they can be compared, which makes them easy to
 test.
 """

@@ -162,7 +162,7 @@ class StreamOwner:
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     def pass_over(self) -> Sequence[Future[None]]:
-        """Take the next step of each job, and return the futures of the steps that run in the pool."""
+        """Take the next step of each job and return the futures of the steps that run in the pool."""
         jobs, begun = self._store.streams(), list[Future[None]]()
         for gone in set(self._runs) - {job.job_id for job in jobs}:
             self._runs.pop(gone, None)

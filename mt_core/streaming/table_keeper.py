@@ -1,6 +1,6 @@
-"""StreamKeeper: a streaming job that maintains a table.
+"""Keeps tables that streaming jobs maintain.
 
-The sources of the table are unbounded and do not retain their rows.
+The sources of these tables are unbounded and do not retain their rows.
 """
 
 from __future__ import annotations

@@ -61,7 +61,7 @@ class AnalysedQuery:
 class SourceVersion:
     """A source at its current version.
 
-    `kind` is table, view, function or unversioned; `version` is None if it is unversioned. `path` has the
+    `kind` is table, view, function or unversioned; `version` is None if it is unversioned. `path` lists the
     full names of the views around a table, outermost first, and of the table itself. It is empty for other
     kinds, and not recorded.
     """
@@ -76,8 +76,8 @@ class SourceVersion:
 class SourceVector:
     """The versions of all sources that a run reads.
 
-    `unstable` is why equal versions may return different rows, and `unpinnable` why the query cannot be
-    pinned to these versions. Each is None if there is no such reason.
+    `unstable` is the reason why equal versions may return different rows, and `unpinnable` the reason why the
+    query cannot be pinned to these versions. Each is None if this is not the case.
     """
 
     sources: tuple[SourceVersion, ...]
@@ -113,7 +113,7 @@ class SourceVector:
 class ShapedQuery:
     """The shape of a query, with its columns.
 
-    `readings` has the source name for each relation of the query, in the order in which the shape numbers
+    `readings` lists the source name of each relation of the query, in the order in which the shape numbers
     them.
     """
 
@@ -242,7 +242,7 @@ class Comparison:
 class ComparisonResult:
     """The differences between the rows of a table and those of its query.
 
-    `differences` has the columns `difference` (missing or unexpected), `copies`, and those of the table,
+    The columns of `differences` are `difference` (missing or unexpected), `copies`, and those of the table,
     sorted by copies in descending order. `different` is the number of all differences, or of buckets that
     differ. `rows` is the number of table rows compared. `left_out` has the reason for each column that was
     not compared.

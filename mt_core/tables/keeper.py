@@ -23,9 +23,9 @@ class KeeperState(StrEnum):
 class KeeperReport:
     """A keeper's report on a table; an optional value of None means unknown.
 
-    `next_run` is a UTC instant. `changed_by` is who paused or resumed the table in the keeper, and `reason`
-    is why. `fresh_at` is an instant at which the table is known to have been fresh. `on_schedule` is whether
-    the keeper follows the table's freshness and time zone.
+    `next_run` is a UTC instant. `changed_by` is the user who paused or resumed the table in the keeper, and
+    `reason` is the reason for it. `fresh_at` is an instant at which the table is known to have been fresh.
+    `on_schedule` is True if the keeper follows the table's freshness and time zone.
     """
 
     state: KeeperState

@@ -195,7 +195,7 @@ class StoredJobs(Protocol):
         """Return the jobs with a pending hook call, oldest first."""
 
     def forget(self, ended_before: datetime) -> int:
-        """Delete the jobs that ended before this instant, and return their number.
+        """Delete the jobs that ended before this instant and return their number.
 
         Jobs with a pending hook call or a definition are not deleted.
         """
@@ -249,7 +249,7 @@ class Transaction(Protocol):
     def past_unreadable(self) -> AbstractContextManager[list[FactUnreadable]]:
         """Skip unreadable rows in the block, and collect their errors in the returned list.
 
-        Outside such a block these errors are raised.
+        Outside the block, these errors are raised.
         """
 
 

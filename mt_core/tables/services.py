@@ -50,7 +50,7 @@ class TableServices:
     its time. `fresh_at` maps the ids of CONTINUOUS tables to a time at which they are known to have been
     fresh. Threads may read and write single items of both without a lock. The queue `changed_tables` contains
     the names of tables with new rows. `names` serializes CREATE and DROP of the same name, `at_work` tracks
-    refreshes that must be alone, and `errors` has the last errors in the log.
+    refreshes that must be alone, and `errors` contains the last errors in the log.
     """
 
     registry: Registry

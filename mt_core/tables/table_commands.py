@@ -65,9 +65,10 @@ class RefreshRequest:
     """A request to the refresh endpoint (FLIP-448).
 
     `schedule_time` is 'yyyy-MM-dd HH:mm:ss' in the table's time zone. With `force`, a periodic refresh runs
-    even if its sources have not changed. `trigger` is what started the caller's own run, in the caller's
-    words, such as backfill. `request_key` is the caller's idempotency key, `attempt` the caller's own count,
-    `requested_by` the name of the caller's token, and `table_id` the uuid that the table is expected to have.
+    even if its sources have not changed. `trigger` describes what started the caller's own run, such as
+    backfill, in the caller's words. `request_key` is the caller's idempotency key, `attempt` the caller's own
+    count, `requested_by` the name of the caller's token, and `table_id` the uuid that the table is expected
+    to have.
     """
 
     identifier_text: str

@@ -113,7 +113,7 @@ class EmbeddedGateway:
         return f"The gateway at {holder.url} (process {holder.pid}) owns {self.home} and is used."
 
     def farewell(self) -> str:
-        """Interrupt waiting requests, and return a message about the work that the gateway continues.
+        """Interrupt waiting requests and return a message about the work that the gateway continues.
 
         The message is empty if no work continues after the gateway's last client has exited.
         """

@@ -23,10 +23,10 @@ _SPARKS = re.compile(r"\[[A-Z][A-Z0-9_.]*\] ")
 
 
 def place_of(error: MtError, statement: str, width: int) -> list[str]:
-    """Return the line of *statement* that *error* names, and a line with a caret under the token.
+    """Return the line of *statement* that *error* names and a line with a caret under the token.
 
-    Both fit into *width* columns. The result is empty if *error* names no line. A position outside
-    *statement* belongs to another text and is ignored. A line with a secret is not shown.
+    Both fit in *width* columns. The result is empty if *error* names no line. A position outside *statement*
+    belongs to another text and is ignored. A line with a secret is not shown.
     """
     line, column = error.facts.get("line"), error.facts.get("column")
     if not isinstance(line, int) or not isinstance(column, int):

@@ -25,7 +25,7 @@ class GatewayConnection:
         self._last_message = ""
 
     def begin(self) -> str:
-        """Start to open the session in the background, and return the message for the user."""
+        """Start to open the session in the background and return the message for the user."""
         self._last_message = self._embedded.found()
         threading.Thread(target=self._open, name="opening", daemon=True).start()
         return self._last_message or f"Starting a gateway on {self._embedded.home}."

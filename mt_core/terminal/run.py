@@ -31,7 +31,7 @@ _COLLECTIONS = (700, 10, 10)
 
 
 def run_sql(options: SqlOptions, environ: Mapping[str, str]) -> ExitCode:
-    """Run the client with *options* on the standard streams of this process, and return its exit code.
+    """Run the client with *options* on the standard streams of this process and return its exit code.
 
     Errors are shown to the user.
     """

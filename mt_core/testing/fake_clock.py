@@ -1,4 +1,4 @@
-"""FakeClock: a clock that stands still until a test advances it."""
+"""A clock for tests, which stands still until a test advances it."""
 
 from __future__ import annotations
 

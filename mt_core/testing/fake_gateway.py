@@ -1,4 +1,4 @@
-"""FakeGateway: a real HTTP server that records a scheduler's ticks and answers them as configured.
+"""A real HTTP server that records a scheduler's ticks and answers them as configured.
 
 A scheduler reaches its gateway only over HTTP, possibly from another process, so its tests need a server and
 not a mock. The server implements the two endpoints of a tick, which open a session and request a refresh. For

@@ -1,4 +1,4 @@
-"""JobHookContract: tests that every job status hook must pass. The hook's author subclasses it.
+"""Tests that every job status hook must pass. The hook's author subclasses `JobHookContract`.
 
     class TestMyHook(JobHookContract):
         @pytest.fixture

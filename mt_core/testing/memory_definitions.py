@@ -1,4 +1,4 @@
-"""MemoryDefinitionStore: workflow definitions in memory, for tests of schedulers."""
+"""Stores workflow definitions in memory, for tests of schedulers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SchedulerContract: tests that every workflow scheduler must pass. The scheduler's author subclasses it.
+"""Tests that every workflow scheduler must pass. The scheduler's author subclasses `SchedulerContract`.
 
     class TestMyScheduler(SchedulerContract):
         @pytest.fixture

@@ -1,4 +1,4 @@
-"""SchedulerWorkbench: a scheduler with a fake clock and a fake gateway, and tools to test it."""
+"""A scheduler with a fake clock and a fake gateway, and tools to test it."""
 
 from __future__ import annotations
 

@@ -99,7 +99,7 @@ def shard_of(workflow_id: str) -> int:
 
 
 def etag_of(definitions: Iterable[WorkflowDefinition]) -> str:
-    """Return a text that changes whenever one of *definitions* changes, whatever their order."""
+    """Return a string that changes whenever one of *definitions* changes, whatever their order."""
     bodies = sorted(json.dumps(definition.to_json(), sort_keys=True) for definition in definitions)
     return sha256("\n".join(bodies).encode()).hexdigest()[:32]
 

@@ -24,7 +24,7 @@ class RefreshHandler:
     location: Mapping[str, str] = field(default_factory=dict)
 
     def serialize(self) -> str:
-        """Return versioned JSON; equal handlers have equal texts."""
+        """Return versioned JSON; equal handlers have equal JSON."""
         body = {
             "version": HANDLER_VERSION,
             "scheduler": self.scheduler,

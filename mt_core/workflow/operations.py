@@ -58,7 +58,7 @@ class Schedule:
         return self.cadence.grid(self.zone)
 
     def description(self, identifier: str) -> str:
-        """Return a text for users that says what a workflow with this schedule does for *identifier*."""
+        """Return a description for users of what a workflow with this schedule does for *identifier*."""
         return f"Refresh materialized table {identifier} {self.cadence.every}"
 
 
@@ -67,7 +67,7 @@ class CreatePeriodicRefreshWorkflow:
     """Create the workflow `workflow_id` (the table's uuid).
 
     A repetition with the same id returns the same handler. `identifier` is the table's qualified name;
-    `init_config` has the session properties of each tick.
+    `init_config` contains the session properties of each tick.
     """
 
     workflow_id: str

@@ -56,7 +56,8 @@ class SchedulerContext:
     """The environment in which a scheduler is opened.
 
     The scheduler sends ticks to `gateway_url`, authorized by `token` (empty if none is required).
-    `configuration` has all effective settings as texts, with secrets masked (FLIP-448 getConfiguration).
+    `configuration` contains all effective settings as strings, with secrets masked (FLIP-448
+    getConfiguration).
     """
 
     options: Mapping[str, str]

@@ -34,8 +34,8 @@ def dag_id_of(prefix: str, identifier: str) -> str:
 def dag_id_in(handler: RefreshHandler, stored: WorkflowDefinition | None, prefix: str) -> str:
     """Return the DAG id of a workflow.
 
-    This is the id in the handler, or else in the definition, or else that of the handler's table. Returns ""
-    if none of these exists.
+    This is the id in the handler, or else the id in the definition, or else the id of the handler's table.
+    The result is "" if none of these exists.
     """
     dag_id = handler.location.get(DAG_ID) or (stored.name if stored is not None else "")
     return dag_id_of(prefix, handler.location[TABLE]) if not dag_id and TABLE in handler.location else dag_id

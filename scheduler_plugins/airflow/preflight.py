@@ -191,7 +191,7 @@ class Preflight:
                 return packages
 
     def components(self) -> tuple[Lack | None, SchedulerHealth]:
-        """Return the Lack of a component that has never run, and the health of the components.
+        """Return the Lack of a component that has never run and the health of the components.
 
         Only components that start or watch refreshes are checked.
         """

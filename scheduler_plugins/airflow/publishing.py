@@ -79,7 +79,7 @@ class Publisher:
         return dag
 
     def show(self, definition: WorkflowDefinition) -> Dag:
-        """Wait until Airflow shows the DAG of *definition* with its schedule, and return the DAG."""
+        """Wait until Airflow shows the DAG of *definition* with its schedule and return the DAG."""
 
         schedule = definition.schedule
         interval = _label(schedule)
@@ -100,7 +100,7 @@ class Publisher:
 
         *within_s* limits the wait, in seconds (None: the setting). A parse that ends now may have started
         before the last change, in which case Airflow drops our request. The state in the anchor's description
-        distinguishes such a parse from a later one.
+        tells whether a parse includes the change.
         """
         before, states = self.anchor(workflow_id), set[str]()
 
@@ -147,7 +147,7 @@ class Publisher:
         lacking: Callable[[], str],
         within_s: float | None = None,
     ) -> T:
-        """Request parses of the anchor's file until *probe* returns a result, and return that result.
+        """Request parses of the anchor's file until *probe* returns a result and return that result.
 
         Raises WorkflowError with the text of *lacking* after *within_s* seconds (None: the setting).
         """

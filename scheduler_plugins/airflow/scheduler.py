@@ -1,4 +1,4 @@
-"""AirflowScheduler: refresh workflows as DAGs in a team's own Airflow, where people can manage them.
+"""Runs refresh workflows as DAGs in a team's own Airflow, where people can manage them.
 
 A workflow is stored in two systems: the gateway stores its definition, and Airflow stores its DAG with the
 paused state and the next run. A new or changed definition is written first. Then Airflow is asked to parse

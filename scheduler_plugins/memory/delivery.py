@@ -103,7 +103,7 @@ class Delivery:
         missed: Tick | None = None,
         begun: bool = False,
     ) -> None:
-        """Send *missed* now, and the workflow's ticks from *next_point* on unless it is paused.
+        """Send *missed* now, and the workflow's ticks starting at *next_point* unless it is paused.
 
         Replaces an earlier definition and drops its unsent ticks. *begun* has the same meaning as in
         `GridCache`.
@@ -176,7 +176,7 @@ class Delivery:
             self._clock.wait_until(self._pass_points(), self._wake)
 
     def _pass_points(self) -> datetime | None:
-        """Move due ticks to the outbox, and return when to check again (None: when woken)."""
+        """Move due ticks to the outbox and return when to check again (None: when woken)."""
         now = self._clock.now()
         grids = GridCache(now)
         with self._changed:
@@ -204,7 +204,7 @@ class Delivery:
         return grids.around(self._workflows[name].schedule, begun=name in self._begun)
 
     def _notice_setback(self, now: datetime, grids: GridCache) -> None:
-        """Reschedule workflows from *now* on if the clock was set back.
+        """Reschedule workflows after *now* if the clock was set back.
 
         By the old clock, the next schedule time may be an hour or years away.
         """

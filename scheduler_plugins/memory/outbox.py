@@ -13,7 +13,7 @@ from scheduler_plugins.memory.timer import Timer
 class Tick:
     """One schedule time of one workflow.
 
-    `attempt` counts from 1, and `setback` is how often the clock had been set back before.
+    `attempt` counts from 1, and `setback` is the number of times that the clock had been set back before.
     """
 
     workflow_id: str

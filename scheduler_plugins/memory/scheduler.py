@@ -1,14 +1,14 @@
-"""MemoryScheduler: refresh workflows whose ticks are sent from inside the gateway process.
+"""Runs refresh workflows by sending their ticks from inside the gateway process.
 
-They survive restarts if the registry does. The scheduler must not lose schedule times when the process stops,
-and must not become a second record of what was refreshed. So it stores only definitions, in the gateway's
-registry; ticks are never recorded. A tick is done when the gateway has committed its run to the ledger, so
-after a restart or a resume the missed schedule times are computed from the ledger. If the latest schedule
-time of a workflow is later than the last one in the ledger, one tick is sent for it. The gateway then also
-handles all earlier ones that are due. The stored definition and the running workflow are changed under one
-lock and in this order, so that they never differ. After a crash, the next start uses the definition. A
-definition whose schedule times cannot be computed is skipped and described as MISSING, so that it does not
-stop the others.
+The workflows survive restarts if the registry does. The scheduler must not lose schedule times when the
+process stops, and must not become a second record of what was refreshed. So it stores only definitions, in
+the gateway's registry; ticks are never recorded. A tick is done when the gateway has committed its run to the
+ledger, so after a restart or a resume the missed schedule times are computed from the ledger. If the latest
+schedule time of a workflow is later than the last one in the ledger, one tick is sent for it. The gateway
+then also handles all earlier ones that are due. The stored definition and the running workflow are changed
+under one lock and in this order, so that they never differ. After a crash, the next start uses the
+definition. A definition whose schedule times cannot be computed is skipped and described as MISSING, so that
+it does not stop the others.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ class SparkReflection(DefaultDialect):
     """
 
     def get_catalog_names(self, connection: Connection) -> list[str]:
-        """Return the names of the catalogs, for which the inspector has no method."""
+        """Return the names of the catalogs, which the inspector has no method to list."""
         return [str(row[0]) for row in connection.exec_driver_sql("SHOW CATALOGS")]
 
     @reflection.cache

@@ -8,7 +8,7 @@ jobs instead of operations. The endpoints therefore accept the fields of both an
 A session opened with a field of the draft is *drafted*: the response to a statement without a job waits until
 the statement has ended, and contains its error. For a released client, the response waits for up to
 `INLINE_WAIT_S`, and the client gets an error when it fetches the result. A statement without a session runs
-in a temporary session, which is closed with the response. Its result must therefore fit into one page.
+in a temporary session, which is closed with the response. Its result must therefore fit in one page.
 """
 
 from __future__ import annotations
@@ -245,7 +245,7 @@ def _finished(
 ) -> dict[str, Any]:
     """Return the types and results of an ended statement. Raises the error of the statement.
 
-    The result has the rows of *page*, or all rows if it is None.
+    The result contains the rows of *page*, or all rows if *page* is None.
     """
     kind, result = operation.statement.type, operation.result
     if operation.error is not None:

@@ -25,7 +25,7 @@ class BodyLimits:
     """The limits and the byte count that all requests share. Used only from the event loop.
 
     `one` is the limit of a single body and `together` that of all bodies, in bytes. `buffered` is the current
-    count. `pause_s` is how long a client may send nothing.
+    count. `pause_s` is the longest time in seconds for which a client may send nothing.
     """
 
     one: int = MAX_BODY_BYTES

@@ -69,7 +69,7 @@ def direct_router(prefix: str = "") -> APIRouter:
 def _argument(parameter: Parameter, path: Collection[str]) -> Argument | None:
     """Return the direct reader of an endpoint's parameter, or None if FastAPI must parse it.
 
-    *path* has the names of the parameters in the path.
+    *path* contains the names of the parameters in the path.
     """
     name, default, kind = parameter.name, parameter.default, parameter.annotation
     mark = next(iter(getattr(kind, "__metadata__", ())), None)

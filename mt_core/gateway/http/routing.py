@@ -81,7 +81,7 @@ _ANY = -1
 def _by_length(routes: Sequence[BaseRoute]) -> dict[int, list[BaseRoute]]:
     """Return the routes by their number of path segments, in order.
 
-    `_ANY` has the routes that match any number of segments.
+    `_ANY` holds the routes that match any number of segments.
     """
     paths = [getattr(route, "path", "{:path}") for route in routes]
     lengths = [_ANY if ":path}" in path else path.count("/") for path in paths]

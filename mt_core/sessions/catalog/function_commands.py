@@ -146,7 +146,7 @@ class FunctionCommands:
         return content(RowSet(columns=INFO, rows=described))
 
     def _defined(self, name: str, request: CatalogRequest) -> tuple[CreatedFunction | None, bool]:
-        """Return the created function *name*, and whether it is temporary."""
+        """Return the created function *name* and whether it is temporary."""
         for each in request.session.temporary:
             if each.is_function and each.name == name:
                 fact = ReadStatement(each.text).fact

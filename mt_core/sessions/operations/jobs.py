@@ -5,9 +5,9 @@ jobs, each stored in one place. Queries are in memory, because they end with the
 detached streams are in the job store, which survives a restart. Refreshes are not stored as jobs but derived
 from the run ledger; each table with a CONTINUOUS refresh is one job that runs until it is suspended.
 
-`_stops` has a callback for each statement that runs in this process. Any other job is stopped through the
-component that stores its state. `REMEMBERED` limits how many ended jobs are listed, and therefore the memory
-that queries occupy.
+`_stops` contains a callback for each statement that runs in this process. Any other job is stopped through
+the component that stores its state. `REMEMBERED` limits how many ended jobs are listed, and therefore the
+memory that queries occupy.
 """
 
 from __future__ import annotations
@@ -190,7 +190,7 @@ class Jobs:
 
         *cancel* stops the job's work in Spark. For a change of data, the hooks in `job.hooks` of *properties*
         are called. The block passes its result to the yielded callable, because the job of a query ends only
-        when its rows end.
+        when all its rows have been read.
         """
         if Trait.JOB not in statements[0].traits:
             yield lambda result: None

@@ -87,8 +87,8 @@ class ResultKind(StrEnum):
 class OperationResult:
     """The result of a finished operation.
 
-    `job_id` (32 hex digits) is None if no job ran. `run` is the refresh run for which the operation waited,
-    if any. `affected_rows` is the number of rows written, or None if unknown.
+    `job_id` (32 hex digits) is None if no job ran. `run` is the refresh run that the operation waited for, if
+    any. `affected_rows` is the number of rows written, or None if unknown.
     """
 
     rows: ResultRows

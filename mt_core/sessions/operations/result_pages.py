@@ -17,7 +17,7 @@ PAGE_SIZE = 5000
 class Page:
     """A page of rows, either in `rows` or encoded in `body`. The `last` page is empty.
 
-    `kinds` has the kind of each row, or is None if the result only adds rows.
+    `kinds` contains the kind of each row, or is None if the result only adds rows.
     """
 
     rows: list[list[Any]]
@@ -61,7 +61,7 @@ class ResultPages:
     def fetch(self, token: int, size: int | None = None, form: PageForm | None = None) -> Page:
         """Return page *token*. A new page has up to *size* rows; with *form*, they are encoded if possible.
 
-        Raises RequestInvalid naming the tokens that can be fetched, or the error of the query if its rows end
+        Raises RequestInvalid naming the tokens that can be fetched, or the error of the query if it failed
         before this page.
         """
         with self._lock:

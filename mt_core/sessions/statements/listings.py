@@ -269,7 +269,7 @@ def job_rows(jobs: Sequence[Job], request: CatalogRequest, *, described: bool = 
 
 
 def _hooks_of(job: Job) -> str | None:
-    """Return a text about the hooks of a job: which events are done, given up and not done."""
+    """Return a description of the hooks of a job: which events are done, given up and not done."""
 
     def words(hook: JobHook) -> str:
         event = hook.next_event(job.status)

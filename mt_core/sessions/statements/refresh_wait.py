@@ -27,7 +27,7 @@ from mt_core.tables.table_commands import CommandOutcome
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PendingRefresh:
-    """A run for which an operation waits, with its table and the statement that requested it."""
+    """A run that an operation waits for, with its table and the statement that requested it."""
 
     run_id: str
     table: TableIdentifier

@@ -148,7 +148,7 @@ class SparkWork:
                 )
 
     def _run_one(self, task: Task, statement: ReadStatement, texts: Sequence[str]) -> StatementResult:
-        """Run the Spark statements of one statement, and return the result of the first."""
+        """Run the Spark statements of one statement and return the result of the first."""
         job_id, context = task.operation.planned_job_id, task.context()
         fact = statement.fact
         if isinstance(fact, CreateConnectorTable) and not fact.has_statement:

@@ -19,7 +19,7 @@ _BEGIN, _EXECUTE = ["BEGIN", "STATEMENT", "SET"], ["EXECUTE", "STATEMENT", "SET"
 def collect(session: Session, statement: ReadStatement) -> tuple[ReadStatement, ...] | None:
     """Return the members of the statement set that *statement* completes, to run in order as one job.
 
-    Returns an empty tuple while the set is open, and None for a statement outside of any set. Raises
+    The result is empty while the set is open and None for a statement outside of any set. Raises
     IllegalStatus for a BEGIN inside a set or an END outside of one. Raises Unsupported for a statement that a
     set cannot contain.
     """

@@ -1,4 +1,4 @@
-"""Translation of statements, such as CREATE TABLE in Flink's syntax, to the texts that Spark runs."""
+"""Translates statements, such as CREATE TABLE in Flink's syntax, to the SQL that Spark runs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _ICEBERG = "org.apache.iceberg.spark.SparkCatalog"
 
 
 def in_spark(read: ReadStatement, engine: CatalogEngine, context: SessionContext) -> tuple[str, ...]:
-    """Return the texts that Spark runs. Only statements in Flink's syntax are translated.
+    """Return the statements that Spark runs. Only statements in Flink's syntax are translated.
 
     Raises DefinitionInvalid for a table that its catalog cannot store as declared.
     """

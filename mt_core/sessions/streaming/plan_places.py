@@ -60,7 +60,7 @@ class PlanPlaces:
     def _prepared(self, task: Task, plan: CompiledPlan, session_id: str, temporary: Sequence[str]) -> Task:
         """Return *task* in a new engine session.
 
-        The session has the database of *plan*, the jars of the task's session, and *temporary*.
+        The session uses the database of *plan*, the jars of the task's session, and *temporary*.
         """
         there = replace(task, place=Place(session_id=session_id, temporary=()))
         context, job_id = there.context(), task.operation.planned_job_id

@@ -11,7 +11,7 @@ SUBJECT = "java"
 
 
 def check(machine: Machine) -> list[Finding]:
-    """Return a finding about which Java Spark will use, and how it was found."""
+    """Return a finding about which Java Spark will use and how it was found."""
     try:
         java = installed_java(machine.environ)
     except JavaMissing as error:

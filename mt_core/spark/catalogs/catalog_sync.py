@@ -42,7 +42,7 @@ class CatalogSync:
         return {key: value for settings in self._source().values() for key, value in settings.items()}
 
     def apply(self, session: SparkSession, *, except_for: Collection[str] = ()) -> SparkSession:
-        """Update the created functions and catalogs of *session*, and return it.
+        """Update the created functions and catalogs of *session* and return it.
 
         Catalogs in *except_for*, which the session has configured itself, are not changed.
         """

@@ -33,7 +33,7 @@ def stream_of(session: SparkSession, table: ConnectorTable) -> str | None:
 
 
 def _generated(session: SparkSession, table: ConnectorTable, rows: GeneratedRows) -> str:
-    """Return a relation over a global temporary view of generated rows, and create the view.
+    """Create a global temporary view of generated rows and return a relation over it.
 
     Each stream over the view generates rows of its own.
     """

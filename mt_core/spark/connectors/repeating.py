@@ -20,7 +20,7 @@ class RepeatingSink(Sink):
 
     @abstractmethod
     def write(self, rows: DataFrame, batch: int) -> int:
-        """Write *rows*, and return the row count."""
+        """Write *rows* and return the row count."""
 
     def open(self) -> None:
         """Do nothing, because there is no state to take over."""

@@ -25,7 +25,7 @@ class PrintSink(RepeatingSink):
     accepts_changelog = True
 
     def write(self, rows: DataFrame, batch: int) -> int:
-        """Log the first rows of a batch, and return its row count."""
+        """Log the first rows of a batch and return its row count."""
         rows = shaped(rows, sql_name(self._target.table))
         name, facts = display_name(self._target.table), {"action": "printed", "job_id": self._attempt.job_id}
         printed = rows.limit(MOST_PRINTED).collect()

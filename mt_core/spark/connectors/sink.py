@@ -70,11 +70,11 @@ class Sink(ABC):
 
     @abstractmethod
     def publish(self, rows: DataFrame, batch: int, check: Check) -> int:
-        """Write a batch with the sink's guarantee, and return the row count."""
+        """Write a batch with the sink's guarantee and return the row count."""
 
 
 def shaped(rows: DataFrame, table: str) -> DataFrame:
-    """Return *rows* with NULL in the columns of *table* that they lack, and with their row kind.
+    """Return *rows* with NULL in the columns of *table* that they lack and with their row kind.
 
     Raises EngineError for a column that the table lacks.
     """

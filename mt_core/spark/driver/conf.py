@@ -6,8 +6,8 @@ configuration, and `launch_conf` selects the part for the command line, which ne
 settings override ours. The exceptions are settings that the gateway itself depends on (`LARGE_VALUES`) and
 the JVM options, which are appended.
 
-Any client that authenticates to Spark's ports can run code. `check_authentication` therefore refuses to
-start a driver whose ports would not ask for a secret, or for which Spark cannot generate one.
+Any client that authenticates to Spark's ports can run code. `check_authentication` therefore refuses to start
+a driver whose ports would not ask for a secret, or if Spark cannot generate a secret.
 """
 
 from __future__ import annotations
@@ -87,9 +87,9 @@ class DriverSettings:
     """The start-up settings of the driver.
 
     `catalog_url` is `jdbc:sqlite:file:/abs/path` or a PostgreSQL URL (JDBC, or
-    postgresql://user:password@host/db). `spark_conf` has the user's `spark.*` settings, which override
-    ours. `environ` is the process environment, by which Java is located. If a cluster has not accepted work
-    for `lost_after_s` seconds, the driver restarts Spark (0: never). `temporary` is this driver's own
+    postgresql://user:password@host/db). `spark_conf` contains the user's `spark.*` settings, which override
+    ours. `environ` is the process environment, which determines where Java is. If a cluster has not accepted
+    work for `lost_after_s` seconds, the driver restarts Spark (0: never). `temporary` is this driver's own
     folder for temporary files of its JVM, such as shuffle files. By default, the JVM uses the machine's
     folder. `allow_unauthenticated` permits Spark to start although its ports do not ask for a secret.
     """

@@ -1,10 +1,10 @@
-"""Spark work under a job id, by which any thread can cancel it and read its progress.
+"""Runs Spark work under a job id, so that any thread can cancel it and read its progress.
 
 One statement or refresh may start any number of Spark jobs, and tasks of inline plans, which Spark's
-scheduler does not know. They share a job id, which is used both as a *tag*, by which the status tracker
-lists the Spark jobs, and as a *job group*, because only a group can be cancelled together with its future
-Spark jobs. `tagged` sets both as local properties of the thread. A job may be cancelled before its first
-Spark job has started, so `JobCancels` remembers cancelled jobs.
+scheduler does not know. They share a job id, which is used both as a *tag*, because the status tracker lists
+Spark jobs by tag, and as a *job group*, because only a group can be cancelled together with its future Spark
+jobs. `tagged` sets both as local properties of the thread. A job may be cancelled before its first Spark job
+has started, so `JobCancels` remembers cancelled jobs.
 
 Row counts come from Spark's status store, which evicts old jobs and stages at any time, even between two
 calls. A count is therefore reported only if every stage is still stored or was skipped by Spark.
@@ -66,7 +66,7 @@ class JobCancels:
 
     @contextmanager
     def at_work(self, job_id: str) -> Iterator[None]:
-        """Register the block as work of the job, for which `ended` waits."""
+        """Register the block as work of the job; `ended` waits for it."""
         end = threading.Event()
         with self._lock:
             self._at_work.setdefault(job_id, []).append(end)

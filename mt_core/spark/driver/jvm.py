@@ -53,7 +53,7 @@ class Incarnation:
         return self.process.returncode in _NO_MEMORY
 
     def end(self) -> bool:
-        """Kill an unusable JVM, and return whether it was out of memory.
+        """Kill an unusable JVM and return whether it was out of memory.
 
         Waits before killing it, because a JVM that is out of memory exits with an exit code that says so.
         """

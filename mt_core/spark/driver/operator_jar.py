@@ -110,7 +110,7 @@ def _cached(environ: Mapping[str, str], sources: Path) -> Path:
 
 
 def _spark() -> tuple[str, Path]:
-    """Return the version of the installed PySpark, and the folder of its jars."""
+    """Return the version of the installed PySpark and the folder of its jars."""
     try:
         import pyspark
     except ModuleNotFoundError as cause:

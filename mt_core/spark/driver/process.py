@@ -31,7 +31,7 @@ _NO_JVM = "Error: Could not create the Java Virtual Machine."
 
 
 def launch_process(conf: SparkConf, log_file: Path) -> Any:
-    """Start a JVM that logs to *log_file*, and return its py4j gateway.
+    """Start a JVM that logs to *log_file* and return its py4j gateway.
 
     Raises EngineError with the reason from the JVM's log.
     """

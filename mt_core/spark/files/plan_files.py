@@ -89,7 +89,7 @@ class StoredPlans(PlanFiles):
                 yield ObjectFile(uri)
 
     def _fetched(self, session_id: str, uri: str, file: RemoteFile) -> bytes:
-        """Copy the current remote file into the folder of the session, and return its content."""
+        """Copy the current remote file into the folder of the session and return its content."""
         name = f"{hashlib.sha256(uri.encode()).hexdigest()[:16]}.json"
         copy = self._folder / session_id / _FETCHED / name
         part = copy.with_name(f"{uuid4().hex}.part")

@@ -112,7 +112,7 @@ def limited(uri: str) -> str:
 
 
 def fetch_jar(session: SparkSession, uri: str, target: Path) -> bool:
-    """Copy a remote jar to a local file, like `fetch_file`. Return False if Spark loads the jar itself."""
+    """Copy a remote jar to a local file as `fetch_file` does. Return False if Spark loads the jar itself."""
     if urlsplit(uri).scheme in _BY_SPARK:
         return False
     fetch_file(session, uri, target, "ADD JAR")

@@ -33,7 +33,7 @@ class FunctionFiles:
         self._used: set[str] = set()
 
     def copied(self, function: CreatedFunction, fetch: Fetch) -> CreatedFunction:
-        """Copy the files of *function*, and return the function with their hashes.
+        """Copy the files of *function* and return the function with their hashes.
 
         Raises DefinitionInvalid for a file that does not exist or whose content has another hash than the
         function requires.
@@ -95,7 +95,7 @@ def _hash_of(path: Path) -> str:
 
 
 def _copy(name: str, uri: str, target: Path, fetch: Fetch) -> str:
-    """Copy a local or remote file, and return its absolute path or URI."""
+    """Copy a local or remote file and return its absolute path or URI."""
     path = local_path(uri)
     if path is None:
         fetch(uri, target, f"Function {name}")

@@ -139,7 +139,7 @@ class ModuleReader:
         return declarations
 
     def _answer(self, function: CreatedFunction, question: str, check: Check) -> bytes:
-        """Run the child process, and return its response line. The process has ended when this returns."""
+        """Run the child process and return its response line. The process has ended when this returns."""
         reading_end, writing_end = os.pipe()
         try:
             with tempfile.TemporaryFile() as request:

@@ -105,7 +105,7 @@ class UserModules(MetaPathFinder, Loader):
 
 
 def _traced(shown: str, code: bytes) -> str:
-    """Return the file name of *code* in tracebacks, and cache its lines under that name.
+    """Return the file name of *code* in tracebacks and cache its lines under that name.
 
     The first version of a file that a process loads has the plain name. Other versions have a suffix, so
     that tracebacks never show lines of another version.

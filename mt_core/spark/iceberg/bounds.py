@@ -1,4 +1,4 @@
-"""Bounds: the minimum and maximum of key values, by which Iceberg prunes files."""
+"""Bounds: the minimum and maximum of key values, which Iceberg uses to prune files."""
 
 from __future__ import annotations
 

@@ -6,8 +6,8 @@ first change of a table, and the cached plan is executed for each later change w
 
 A job can always be used instead, because an inline plan only computes rows and writes nothing. If a query
 needs a job, this is detected when it is planned, before any row is read, and the refusal is cached like a
-plan. A run that exceeds `MOST_LOCAL` rows or `MOST_BYTES` is aborted, and the query uses jobs from then on.
-If there is not enough memory for a run, or the plan is already running, only this run uses a job.
+plan. A run that exceeds `MOST_LOCAL` rows or `MOST_BYTES` is aborted, and jobs compute the query for all
+later runs. If there is not enough memory for a run, or the plan is already running, only this run uses a job.
 """
 
 from __future__ import annotations

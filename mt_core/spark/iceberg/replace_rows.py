@@ -65,7 +65,7 @@ Change = AddedRows | AllRows | Replacement | RowDelta
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteModes:
-    """The methods by which rows of a table may be deleted in place.
+    """The methods that may delete rows of a table in place.
 
     `positions` permits position deletes of any number of rows, `local_positions` only of local rows.
     """

@@ -24,9 +24,9 @@ _COMMANDS = "freshtable.iceberg.Commands"
 class Replacement:
     """Rows to delete, which match one of `values` in the columns `keys`, and `rows` to insert.
 
-    `values` are distinct, and `rows` have the table's columns. `gone` is the name of a view of the values,
-    which may also have other columns. `bounds` is a condition that is true for all rows `q` to delete. If
-    it is None, it is computed.
+    `values` are distinct, and the columns of `rows` are those of the table. `gone` is the name of a view of
+    the values, which may also have other columns. `bounds` is a condition that is true for all rows `q` to
+    delete. If it is None, it is computed.
     """
 
     keys: tuple[str, ...]
@@ -49,8 +49,8 @@ class Replacement:
         """Commit the replacement by one MERGE.
 
         The source of the MERGE has one row per value, which deletes the matching rows, and one per row to
-        insert, which matches nothing. The condition includes the bounds of the values, by which Iceberg
-        prunes files.
+        insert, which matches nothing. The condition includes the bounds of the values, so that Iceberg prunes
+        files.
         """
         rows, mark = self.frame, f"_inserted_{uuid4().hex}"
         session = rows.sparkSession

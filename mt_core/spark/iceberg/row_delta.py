@@ -34,7 +34,7 @@ class RowDelta:
     come: ComputedRows | DataFrame
 
     def write_on_driver(self, commit: BranchCommit, previous: RecentFiles | None) -> RecentFiles | None:
-        """Commit the change without a job, and return its files.
+        """Commit the change without a job and return its files.
 
         They replace the *previous* files if those have room. Return None, without a commit, if the rows are
         not local or the driver cannot write the table's files.

@@ -29,9 +29,9 @@ Values = tuple[str | None, ...]
 class FileWriter:
     """Writes files of a storage table.
 
-    `types` has the columns' Iceberg types by name, and `required` the NOT NULL columns. `partition` has the
-    partition columns. It is None if any partition transform is not `identity`. Rows are passed as a Java
-    list, as returned by `collected`.
+    `types` maps the names of the columns to Iceberg types, and `required` contains the NOT NULL columns.
+    `partition` has the partition columns. It is None if any partition transform is not `identity`. Rows are
+    passed as a Java list, as returned by `collected`.
     """
 
     session: SparkSession

@@ -37,7 +37,7 @@ _RULES = (
 
 
 def plan_of(frame: DataFrame) -> tuple[str, tuple[str, ...]]:
-    """Return the JSON of a query's normal form, and of each subquery that remains in its expressions."""
+    """Return the JSON of a query's normal form and of each subquery that remains in its expressions."""
     session, plan = frame.sparkSession, _normal_form(frame)
     return json_of(session, plan), tuple(json_of(session, each) for each in scala_items(plan.subqueriesAll()))
 

@@ -61,7 +61,7 @@ class ImageViews:
         return self.of(self.stack.enter_context(temporary_view(self.net.frame)))
 
     def of(self, relation: str) -> NamedImages:
-        """Return the images as SQL over *relation*, which has the rows of `net`."""
+        """Return the images as SQL over *relation*, which contains the rows of `net`."""
         return images_of(
             relation, [name for name in self.net.columns if name != COPIES], COPIES, few=self.few
         )
@@ -197,7 +197,7 @@ def net_rows(rows: DataFrame, copies: str = COPIES, *, signed_zeros: bool = True
 
 
 def _key_parts(type_: DataType, value: Column, signed_zeros: bool) -> list[Column]:
-    """Return the expressions by which values of a type are grouped."""
+    """Return the expressions that group values of a type."""
     parts = [map_entries(value)] if isinstance(type_, MapType) else [value]
     if not signed_zeros or not _has_zeros(type_):
         return parts

@@ -52,7 +52,7 @@ class SmallChange:
     ) -> SmallChange | None:
         """Return the change between the versions of *maintenance* and *vector*, or None if it is not small.
 
-        *images* has the row images of updated sources, by source name.
+        *images* contains the row images of updated sources, by source name.
         """
         changes = maintenance.changes
         if len(changes.readings) != 1 or len(changes.changes) != 1:

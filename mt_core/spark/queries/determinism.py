@@ -129,7 +129,7 @@ def _metadata_reason(body: Any) -> str | None:
     """Return an Iceberg metadata column that the plan reads, or None.
 
     A compaction changes the values of such columns but does not count as a change of rows. If a query reads
-    any of them, its relation outputs all of them.
+    one of these columns, its relation outputs all of them.
     """
     relations = {
         id(node["output"]): node["output"] for node in _nodes(body) if _class_name(node) == _ICEBERG_RELATION
@@ -187,9 +187,9 @@ def _node_reason(tree: list[_Node], index: int, deterministic: frozenset[str]) -
 
 
 def _moment_reason(argument: list[_Node], *, is_cast: bool) -> str | None:
-    """Return why the result of converting a text to a time may depend on the current time, or None.
+    """Return why the result of converting a string to a time may depend on the current time, or None.
 
-    The text may be a word such as 'now', or be computed from constants that could form such a word.
+    The string may be a word such as 'now', or be computed from constants that could form a word like this.
     """
     texts = [
         str(node.get("value")) for node in argument if node.get("dataType") == "string" and "value" in node

@@ -309,7 +309,7 @@ class LineageReader:
     # ------------------------------------------------------------------------------------------------ reasons
 
     def _unstable_text(self, query: Query, parsed: ParsedQuery) -> str | None:
-        """Return what makes the texts of the query, its views or its functions nondeterministic, or None."""
+        """Return what makes the SQL of the query, its views or its functions nondeterministic, or None."""
         functions = functions_of(self._session)
         for parts in self._functions:
             created = functions.get(parts[0]) if len(parts) == 1 else None

@@ -21,7 +21,7 @@ TABLE_WORD = re.compile(r"\bTABLE(?:\s|/\*.*?\*/|--[^\n]*\n)*$", re.IGNORECASE |
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RelationName:
-    """A relation in a text: `text[start:stop]` is its name.
+    """A relation in SQL: `text[start:stop]` is its name.
 
     `cte` means that the name refers to a WITH query, and `aliased` that an alias follows. `travel` is the
     version in the text (`timestamp` for TIMESTAMP AS OF) or None. `table_word` is the position of the
@@ -44,7 +44,7 @@ class RelationName:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParsedQuery:
-    """A text with the relations and functions that it names, and its number of WITH clauses.
+    """SQL with the relations and functions that it names, and its number of WITH clauses.
 
     `identifier_clause` means that some names are hidden in IDENTIFIER().
     """

@@ -95,7 +95,7 @@ def snapshot_of(session: SparkSession, table: Any) -> str:
 
 
 def outcomes(answer: str) -> Sequence[str | UnreadSources]:
-    """Return the results in the JSON *answer* of TableReads: each is a text, or why it was not read."""
+    """Return the results in the JSON *answer* of TableReads, each a string or the reason for its absence."""
     return [
         UnreadSources(reason=plain_message(failure) if failure else "") if text is None else str(text)
         for text, failure in json.loads(answer)

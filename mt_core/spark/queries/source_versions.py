@@ -100,7 +100,7 @@ class SourceVersions:
         raise EngineError("The sources of the query change faster than they can be read; try again later.")
 
     def source_fingerprints(self, queries: Sequence[Query]) -> list[str | UnreadSources | None]:
-        """Return, for each query, a text that changes when its sources, views or functions change.
+        """Return, for each query, a string that changes when its sources, views or functions change.
 
         An item is None if a source has no version, and an UnreadSources if a source was not read. Only one
         thread may call this.
@@ -212,7 +212,7 @@ class SourceVersions:
     def _add_definitions(
         self, query: Query, lineage: Lineage, known: dict[str, str | UnreadSources]
     ) -> list[str]:
-        """Add the hashes of the query's views and functions to *known*, and return their names."""
+        """Add the hashes of the query's views and functions to *known* and return their names."""
         session = self._contexts.session(query)
         with active_session(session):
             names = Names(session)
@@ -325,7 +325,7 @@ class SourceVersions:
         return (self._driver.generation, query.text, query.catalog, query.namespace, query.zone, settings)
 
     def _refresh(self, lineage: Lineage) -> dict[str, dict[str, Any]]:
-        """Refresh the metadata of all sources, and return their current versions by source name.
+        """Refresh the metadata of all sources and return their current versions by source name.
 
         Raises EngineError if a source does not answer, and _Outdated if reading it fails.
         """

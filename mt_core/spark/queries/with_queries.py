@@ -45,7 +45,7 @@ def inline_with_queries(parsed: ParsedQuery) -> str | None:
 
 
 def _parts(text: str) -> Iterator[_WithQuery]:
-    """Yield the WITH queries at the beginning of a text, then its main query.
+    """Yield the WITH queries at the beginning of the SQL, then its main query.
 
     Recursive WITH queries are part of the main query.
     """
@@ -77,7 +77,7 @@ def _token(text: str, start: int) -> Token:
 
 
 class _Inlining:
-    """Writes parts of a text with inlined WITH queries."""
+    """Writes parts of a query with inlined WITH queries."""
 
     def __init__(self, parsed: ParsedQuery, queries: list[_WithQuery]) -> None:
         self._text, self._queries = parsed.text, queries

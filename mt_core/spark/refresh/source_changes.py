@@ -120,7 +120,7 @@ class SourceLogs(ChangeReader):
         return shape
 
     def _change(self, lineage: Lineage, source: Source, old: str, new: str) -> tuple[SourceChange, int]:
-        """Return the change of a source between two versions, and its size in bytes at the newer one."""
+        """Return the change of a source between two versions and its size in bytes at the newer one."""
         if old == new:
             return SourceChange(kind=ChangeKind.NOTHING), self._size(source, new)
         if new == EMPTY:

@@ -133,7 +133,7 @@ class StorageTables(TableStorage):
                 update.commit()
 
     def _build(self, session: SparkSession, core: Any, name: Any, spec: StorageSpec) -> None:
-        """Create the table with one empty snapshot, at which branches can start."""
+        """Create the table with one empty snapshot, from which branches can start."""
         levels = java_strings(session, spec.identifier.parts[1:-1])
         if not core.namespaceExists(
             static_member(session, "org.apache.iceberg.catalog.Namespace.of")(levels)
@@ -220,5 +220,5 @@ def _properties(spec: StorageSpec) -> dict[str, str]:
 
 
 def _conflict(identifier: TableIdentifier) -> dict[str, MtError]:
-    """Return the errors by which `translating` raises a failed commit as a CommitConflict."""
+    """Return a map from the Java class of a failed commit to the CommitConflict that `translating` raises."""
     return {COMMIT_FAILED: CommitConflict(f"{identifier} was changed by another commit; try again.")}

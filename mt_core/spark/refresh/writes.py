@@ -89,7 +89,7 @@ class StagedWrites(RowWriter):
             raise cause.reworded(cause.message) from cause
 
     def _staged(self, session: SparkSession, write: Write) -> Staged:
-        """Overwrite the scope in a commit to the branch or in a pending snapshot, and return the snapshot."""
+        """Overwrite the scope in a commit to the branch or in a pending snapshot and return the snapshot."""
         table = self._spark.catalogs.load_table(write.table)
         _head(table, write)
         maintenance = write.maintenance

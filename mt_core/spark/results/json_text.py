@@ -22,7 +22,7 @@ _BEGINNINGS = [f'{{"kind":"{kind.name}","fields":[' for kind in RowKind]
 
 
 def writer(data_type: spark.DataType, encode: Encode) -> Write:
-    """Return a function from Arrow arrays of *data_type* to arrays of JSON texts, equivalent to *encode*."""
+    """Return a function that converts Arrow arrays of *data_type* to arrays of JSON, as *encode* does."""
     if isinstance(data_type, _PLAIN):
         return lambda array: pc.cast(array, pa.string())
     if isinstance(data_type, spark.DoubleType):

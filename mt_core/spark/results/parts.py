@@ -21,7 +21,7 @@ _END, _MORE = b"\0", b"\1"
 class PartSizes:
     """Size limits in bytes: of the *first* part of a partition, and of *all* parts of one job.
 
-    If *all* is None, the limit is what fits into Spark's memory.
+    If *all* is None, the limit is what fits in Spark's memory.
     """
 
     first: int = FIRST_BYTES
@@ -65,7 +65,7 @@ class Parts:
         return self._function.of(self._partitions, self.done, self._messages, self._bytes, most)
 
     def take(self, message: bytes) -> bool:
-        """Count a message, and return whether it has rows.
+        """Count a message and return whether it has rows.
 
         Messages after a message that sets `cut` must be ignored.
         """

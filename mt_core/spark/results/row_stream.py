@@ -39,9 +39,9 @@ Ended = Callable[[MtError | None], None]
 class StreamedRows:
     """The rows of one query, which a thread reads from Spark while others fetch pages. Thread-safe.
 
-    *source* yields batches, and None before a batch that may take long. *stop* ends the query. `running`
-    means that the query may produce more rows. `stalled` means that it waits for a reader, which is always
-    true for an *endless* query.
+    *source* yields batches, and None before a batch that may be slow. *stop* ends the query. `running` means
+    that the query may produce more rows. `stalled` means that it waits for a reader, which is always true for
+    an *endless* query.
     """
 
     def __init__(
@@ -95,7 +95,7 @@ class StreamedRows:
             return self._spool.fitting(start, size, PAGE_BYTES)
 
     def page(self, start: int, size: int) -> list[list[Any]]:
-        """Return *size* rows from row *start* on, or fewer at the end. Raises the query's error."""
+        """Return *size* rows starting at row *start*, or fewer at the end. Raises the query's error."""
         return self._form.rows(self._take(start, size))
 
     def kinds(self, start: int, size: int) -> list[RowKind]:
@@ -209,7 +209,7 @@ class StreamedRows:
 def fetch(
     driver: SparkDriver, frame: DataFrame, job: QueryJob, spools: Spools, sizes: PartSizes = DEFAULT_SIZES
 ) -> StreamedRows:
-    """Run *frame*, and return its rows when the first of them are available or the query has ended.
+    """Run *frame* and return its rows when the first of them are available or the query has ended.
 
     The caller must run this within `SparkDriver.run_tagged`; later work is tagged here. Raises the query's
     error, and Unsupported before the query runs if a column has no JSON form.

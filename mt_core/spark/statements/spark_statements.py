@@ -3,10 +3,10 @@
 Every gateway session has a Spark session of its own in one shared driver. Settings, temporary views and the
 current namespace are therefore isolated, while catalogs and executors are shared. A statement runs inside
 three wrappers, in this order: the session with its properties applied (`SparkSessions.use`), the tag of its
-job, by which it is displayed, cancelled and counted (`run_tagged`), and the protection of materialized
-tables (`run_protected`). Commands have run when `execute` returns, and their rows are local. Queries have
-only started, and their rows are read by `fetch`. A CREATE TABLE … AS is reserved before it runs, so that
-another process can undo it (`settle`) if this process is killed.
+job, which is used to display, cancel and count it (`run_tagged`), and the protection of materialized tables
+(`run_protected`). Commands have run when `execute` returns, and their rows are local. Queries have only
+started, and their rows are read by `fetch`. A CREATE TABLE … AS is reserved before it runs, so that another
+process can undo it (`settle`) if this process is killed.
 """
 
 from __future__ import annotations

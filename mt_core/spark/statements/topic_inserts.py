@@ -20,7 +20,7 @@ _INSERT, _WITH = "InsertIntoStatement", "UnresolvedWith"
 
 
 def insert_records(session: SparkSession, text: str, source: ConnectorSource) -> int | None:
-    """Run *text* if it is an INSERT into a topic, and return the record count, or else return None.
+    """Run *text* if it is an INSERT into a topic. Return the record count, or None if it is not.
 
     Raises DefinitionInvalid, Unsupported, and Spark's errors.
     """
@@ -39,7 +39,7 @@ def insert_records(session: SparkSession, text: str, source: ConnectorSource) ->
 
 
 def _written(rows: DataFrame, table: TopicTable) -> int:
-    """Write *rows*, and return the record count. If the table has a key, one record is written per key."""
+    """Write *rows* and return the record count. If the table has a key, one record is written per key."""
     if not table.topic.keys:
         return write_records(rows, table.topic)
     present = {name.lower() for name in rows.columns}

@@ -217,7 +217,7 @@ class SparkStreams(StreamEngine):
     # ----------------------------------------------------------------------------------------------- internal
 
     def _end_time(self, job_id: str, definition: StreamDefinition, paused: StreamAttempt) -> StreamAttempt:
-        """Run a paused stream to the end of event time, and return the new attempt.
+        """Run a paused stream to the end of event time and return the new attempt.
 
         This makes windows and joins emit their remaining rows.
         """

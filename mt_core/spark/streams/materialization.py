@@ -45,7 +45,7 @@ class KeyedInsert:
 
 
 def materialized_key(insert: KeyedInsert, rows: Changelog, settings: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the key by which the rows of an INSERT are materialized; empty if they are not.
+    """Return the key columns if the rows of an INSERT must be materialized, or else an empty tuple.
 
     *settings* are the properties of the session. Raises DefinitionInvalid if the INSERT does not set a key
     column.

@@ -29,7 +29,8 @@ def check_batches(
 ) -> None:
     """Raise StreamFilesMissing if a table has a later batch than the last one that the checkpoint *began*.
 
-    The number of such a batch would be used again. *batches* has the last batch of each table.
+    Without this error, the stream would use the number of that batch again. *batches* contains the last batch
+    of each table.
     """
     for table, batch in batches.items():
         last_batch = FIRST_ROWS if batch is None else batch

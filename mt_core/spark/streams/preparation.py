@@ -47,8 +47,8 @@ from mt_core.spark.streams.sources.starts import start_of
 class PreparedStream:
     """A `definition` with its plan, and its members, analysed in a session of their own.
 
-    `order` has the position of each source in the savepoint that the stream starts from. It is None if the
-    positions are the same.
+    `order` contains the position of each source in the savepoint from which the stream starts. It is None if
+    the positions are the same.
     """
 
     definition: StreamDefinition

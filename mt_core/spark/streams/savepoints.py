@@ -32,9 +32,9 @@ def restored(
     *,
     keeps_state: bool,
 ) -> tuple[StreamPlan, Sequence[int] | None]:
-    """Return *plan* with the decisions stored in a savepoint, and the order of its sources.
+    """Return *plan* with the decisions stored in a savepoint and the order of its sources.
 
-    The order has the position of each source in the savepoint. It is None if the positions are the same.
+    The order contains the position of each source in the savepoint. It is None if the positions are the same.
     *tables* are the Iceberg tables that the job reads, by name.
     """
     checkpoints = Checkpoints(session)

@@ -63,9 +63,9 @@ def follow(driver: SparkDriver, query: StreamedQuery, job: QueryJob, spools: Spo
 def reads_stream(query: StreamedQuery, *, of_insert: bool) -> bool:
     """Return whether *query* reads a table as a stream.
 
-    Raises Spark's errors, except for an INSERT whose text already shows that it reads a stream. Such an
-    INSERT is analysed when its job is prepared. Other statements must be analysed here, before a job or a
-    table is created.
+    Raises Spark's errors, except for an INSERT whose text already shows that it reads a stream. That INSERT
+    is analysed when its job is prepared. Other statements must be analysed here, before a job or a table is
+    created.
     """
     if of_insert and query.text.is_stream:
         return True

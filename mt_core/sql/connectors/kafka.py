@@ -7,7 +7,7 @@ directions: `parsed` and `items` turn records into rows, and `record` turns rows
 an inserted row, and a column that is in both parts is read from the value, as in Flink. With `upsert-kafka`,
 a record sets the row of its key, and a record without a value (a tombstone) deletes it. Therefore its key
 columns must be read from the key. CREATE accepts tables that Spark cannot write (several topics, metadata
-other than headers), because they can still be read; it records the reason for which INSERT is refused.
+other than headers), because they can still be read; it records the reason why INSERT is refused.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class MetadataColumn:
 class KafkaColumns:
     """The columns of a table in order, with the columns that are not physical fields of a record.
 
-    `computed` has the expression of each computed column, whose spec has no type.
+    `computed` contains the expression of each computed column, whose spec has no type.
     """
 
     specs: Sequence[ColumnSpec]

@@ -25,7 +25,7 @@ _UNREADABLE_REASONS = (
 
 
 def rowless_table(table: WrittenTable) -> CreateConnectorTable:
-    """Return a table whose connector generates rows or writes those of a stream, and stores nothing."""
+    """Return a table whose connector stores no rows: it generates rows or writes the rows of a stream."""
     connector, or_replace = table.options["connector"].lower(), "REPLACE" in table.words
     _check_words(table, connector)
     rows, specs = None, table.specs
@@ -115,7 +115,7 @@ def _check_words(table: WrittenTable, connector: str) -> None:
 
 
 def _without_query(table: WrittenTable, connector: str) -> str:
-    """Return why the connector does not allow AS query, and the statements to write instead."""
+    """Return why the connector does not allow AS query and the statements to write instead."""
     if connector not in {*SINKS, *TOPICS}:
         return "which generates its rows; leave AS query out."
     what, how = (

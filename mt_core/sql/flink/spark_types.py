@@ -17,7 +17,7 @@ _FLINK = {
 def in_flink(spark_type: str) -> str:
     """Return *spark_type* as DESCRIBE prints it: STRING, DECIMAL(10, 2), MAP<STRING NOT NULL, INT>.
 
-    A text that is not a type is returned unchanged.
+    A string that is not a type is returned unchanged.
     """
     try:
         cursor = TokenCursor(spark_type)

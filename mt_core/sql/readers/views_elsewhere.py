@@ -47,7 +47,7 @@ def _rest(cursor: TokenCursor, text: str) -> str:
 def _creation(head: str, cursor: TokenCursor) -> str:
     """Return the equivalent CREATE statement.
 
-    It has the name, columns, comment, partitions and query of the refused statement.
+    It retains the name, columns, comment, partitions and query of the refused statement.
     """
     cursor.accept("IF", "NOT", "EXISTS")
 

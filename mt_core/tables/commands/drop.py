@@ -98,7 +98,7 @@ def _bury(
 ) -> tuple[Tombstone | None, tuple[str, ...]]:
     """Delete the table's row and store a tombstone instead.
 
-    Returns the tombstone (None if there was no table), and warnings about files that are not removed.
+    Returns the tombstone (None if there was no table) and warnings about files that are not removed.
     """
     if if_exists and tx.tables.named(identifier) is None:
         return None, ()

@@ -43,9 +43,9 @@ class _WatchedTable:
     """A CONTINUOUS table, with the time of its next poll and the earliest start of its next batch.
 
     `seen` is the fingerprint of its sources when the last batch began, and `due` the current one if it
-    differs. `blocked` is why no batch may begin, "" if one may. `failures` is the number of consecutive
-    failed batches, and `unread` that of failed polls; `losses` are the consecutive losses of Spark. `busy` is
-    set while a thread works on the table.
+    differs. `blocked` is the reason why no batch may begin, or "" if a batch may begin. `failures` is the
+    number of consecutive failed batches, and `unread` that of failed polls; `losses` are the consecutive
+    losses of Spark. `busy` is set while a thread works on the table.
     """
 
     table: MaterializedTable
@@ -326,7 +326,7 @@ def _wakes_at(entry: _WatchedTable) -> timedelta:
 def _tables_and_waiting(
     tx: Transaction, claimed: Iterable[str]
 ) -> tuple[Iterable[MaterializedTable], Mapping[str, str]]:
-    """Return all CONTINUOUS tables, and by table id the reason why a *claimed* table has a queued refresh."""
+    """Return all CONTINUOUS tables and, by table id, why *claimed* tables have queued refreshes."""
     queued = [run for table_id in claimed for run in tx.runs.queued(table_id)]
     return tx.tables.continuous(), {run.table_id: f"a {run.kind} refresh is due" for run in queued}
 

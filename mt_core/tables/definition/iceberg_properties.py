@@ -55,5 +55,5 @@ BY_COLUMN = (
 
 
 def is_property(key: str) -> bool:
-    """Return whether *key* is such a property."""
+    """Return whether *key* is one of these properties."""
     return key in NAMES or (key.startswith(BY_COLUMN) and key not in BY_COLUMN)

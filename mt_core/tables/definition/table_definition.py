@@ -166,7 +166,7 @@ def check_partitions_of_cron(
 def _columns(
     declared: Sequence[ColumnSpec] | None, analysed: AnalysedQuery, identifier: TableIdentifier
 ) -> tuple[tuple[Column, ...], str]:
-    """Return the table's columns, and the query with its columns in the same order."""
+    """Return the table's columns and the query with its columns in the same order."""
     produced = {column.name.lower(): column for column in analysed.columns}
     if len(produced) != len(analysed.columns):
         names = [column.name for column in analysed.columns]

@@ -78,8 +78,8 @@ def partitions_for(
 ) -> Strategy | None:
     """Return the strategy that replaces the partitions affected by *changes*.
 
-    Returns None if the table is not partitioned, or if its partitions cannot be computed from the changed
-    rows.
+    The result is None if the table is not partitioned, or if its partitions cannot be computed from the
+    changed rows.
     """
     stored = {column.name: column.type.lower() for column in definition.columns}
     if not definition.partition_keys or not all(

@@ -80,8 +80,8 @@ class LateRowsRecord:
     """The newest refresh that recorded late rows, and its findings when it ended.
 
     `sources` are the versions that it read, `behind` the partitions with older rows, and `doubted` the
-    partitions in doubt. `later` has the scopes and sources of the refreshes since then, oldest first. Sources
-    are the JSON of a source vector.
+    partitions in doubt. `later` lists the scopes and sources of the refreshes since then, oldest first.
+    Sources are the JSON of a source vector.
     """
 
     sources: str
@@ -113,7 +113,7 @@ def late_data(
     metadata: StorageMetadata,
     vector: SourceVector,
 ) -> LateData:
-    """Return the late partitions that a claimed run refreshes, and those that it leaves to later runs.
+    """Return the late partitions that a claimed run refreshes and those that it leaves to later runs.
 
     A run for a schedule time that is not due, or that failed when it was refreshed separately, refreshes only
     its own partition.
@@ -373,8 +373,8 @@ def late_warnings(
 def recorded_late_rows(history: Iterable[Snapshot], cleared: str | None) -> LateRowsRecord | str | None:
     """Return what *history*, newest first, records about late rows, or the reason why it records nothing.
 
-    Returns None if nothing was refreshed that could be late. At the snapshot *cleared*, no partition was in
-    doubt.
+    The result is None if nothing was refreshed that could be late. At the snapshot *cleared*, no partition
+    was in doubt.
     """
     later: list[tuple[Scope, str]] = []
     snapshots, is_cleared = iter(history), False
@@ -429,7 +429,7 @@ def _doubted_text(doubted: DoubtedPartitions) -> str | None:
 
 
 def _message(taken: list[PartitionSpec], left: list[PartitionSpec], handling: str) -> str | None:
-    """Return the message about late partitions that a run refreshes, and those that it leaves."""
+    """Return the message about late partitions that a run refreshes and those that it leaves."""
     if handling == REPORT and left:
         return f"{_late_rows_text(left)}; '{LATE_DATA}' = '{REPORT}' leaves them"
     if left and not taken:

@@ -44,7 +44,7 @@ def scope_named(
 def _values(
     services: TableServices, table: MaterializedTable, key: str, values: PartitionValues
 ) -> tuple[str, Sequence[str | None]]:
-    """Return the partition column that *key* names, and the values that *values* selects."""
+    """Return the partition column that *key* names and the values that *values* selects."""
     identifier, definition = table.identifier, table.definition
     if isinstance(values, ValueRange):
         for bound in (values.lower, values.upper):

@@ -225,7 +225,7 @@ class RefreshRequests:
 def identifier_of(text: str) -> TableIdentifier:
     """Parse the table name in a refresh path: catalog.database.table, quoted or not.
 
-    Raises RequestInvalid for any other text.
+    Raises RequestInvalid for any other string.
     """
     try:
         parts = parse_name(text)

@@ -52,7 +52,7 @@ class AtWork:
             self._alone.pop(name, None)
 
     def stop_waiting(self, waits_as: str) -> None:
-        """Stop waiting as *waits_as*; harmless if there is no such wait."""
+        """Stop waiting as *waits_as*; harmless if nothing waits as *waits_as*."""
         with self._lock:
             if self._waiter == waits_as:
                 self._waiter = None

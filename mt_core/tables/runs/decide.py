@@ -95,7 +95,7 @@ class _Walk:
     def why_changed(self, spec: PartitionSpec | None, vector: SourceVector, fingerprint: str) -> _Why | None:
         """Return why *spec* (None: the whole table) has to be refreshed.
 
-        Returns None or an empty tuple if it has not changed.
+        The result is None or an empty tuple if no refresh is needed.
         """
         for snapshot in self._snapshots():
             if not snapshot.describes_rows:
@@ -163,7 +163,7 @@ def _difference(snapshot: Snapshot, vector: SourceVector, fingerprint: str) -> _
 
 
 def _text(reasons: Collection[_Why]) -> str:
-    """Return the reasons of all partitions as one text, with the number of changed sources."""
+    """Return the reasons of all partitions as one string, with the number of changed sources."""
     texts = {reason for reason in reasons if isinstance(reason, str)}
     sources = sorted({source for reason in reasons if not isinstance(reason, str) for source in reason})
     if sources:

@@ -32,7 +32,7 @@ def count_failures(settings: ManagerSettings, table: MaterializedTable, run: Ref
 def why_suspend(settings: ManagerSettings, table: MaterializedTable) -> str | None:
     """Return why *table* must be suspended, as text for users.
 
-    Returns None if it has not failed often enough in a row, or is already suspended.
+    The result is None if the table has not failed often enough in a row or is already suspended.
     """
     most = settings.suspend_after
     if not most or len(table.failed_times) < most or table.status is not RefreshStatus.ACTIVATED:

@@ -64,7 +64,7 @@ class Ledger:
     # ----------------------------------------------------------------------------------------------- requests
 
     def request_in(self, tx: Transaction, table: MaterializedTable, run: RefreshRun) -> RefreshRun:
-        """Record a request in a transaction that has locked *table*, and return the run that answers it.
+        """Record a request in a transaction that has locked *table* and return the run that answers it.
 
         *run* is attached to the run with its key, skipped, coalesced or queued.
         """
@@ -101,9 +101,7 @@ class Ledger:
     def _answered(
         self, tx: Transaction, table: MaterializedTable, run: RefreshRun
     ) -> tuple[RefreshRun, RefreshRun | None]:
-        """Return *run* with its request recorded, and the earlier run with its key if that answers the
-        request.
-        """
+        """Return *run* with its request recorded, and the earlier run with its key if that answers it."""
         # The text of the request must not change when other requests are coalesced into the run.
         run = replace(
             run, request=f"{run.kind} {run.schedule_time.isoformat() if run.schedule_time else run.scope}"
@@ -177,7 +175,7 @@ class Ledger:
     def _claim_next(
         self, tx: Transaction, may_begin: Callable[[RefreshRun], bool]
     ) -> tuple[ClaimedRun | None, bool]:
-        """Return the claimed run, and whether to try again.
+        """Return the claimed run and whether to try again.
 
         One transaction marks only a limited number of waiting runs, because other transactions wait for its
         end.
@@ -224,7 +222,7 @@ class Ledger:
     def note_batch(self, tx: Transaction, claimed: ClaimedRun, changes: Mapping[str, Any]) -> str | None:
         """Record *changes* of a batch, as `note` does, and return why the continuous run has to end now.
 
-        Returns "" if the run may continue, and None if the claim was lost.
+        The reason is "" if the run may continue and None if the claim was lost.
         """
         run = _held(tx, claimed)
         if run is None:
@@ -364,7 +362,7 @@ class Ledger:
 
     @transactional
     def cancel(self, tx: Transaction, run_id: str, attempt: int | None = None) -> RefreshRun:
-        """Cancel the request of one requester, and return the run that does its work.
+        """Cancel the request of one requester and return the run that does its work.
 
         That run ends when no requester is left. A cancel is ignored if its *attempt*, as counted by the
         requester, is older than the latest one.

@@ -72,7 +72,7 @@ class PeriodicRuns:
     # ---------------------------------------------------------------------------------------------------- end
 
     def ended(self, tx: Transaction, table: MaterializedTable, run: RefreshRun) -> MaterializedTable:
-        """Queue the runs that must follow the end of *run*, and return the table after that end."""
+        """Queue the runs that must follow the end of *run* and return the table after that end."""
         table = _marked(tx, table, run)
         if run.kind is not RunKind.PERIODIC or not run.points or not table.definition.date_formatters:
             return table

@@ -1,9 +1,9 @@
 """Compaction: rewrites small files of a storage table, and files with deletes, as fewer large files.
 
 It takes no claim and delays no refresh (docs/design/refresh-protocol.md). The files are written on a branch
-and published by compare-and-set. The next refresh that opens the table drops the branch, and a compaction
-that loses to such a refresh is abandoned. The batches of a continuous run do not drop the branch; the
-compacted files then replace the old ones in what has become main.
+and published by compare-and-set. The next refresh that opens the table drops the branch, and the compaction
+is then abandoned. The batches of a continuous run do not drop the branch; the compacted files then replace
+the old ones in what has become main.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def too_many(
 ) -> Fragments | None:
     """Return the numbers of files that a compaction of *table* would remove.
 
-    Returns None if they are within the limits, or if a branch other than *holds* is open.
+    The result is None if they are within the limits, or if a branch other than *holds* is open.
     """
     metadata = services.engine.metadata.load(table.identifier)
     if set(run_branches(metadata.branches)) - {holds} or not _may_have_many(services, metadata):

@@ -29,7 +29,7 @@ ORPHAN_AGE = timedelta(days=1)
 
 
 def maintain(services: TableServices) -> list[str]:
-    """Maintain each table that needs it, and return a line for each action."""
+    """Maintain each table that needs it and return a line for each action."""
     forgotten = forget_old_runs(services)
     done = [f"deleted {forgotten} old runs from the ledger"] if forgotten else []
     for table in on_each_page(services.registry, _idle):

@@ -50,7 +50,7 @@ def _forget_page(tx: Transaction, *, after: str | None, older_than: datetime) ->
 
 
 def _newest(tx: Transaction, table_ids: Iterable[str]) -> set[str]:
-    """Return the ids of the newest runs of the tables that exist, and of the runs that cover them."""
+    """Return the ids of the newest runs of the tables that exist and of the runs that cover them."""
     existing = [table_id for table_id in table_ids if tx.tables.get(table_id) is not None]
     runs: Sequence[RefreshRun] = [
         run for each in existing for run in tx.runs.newest(table_id=each, limit=NEWEST_RETAINED)

@@ -1,1 +1,1 @@
-"""Verification: whether a table has the rows of its query at the source versions that its refreshes read."""
+"""Verification: whether a table contains the rows of its query at the source versions that were read."""

@@ -20,8 +20,9 @@ from mt_core.tables.engine import SourceVector
 class Share:
     """The rows of *scope*, except those of *besides*, which later runs wrote.
 
-    `sources` is the source vector of the rows, as JSON. `obstacle` is why they cannot be compared with the
-    query, None if they can. If `doubted` is True, the rows may differ from those of the query at that vector.
+    `sources` is the source vector of the rows, as JSON. `obstacle` is the reason why they cannot be compared
+    with the query, or None if they can. If `doubted` is True, the rows may differ from those of the query at
+    that vector.
     """
 
     scope: Scope

@@ -132,7 +132,7 @@ class Verification:
         in_transaction(self.services.registry, clear)
 
     def record(self, status: RunStatus, reason: str, **facts: Any) -> RefreshRun:
-        """Insert the outcome into the ledger as a run that has ended, and return it.
+        """Insert the outcome into the ledger as a run that has ended and return it.
 
         Because the run has already ended, no refresh waits for it.
         """

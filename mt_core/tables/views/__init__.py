@@ -1,1 +1,1 @@
-"""Views: the rows and texts that SHOW and DESCRIBE return."""
+"""Views: the rows and descriptions that SHOW and DESCRIBE return."""

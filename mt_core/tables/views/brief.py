@@ -1,4 +1,4 @@
-"""Short texts that let a row of the short forms of SHOW fit on one line."""
+"""Abbreviations that let a row of the short forms of SHOW fit on one line."""
 
 from __future__ import annotations
 

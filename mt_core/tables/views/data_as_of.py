@@ -1,8 +1,8 @@
-"""Data as of: the time as of which a table shows its source data, determined from the ledger only.
+"""Determines how old the source data that a table shows is, from the ledger only.
 
-A source that is a materialized table shows its own sources as of the refresh that published the version which
-was read. The oldest of these times applies to the reading table. Any other source counts as of the time when
-it was read.
+A table shows its sources as they were at its *data-as-of time*. For a source that is a materialized table,
+this is the data-as-of time of the refresh that published the version that was read. For any other source, it
+is the time when the source was read. The oldest of these times applies to the reading table.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Vector = Iterable[Mapping[str, Any]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataAsOf:
-    """The time as of which a table shows its source data.
+    """The data-as-of time of a table, which shows its source data as it was at `until`.
 
     `by` is the upstream materialized table that read its sources at that time, or None if the table itself
     did.
@@ -53,7 +53,7 @@ class _Showing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataAsOfReader:
-    """Computes the time as of which tables show their source data, from *facts*.
+    """Computes the data-as-of times of tables from *facts*.
 
     *fresh_at* maps the ids of CONTINUOUS tables to the time at which they were last found to be up to date.
     """
@@ -64,7 +64,7 @@ class DataAsOfReader:
     _known: dict[tuple[str, datetime, datetime], DataAsOf] = field(default_factory=dict)
 
     def of(self, table: MaterializedTable, vector: Vector, at: datetime) -> DataAsOf:
-        """Return the time as of which *table* shows its sources, after reading *vector* at the time *at*."""
+        """Return the data-as-of time of *table* after a refresh that read *vector* at the time *at*."""
         instants = [DataAsOf(until=at)]
         for source in vector:
             upstream = self.facts.materialized(source["name"]) if source["kind"] == "table" else None
@@ -74,9 +74,9 @@ class DataAsOfReader:
         return min(instants, key=lambda each: each.until)
 
     def _below(self, table: MaterializedTable, snapshot: str | None, at: datetime) -> list[DataAsOf]:
-        """Return the time as of which version *snapshot* of *table* shows its sources.
+        """Return the data-as-of time of version *snapshot* of *table* in a list.
 
-        Returns an empty list if the run of that version is not in the ledger.
+        The list is empty if the run of that version is not in the ledger.
         """
         showings = self._showings_of(table)
         for newer, showing in enumerate(showings):

@@ -38,10 +38,9 @@ class Lateness:
 class SourceTimes:
     """The times of a table's source data.
 
-    `read_at` is when the table read its sources. `shows` is the time as of which it shows its ultimate
-    sources, plus the freshness of the tables in between. `written_at` is the last commit to any source, None
-    if that is unknown or irrelevant. `looked` is whether this gateway has polled the sources of a CONTINUOUS
-    table.
+    `read_at` is when the table read its sources. `shows` is its data-as-of time plus the freshness of the
+    tables between it and its ultimate sources. `written_at` is the last commit to any source, None if that is
+    unknown or irrelevant. `looked` is True if this gateway has polled the sources of a CONTINUOUS table.
     """
 
     read_at: datetime
@@ -51,7 +50,7 @@ class SourceTimes:
 
 
 def oldest_allowed(table: MaterializedTable, now: datetime) -> datetime:
-    """Return the oldest time as of which a fresh table may show its sources.
+    """Return the oldest data-as-of time that a fresh table may have.
 
     For a table with a schedule, this is the schedule time before the last one.
     """

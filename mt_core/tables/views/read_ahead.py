@@ -1,4 +1,4 @@
-"""ReadAhead: reads the registry's facts about many tables, with one query per kind of fact."""
+"""Reads the registry's facts about many tables, with one query per kind of fact."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""RunView: a refresh run as users see it, read from the ledger."""
+"""A refresh run as users see it, read from the ledger."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""TableView: a materialized table as users see it, with the state of its runs, its workflow and its storage.
+"""A materialized table as users see it, with the state of its runs, its workflow and its storage.
 
-Three questions are answered from facts in the ledger, without reading any data. As of when does the table
-show its sources (`data_as_of`, `stale_for`)? Does it meet its freshness (`health`)? If not, what delays it
-(`lateness`)? All three are answered for the same instant in one transaction, so that the columns of a row are
-consistent. The facts about many tables are read together (`ReadAhead`), because SHOW MATERIALIZED TABLES may
-list thousands.
+Three questions are answered from facts in the ledger, without reading any data. How old is the source data
+that the table shows (`data_as_of`, `stale_for`)? Does it meet its freshness (`health`)? If not, what delays
+it (`lateness`)? All three are answered for the same instant in one transaction, so that the columns of a row
+are consistent. The facts about many tables are read together (`ReadAhead`), because SHOW MATERIALIZED TABLES
+may list thousands.
 
 For health and lateness, the age of a table counts only while it is active: after RESUME it counts from the
 resume. Runs that were skipped only because the table was suspended or CONTINUOUS say nothing about rows and
@@ -105,8 +105,8 @@ class TableDetails:
 
     `last` is its latest run that is no longer queued, and `waiting` the oldest run that is waiting for other
     tables. `sources` are those of the latest run that has read any. If the storage could not be read,
-    `storage` is the error. `objection` is why a missing workflow cannot be recreated, and `engine_trouble`
-    what is wrong with the engine; each is "" if there is no problem.
+    `storage` is the error. `objection` is the reason why a missing workflow cannot be recreated, and
+    `engine_trouble` what is wrong with the engine; each is "" if there is no problem.
     """
 
     table: MaterializedTable
@@ -233,8 +233,8 @@ def _read_at(table: MaterializedTable, fresh_at: datetime | None, now: datetime)
 def _written_at(facts: ReadAhead, vector: Vector) -> datetime | None:
     """Return the time of the latest commit to any source of *vector*.
 
-    It is the latest, so that a source that rarely changes does not make a table late. Returns None if it is
-    unknown, or if a source is a materialized table, because the sources of that table count instead.
+    It is the latest, so that a source that rarely changes does not make a table late. The result is None if
+    it is unknown, or if a source is a materialized table, because the sources of that table count instead.
     """
     tables = [source for source in vector if source["kind"] not in _DEFINITIONS]
     commits = {(source["version"] or {}).get(COMMITTED, "") for source in tables}
@@ -248,7 +248,7 @@ def _written_at(facts: ReadAhead, vector: Vector) -> datetime | None:
 
 
 def _fresh_at(done: RefreshRun | None, workflow: ObservedWorkflow | None) -> datetime | None:
-    """Return the latest time as of which the table is known to show its sources.
+    """Return the latest time at which the table is known to have been up to date with its sources.
 
     This is when *done* read the sources, or a later time that the keeper reports.
     """

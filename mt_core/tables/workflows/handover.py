@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 
 
 def take_over_tables(services: TableServices) -> list[str]:
-    """Assign all tables with a workflow to the current scheduler, and return a line for each table."""
+    """Assign all tables with a workflow to the current scheduler and return a line for each table."""
     ours = services.settings.scheduler_type
     others = [table for table in every_table(services.registry) if table.scheduler != ours]
     return [

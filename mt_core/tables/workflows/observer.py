@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 class ObservedWorkflow:
     """The last report on a table, None if there has been none yet.
 
-    `as_of` is the time of the report (None: now), and `error` is why it is not current.
+    `as_of` is the time of the report (None: now), and `error` is the reason why it is not current.
     """
 
     report: KeeperReport | None

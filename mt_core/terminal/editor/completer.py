@@ -65,7 +65,7 @@ def names_tables(text: str) -> bool:
 
 
 def place_at(document: Document) -> Place | None:
-    """Return the place for which to ask the gateway, or None if there is nothing to complete."""
+    """Return the place to ask the gateway about, or None if there is nothing to complete."""
     before, after = document.text_before_cursor, document.text_after_cursor
     begun = _begun(before)
     if is_command(document.text):

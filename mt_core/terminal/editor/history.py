@@ -81,7 +81,7 @@ def _sets_secret(entry: str) -> bool:
 def entries_of(typed: str) -> list[str]:
     """Return the statements of *typed* with their semicolons.
 
-    A command, or a text that cannot be split, is a single entry. A last line that opens an editor is omitted.
+    A command, or SQL that cannot be split, is a single entry. A last line that opens an editor is omitted.
     """
     above = edited_part(typed)
     text = (above if above else typed).strip()

@@ -20,7 +20,7 @@ _TSV_ESCAPES = str.maketrans({"\\": r"\\", "\t": r"\t", "\n": r"\n", "\r": r"\r"
 def print_delimited(pages: Iterable[ResultPage], out: IO[str], *, tabs: bool) -> None:
     """Print a header and one line per row, as TSV if *tabs* is set, else as CSV.
 
-    For a changelog, the first column `op` has the kind of each change.
+    For a changelog, the first column `op` contains the kind of each change.
     """
     writer = csv.writer(out, lineterminator="\n")
     for number, page in enumerate(map(with_numbers, pages)):

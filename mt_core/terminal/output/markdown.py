@@ -13,7 +13,7 @@ _ESCAPES = str.maketrans({"|": r"\|", "\\": r"\\", "\n": "<br>", "\r": "", "<": 
 
 
 def print_markdown(pages: Iterable[ResultPage], out: IO[str]) -> None:
-    """Print *pages* as one table. For a changelog, the first column `op` has the kind of each change."""
+    """Print *pages* as one table. For a changelog, the first column `op` contains the kind of each change."""
     for number, page in enumerate(pages):
         if number == 0:
             ops = [] if page.kinds is None else [OP]

@@ -35,7 +35,7 @@ class StandingRows:
             del self._counts[key]
 
     def keep(self, most: int) -> int:
-        """Drop all but the last *most* distinct rows, and return how many were dropped.
+        """Drop all but the last *most* distinct rows and return how many were dropped.
 
         Later changes of dropped rows are ignored.
         """

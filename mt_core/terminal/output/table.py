@@ -70,7 +70,7 @@ class _Need:
 def print_table(pages: Iterable[ResultPage], out: IO[str], *, cut: bool = False) -> None:
     """Print a grid if every column can have its needed width or a readable one, or else records.
 
-    With *cut*, text that does not fit into the last column is cut. The first rows are printed before the last
+    With *cut*, text that does not fit in the last column is cut. The first rows are printed before the last
     ones arrive. Rows that have arrived are printed even after an error or an interrupt.
     """
     console = _console(out)

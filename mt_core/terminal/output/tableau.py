@@ -29,8 +29,8 @@ _WIDTHS = {
 def print_tableau(pages: Iterable[ResultPage], out: IO[str], most_width: int) -> None:
     """Print the rows of *pages* in columns of up to *most_width* characters.
 
-    For a changelog, the first column `op` has the kind of each change. The row count is printed at the end,
-    even after a KeyboardInterrupt.
+    For a changelog, the first column `op` contains the kind of each change. The row count is printed at the
+    end, even after a KeyboardInterrupt.
     """
     count, rule = 0, ""
     try:

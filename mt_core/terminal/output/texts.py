@@ -16,7 +16,7 @@ Row = Sequence[str | None]
 
 
 def texts_of(page: ResultPage) -> list[list[str | None]]:
-    """Return the rows of *page* as texts, with None for NULL."""
+    """Return the rows of *page* as strings, with None for NULL."""
     return plain_rows(page.columns, page.rows)
 
 

@@ -97,7 +97,7 @@ class Prompt:
         background.close()
 
     def _run_typed(self, typed: str) -> str:
-        """Run the complete part of *typed*, and return the incomplete rest."""
+        """Run the complete part of *typed* and return the incomplete rest."""
         while typed.strip() and not self.sitting.has_left:
             if (before := edited_part(typed)) is not None and before.strip():
                 typed = self._edited(before)
@@ -116,7 +116,7 @@ class Prompt:
             return ""
 
     def _run_command(self, line: str) -> str:
-        """Run a command, and return the text that it leaves to be run."""
+        """Run a command and return the text that it leaves to be run."""
         try:
             with ctrl_z_puts_aside():
                 run_command(self.sitting, line)

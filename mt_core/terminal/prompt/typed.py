@@ -17,7 +17,7 @@ KEYWORD = "keyword"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Piece:
-    """A part of a text with one style.
+    """A part of the input with one style.
 
     `look` is `keyword`, a token kind in lower case, or empty between tokens.
     """
@@ -44,7 +44,7 @@ def is_command(text: str) -> bool:
 
 
 def command_parts(line: str) -> tuple[str, str]:
-    """Return the name of the command on *line*, and its argument.
+    """Return the name of the command on *line* and its argument.
 
     The argument has no surrounding blanks or semicolons.
     """

@@ -88,7 +88,7 @@ class CopiedRows:
         writing.result()
 
     def copied(self) -> tuple[bytes, int]:
-        """Return the rows that fit into the clipboard, and their number.
+        """Return the rows that fit in the clipboard and their number.
 
         The rows are text in the form of `--format tsv`.
         """

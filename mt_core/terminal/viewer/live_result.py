@@ -53,9 +53,9 @@ class Snapshot:
     error: MtError | None = None
 
     def read(self, start: int, stop: int, order: Sequence[int] | None = None) -> list[Row]:
-        """Return the rows at positions *start* to *stop* (exclusive) as texts.
+        """Return the rows at positions *start* to *stop* (exclusive) as strings.
 
-        With *order*, these are positions in *order*, which has the positions of the rows.
+        With *order*, these are positions in *order*, which contains the positions of the rows.
         """
         values = self.rows(start, stop) if order is None else self.pick(order[start:stop])
         return list[Row](plain_rows(self.columns, values))

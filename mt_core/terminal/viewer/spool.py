@@ -132,7 +132,7 @@ class Spool:
         self._segments.append(_Segment(file=file, offset=offset, ends=ends))
 
     def _place(self) -> tuple[IO[bytes], int]:
-        """Return the file for the next segment, and the offset in it."""
+        """Return the file for the next segment and the offset in it."""
         if self._segments and (end := self._segments[-1].end) < FILE_BYTES:
             return self._segments[-1].file, end
         return TemporaryFile(prefix="freshtable-"), 0

@@ -5,7 +5,7 @@ therefore need neither prompt_toolkit nor real time. A result may be unbounded, 
 rows. It shows a `Snapshot`, which does not change, and replaces it at each refresh interval. All positions
 (`top`, `selected`) count rows of the snapshot, or of `order` if the rows are sorted or filtered. When a new
 snapshot has dropped rows, positions are shifted by their number. Work on all rows (search, sort, filter,
-save) could take long for a million rows. It is therefore a generator (`_Work`) that `work_on` advances
+save) could take a long time for a million rows. It is therefore a generator (`_Work`) that `work_on` advances
 between two keys. Any key stops it and leaves the view as it was before. Up to `_AT_ONCE` rows are searched or
 sorted before the next key is read, so that the usual case is immediate.
 """
@@ -94,7 +94,7 @@ class View:
     `selected` is the row of the cursor and `top` the first row on the screen. Both are positions in
     `snapshot`, or in `order` if its rows have an `arrangement`. `left` is the first column. `page_lines` and
     `width` are those of the screen when it was last drawn. `properties` returns those of the session. `began`
-    is when the statement began on the clock `now`. `copied` is a text for the clipboard.
+    is when the statement began on the clock `now`. `copied` is a string for the clipboard.
     """
 
     title: str
@@ -220,7 +220,7 @@ class View:
     # --------------------------------------------------------------------------------------------- the screen
 
     def lines(self, width: int, height: int) -> list[Line]:
-        """Return the screen: *height* lines that fit into *width* columns."""
+        """Return the screen: *height* lines that fit in *width* columns."""
         self.page_lines, self.width = max(1, height - FRAME_LINES), width
         if self.row is not None:
             body = self.row.lines(width, height - 2)
@@ -316,7 +316,7 @@ class View:
         return [", ".join(parts)] if parts else []
 
     def _sign_of_life(self) -> str:
-        """Return a text that says for how long rows have been arriving."""
+        """Return a message that says for how long rows have been arriving."""
         assert self.began is not None
         since = f"{self.now() - self.began:.0f} s"
         if self.is_paused or self.order is not None:

@@ -61,7 +61,7 @@ def rule(widths: Sequence[int], left: int) -> Line:
 
 
 def whole_columns(widths: Sequence[int], left: int, screen: int) -> int:
-    """Return how many columns from *left* on fit completely into *screen*."""
+    """Return how many columns fit completely in *screen*, starting at *left*."""
     ends = accumulate(len(BETWEEN) + width for width in widths[left:])
     return sum(end - len(BETWEEN) <= screen for end in ends)
 

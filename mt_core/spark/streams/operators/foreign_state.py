@@ -1,4 +1,4 @@
-"""Foreign state: a checkpoint has the state of other operators, so that no restart can read it."""
+"""Recognizes a checkpoint that contains the state of other operators, which no restart can read."""
 
 from __future__ import annotations
 

@@ -131,7 +131,7 @@ def _first_in_order(walk: Walk, limit: _Limit, sort: Any) -> Changelog:
 
 
 def _as_columns(session: SparkSession, sort: Any) -> tuple[Sequence[Any], Any]:
-    """Return the columns by which *sort* orders, and a projection that computes missing ones, or None."""
+    """Return the columns that *sort* orders by, and a projection that computes missing ones, or None."""
     orders, computed = [], []
     for position, order in enumerate(scala_items(sort.order())):
         if class_name(order.child()) == "AttributeReference":

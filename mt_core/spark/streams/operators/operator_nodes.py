@@ -66,7 +66,7 @@ def batch_operators(plan: Any) -> Operator:
 
 
 def stateless_operator(plan: Any, inputs: Sequence[Operator], changes: frozenset[RowKind]) -> Operator:
-    """Return the operator of a node for which no state of ours is retained."""
+    """Return the operator of a node that retains no state of ours."""
     kind = class_name(plan)
     if kind in _TRANSPARENT and len(inputs) == 1:
         return inputs[0]

@@ -2,10 +2,10 @@
 
 A compiled plan has precedence over hints, and hints over the session. A compiled plan lists policies in the
 order of its operators, so the operators must request them in that order (`of_plan`). A hint belongs to one
-SELECT, but analysed plans no longer contain hints or SELECTs. Hints are therefore read from the parsed
-query, each with the text positions of the items and joins of its SELECT. An operator later finds its hint
-by the position that Spark records in its nodes (`position_of`). A view has a text of its own, so its
-positions are offset by a hash of the view's name.
+SELECT, but analysed plans no longer contain hints or SELECTs. Hints are therefore read from the parsed query,
+each with the text positions of the items and joins of its SELECT. An operator later finds its hint by the
+position that Spark records in its nodes (`position_of`). A view has its own SQL, so its positions are offset
+by a hash of the view's name.
 
 It is an error if no operator uses a hint (`check`), because a TTL without effect lets state grow without
 bound. Hints in views are exempt, because a view may also be read as a batch.
@@ -146,7 +146,7 @@ def read_ttls(
 
 
 def hinted_views(session: SparkSession, analysed: Any) -> Mapping[str, Any]:
-    """Return the parsed texts of the views with hints that an *analysed* query reads, by view name."""
+    """Return the parsed SQL of the views with hints that an *analysed* query reads, by view name."""
     hinted: dict[str, Any] = {}
     plans = [analysed] if "View (" in str(analysed.toString()) else []
     while plans:
@@ -236,7 +236,7 @@ def position_of(node: Any) -> int | None:
 
 
 def names_of(plan: Any) -> Iterator[str]:
-    """Yield the lower-case names by which a hint can refer to the join input *plan*.
+    """Yield the lower-case names that a hint can use for the join input *plan*.
 
     This is its alias or, without an alias, each form of its table name.
     """

@@ -1,11 +1,11 @@
 """Iceberg tables as sinks of a stream: each batch is published exactly once, as one commit.
 
-The problem is the same as in a refresh: a writer may be replaced while it works, and other writers may
-commit in the meantime. The fence is the same too (`mt_core.model.fence`): the table's properties have one
-mark per job, with the number of the attempt that has the table open and the last published batch. A batch
-is staged on the attempt's branch. Then one metadata swap checks the mark, makes the snapshot current and
-stores the batch number. A batch is therefore published exactly once, and an attempt that was replaced can
-stage but not publish.
+The problem is the same as in a refresh: a writer may be replaced while it works, and other writers may commit
+in the meantime. The fence is the same too (`mt_core.model.fence`): the table's properties contain one mark
+per job, with the number of the attempt that has the table open and the last published batch. A batch is
+staged on the attempt's branch. Then one metadata swap checks the mark, makes the snapshot current and stores
+the batch number. A batch is therefore published exactly once, and an attempt that was replaced can stage but
+not publish.
 
 If other writers commit to main, a batch that only adds rows is not affected: its staged files are appended
 to the new main without being rewritten. A batch that replaces rows by key was computed against one version
@@ -180,7 +180,7 @@ class IcebergSink(Sink):
         )
 
     def _branch_at_main(self) -> StorageMetadata:
-        """Move the attempt's branch to the main snapshot, and return the resulting metadata."""
+        """Move the attempt's branch to the main snapshot and return the resulting metadata."""
         begun: StorageMetadata | None = None
 
         def moved(metadata: StorageMetadata) -> MetadataChange | None:

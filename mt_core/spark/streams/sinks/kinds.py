@@ -50,7 +50,7 @@ def kind_of(target: SinkTarget | None) -> type[Sink]:
 
 
 def keys_of(target: SinkTarget | None, table: IcebergTarget | None) -> tuple[str, ...]:
-    """Return the key columns by which rows written to a table replace others; empty if it is append-only.
+    """Return the key columns of a table whose written rows replace others; empty if it is append-only.
 
     The table is *target* or, if that is None, the Iceberg *table*.
     """

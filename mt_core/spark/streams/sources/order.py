@@ -1,4 +1,4 @@
-"""The order of a stream's sources, by which the unnamed lines of Spark's offset log are assigned to them."""
+"""The order of a stream's sources, which assigns the unnamed lines of Spark's offset log to the sources."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sources of a stream: the relations of a query that are read as streams, and the texts that read them.
+"""Sources of a stream: the relations of a query that are read as streams, and the SQL that reads them.
 
 Spark cannot decide which relations are read as streams: users would have to write its STREAM keyword, and
 the same query must also be readable as a batch at fixed snapshots. The text of the query is therefore cut
@@ -46,9 +46,9 @@ _PLAIN_TABLE = "org.apache.iceberg.BaseTable"
 class StreamSource:
     """A table that a query reads as a stream.
 
-    `table` is Iceberg's table, `topic` a Kafka table, `files` a temporary table over files, and `generated`
-    a temporary table whose generated rows end. `reading` is the relation that replaces the table's name, or
-    empty if the name itself is read.
+    `table` is Iceberg's table, `topic` a Kafka table, `files` a temporary table over files, and `generated` a
+    temporary table with a limited number of generated rows. `reading` is the relation that replaces the
+    table's name, or empty if the name itself is read.
     """
 
     parts: tuple[str, ...]
@@ -73,7 +73,7 @@ class StreamSource:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """A place in a text that reads a source as a stream; `aliased` means that an alias follows."""
+    """A place in SQL that reads a source as a stream; `aliased` means that an alias follows."""
 
     source: StreamSource
     aliased: bool
@@ -84,7 +84,7 @@ Piece = str | Reading
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamedText:
-    """A text, cut where it reads streams, with views expanded in place of their names.
+    """SQL, cut where it reads streams, with views expanded in place of their names.
 
     `reads_endless` means that its relations include an unbounded temporary table, which is already a
     stream.
@@ -116,7 +116,7 @@ class StreamedText:
 
     @property
     def generated(self) -> tuple[GeneratedTable, ...]:
-        """The sources that are temporary tables whose generated rows end."""
+        """The sources that are temporary tables with a limited number of generated rows."""
         return tuple(source.generated for source in self.sources if source.generated is not None)
 
     def streaming(self, options: Mapping[str, Mapping[str, str]]) -> str:

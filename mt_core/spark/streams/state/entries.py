@@ -69,7 +69,7 @@ class EntryTimes:
         return self._accessed(before, StateAccess.WRITE, tuple(value))
 
     def stored(self, entry: Entry) -> Value:
-        """Return the columns stored for *entry*, and register the timer that removes it when it expires."""
+        """Return the columns stored for *entry* and register the timer that removes it when it expires."""
         if self._by_timer:
             self._timers.register_before(STATES, self.expires(entry))
         return (*entry.value, entry.last_modified, self._in_event_time)

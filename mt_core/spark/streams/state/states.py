@@ -81,7 +81,7 @@ class ProcessorStates:
         return EntryTimes(policy, self._times, self.owned, by_timer=policy.time is self._time)
 
     def add(self, state: _S, policy: TtlPolicy) -> _S:
-        """Register *state* for the removal of expired entries, and return it."""
+        """Register *state* for the removal of expired entries and return it."""
         (self._by_timer if policy.time is self._time else self._by_touch).append(state)
         return state
 
@@ -109,7 +109,7 @@ class States:
         )
 
     def list(self, name: str, schema: StructType | str, policy: TtlPolicy) -> PolicyListState:
-        """Open the list state *name*; *schema* has the columns of an element."""
+        """Open the list state *name*; *schema* contains the columns of an element."""
         entries = self._kept.entries(name, policy)
         return self._kept.add(
             PolicyListState(self._handle.getListState(name, stored_type(schema)), entries), policy
@@ -118,7 +118,7 @@ class States:
     def map(
         self, name: str, key: StructType | str, schema: StructType | str, policy: TtlPolicy
     ) -> PolicyMapState:
-        """Open the map state *name*; *key* has the columns of its keys, and *schema* those of its values."""
+        """Open the map state *name*; *key* contains the columns of its keys, *schema* those of its values."""
         entries = self._kept.entries(name, policy)
         return self._kept.add(
             PolicyMapState(self._handle.getMapState(name, key, stored_type(schema)), entries), policy

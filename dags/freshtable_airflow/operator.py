@@ -1,13 +1,13 @@
 """The operator: requests the refresh of a materialized table and waits for it without occupying a worker.
 
 A refresh runs in the gateway and may take hours, while its Airflow task may be retried, cleared, killed or
-moved to another process at any time. So the task only has a request key. The key is the same for all retries
-of a task instance, and the gateway returns the same run for it. So a retry continues to wait for the run of
-the previous attempt, and a cleared task, whose key differs, starts a new run. The operator itself waits for a
-short grace period. Then it defers to the trigger (`trigger.py`), which polls the run without a worker slot.
-Both use the same conversation (`watch.py`). If the deadline passes or a user ends the task, the run is
-cancelled, so that Spark does not continue to work for nothing. If the gateway is unreachable, the run may
-continue, and a retry finds it.
+moved to another process at any time. So the task only stores a request key. The key is the same for all
+retries of a task instance, and the gateway returns the same run for it. So a retry continues to wait for the
+run of the previous attempt, and a cleared task, whose key differs, starts a new run. The operator itself
+waits for a short grace period. Then it defers to the trigger (`trigger.py`), which polls the run without a
+worker slot. Both use the same conversation (`watch.py`). If the deadline passes or a user ends the task, the
+run is cancelled, so that Spark does not continue to work for nothing. If the gateway is unreachable, the run
+may continue, and a retry finds it.
 """
 
 from __future__ import annotations

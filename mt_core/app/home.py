@@ -29,9 +29,9 @@ class Home:
     `socket` is where an embedded gateway listens. `token` is the generated token, readable only by the
     gateway's user. `results` contains the rows of results that do not fit in memory; files from an earlier
     gateway are obsolete. `jars` contains copies of added jars, `functions` copies of function files, and
-    `sessions` a folder for each open session. `temporary` has the JVM's temporary files, which a killed JVM
-    leaves behind. `holder` records the process that has locked the folder, and its JVM, which may outlive a
-    killed gateway for seconds.
+    `sessions` a folder for each open session. `temporary` contains the JVM's temporary files, which a killed
+    JVM leaves behind. `holder` records the process that has locked the folder, and its JVM, which may outlive
+    a killed gateway for seconds.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -68,7 +68,7 @@ class Home:
         self.note(url=None, jvm_pid=None)
 
     def note(self, *, url: str | None, jvm_pid: int | None) -> None:
-        """Record this process in the folder, for other gateways and for clients."""
+        """Record this process in the folder, for other gateways and for clients. A failure is only logged."""
         jvm_started = None if jvm_pid is None else process_identity.start_of(jvm_pid)
         pid = os.getpid()
         started = process_identity.start_of(pid)
@@ -87,7 +87,7 @@ class Home:
     def stop_holder(self, wait_s: float) -> int:
         """Stop the gateway that has locked the folder and return its process id when it has ended.
 
-        Raises ConfigError if that fails.
+        Raises ConfigError if the gateway cannot be stopped or has not ended after *wait_s* seconds.
         """
         if not self.folder.is_dir() or self._is_free(0):
             raise ConfigError(

@@ -73,7 +73,7 @@ def find_token(tokens: Iterable[Token], sent: str) -> Token | None:
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether *host*, a name or an address, is reachable only from this machine."""
+    """Return whether *host* is localhost or a loopback address, which only this machine can reach."""
     if host.lower().removesuffix(".") == "localhost":
         return True
     try:

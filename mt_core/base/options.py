@@ -83,7 +83,7 @@ def duration_of(text: str) -> timedelta | None:
 
 
 def flink_duration_of(text: str) -> timedelta | None:
-    """Parse a duration like `duration_of`, but read a bare number as milliseconds, as Flink does."""
+    """Parse a duration as `duration_of` does, but read a bare number as milliseconds, as Flink does."""
     text = text.strip()
     return duration_of(f"{text} ms" if text.isdigit() else text)
 

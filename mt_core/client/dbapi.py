@@ -127,6 +127,8 @@ def connect(
 ) -> Connection:
     """Open a session on the gateway at *url*, in *catalog* and *schema* if given.
 
+    *properties* are session properties in addition to `SESSION_PROPERTIES`.
+
     Raises OperationalError.
     """
     path = sql_name(name for name in (catalog, schema) if name is not None)

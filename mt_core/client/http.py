@@ -340,7 +340,7 @@ class GatewayClient(Closing):
     ) -> Iterator[tuple[httpx.Response, dict[str, Any]]]:
         """Yield *first* and the later responses of a result, with their fields.
 
-        An Arrow response has its fields in headers.
+        The fields of an Arrow response are in headers.
         """
         path = self._operation(operation, f"/result/{first}")
         while True:

@@ -59,7 +59,7 @@ class GatewayInfo:
 def read_info(url: str, token: str | None, timeout_s: float) -> GatewayInfo:
     """Return what the gateway at *url* says about itself.
 
-    Raises GatewayRefused if no gateway responds or if it rejects *token*.
+    Raises GatewayRefused if no gateway responds within *timeout_s* seconds or if it rejects *token*.
     """
     headers = {"Authorization": f"Bearer {token}"} if token else {}
     address = Address.of(url)

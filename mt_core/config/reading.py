@@ -6,7 +6,7 @@ precedence: defaults, file, environment variables, -D, --home. Only the effectiv
 by the kind of the setting. An unknown key is an error with a suggestion. YAML scalars are read as strings,
 because YAML's own types would change values before the kind of the setting is known. The result, `Config`, is
 immutable. Options of schedulers are an exception: the scheduler's plug-in, which declares them, is not loaded
-yet. `Config` retains their texts and the environment until `scheduler_options` is called.
+yet. `Config` retains their values and the environment until `scheduler_options` is called.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """Result pages, fetched by token as in FLIP-91.
 
-A result is fetched page by page: each response has the URI of the next page, and the last response has none.
-Flink's clients poll for a result that is not ready. A request for such a page waits for up to `HOLD_S`, so
-that clients poll less often. Rows stay encoded on the way from the engine to the socket. A page is Arrow IPC
-if the client accepts it; for other clients, it is JSON text that is inserted into the response without
-parsing it. The versions of the API differ in parameters, members and headers, as `ApiVersion` declares.
-Additions to the response are headers if Flink's clients reject unknown members. A short page that is ready is
-returned from the event loop, because a thread switch would cost more than the page.
+A result is fetched page by page: each response except the last contains the URI of the next page. Flink's
+clients poll for a result that is not ready. A request for such a page waits for up to `HOLD_S`, so that
+clients poll less often. Rows stay encoded on the way from the engine to the socket. A page is Arrow IPC if
+the client accepts it; for other clients, it is JSON text that is inserted into the response without parsing
+it. The versions of the API differ in parameters, members and headers, as `ApiVersion` declares. Additions to
+the response are headers if Flink's clients reject unknown members. A short page that is ready is returned
+from the event loop, because a thread switch would cost more than the page.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ from mt_core.jobs.installed import HOOKS_KEY
 def sessions_router(services: GatewayServices, version: ApiVersion) -> APIRouter:
     """Return the endpoints of sessions.
 
-    In the version of the draft, another router has the endpoint that opens sessions.
+    In the version of the draft, another router contains the endpoint that opens sessions.
     """
     router = direct_router("/sessions")
 

@@ -282,7 +282,7 @@ def over(texts: DeltaTexts, images: Images) -> DeltaTexts:
 
 
 def images_of(relation: str, columns: Sequence[str], copies: str, *, few: bool) -> NamedImages:
-    """Return the images in *relation*, whose column *copies* has the net count of each row."""
+    """Return the images in *relation*, whose column *copies* contains the net count of each row."""
     removed, added = (repeated(relation, columns, copies, sign, few=few) for sign in (-1, 1))
     return NamedImages(
         removed=removed,

@@ -72,7 +72,10 @@ class JobStore:
 
     @transactional
     def attach(self, tx: Transaction, job_id: str, hook: JobHook) -> None:
-        """Add a hook to an open job; if its `done` contains CREATED, it is called only when the job ends."""
+        """Add a hook to an open job; if its `done` contains CREATED, it is called only when the job ends.
+
+        Raises IllegalStatus if the job is not open.
+        """
         job = tx.jobs.get(job_id)
         if job is None or job.status not in OPEN:
             raise IllegalStatus(f"Job {job_id} is not running, so hook {hook.name} cannot be added.")
@@ -137,7 +140,7 @@ class JobStore:
     def ended_streams(self, tx: Transaction) -> Sequence[Job]:
         """Return the detached jobs that ended before the configured history began.
 
-        If the history is 0, jobs are kept forever and the result is empty.
+        If the history is 0, the result is empty, because jobs are kept forever.
         """
         return tx.jobs.ended_streams(self._clock.surely() - self._history) if self._history else ()
 
@@ -154,12 +157,12 @@ class JobStore:
 
     @transactional
     def newest(self, tx: Transaction, limit: int) -> Sequence[Job]:
-        """Return the newest *limit* jobs, newest first; an unreadable job has the reason as its name."""
+        """Return the newest *limit* jobs, newest first; the name of an unreadable job is the reason."""
         return [*map(_readable, each_row(tx, lambda: tx.jobs.newest(limit)))]
 
     @transactional
     def open(self, tx: Transaction) -> Sequence[Job]:
-        """Return the open jobs, oldest first; an unreadable job has the reason as its name."""
+        """Return the open jobs, oldest first; the name of an unreadable job is the reason."""
         return [*map(_readable, each_row(tx, tx.jobs.open))]
 
     def settle(self) -> list[str]:

@@ -85,8 +85,8 @@ class Job:
 
     `kind` is the kind of statement, such as INSERT, STATEMENT SET or REFRESH. `session` is the session's
     handle and `user` the name of the token; each is "" if unknown. `rows_read` and `rows_written` are None if
-    unknown. A detached job has the `definition` and the state (`stream`) of its stream. `checkpoint` is where
-    the stream resumes, and `restarts` how often it has been restarted.
+    unknown. A detached job contains the `definition` and the state (`stream`) of its stream. `checkpoint` is
+    where the stream resumes, and `restarts` how often it has been restarted.
     """
 
     job_id: str

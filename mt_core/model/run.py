@@ -1,7 +1,7 @@
 """Refresh runs: one row of the ledger per run, and the status with its transitions.
 
 A run is stored before it starts, so a request survives its gateway. From then on the row is the only record
-of what was decided. It has the scope and schedule times, who claimed the run, how often it was tried, and
+of what was decided. It records the scope and schedule times, who claimed the run, how often it was tried, and
 with what result. Two invariants hold. A status changes only as `TRANSITIONS` allows, and a terminal status
 never changes. RUNNING may return to QUEUED, because a lost gateway or Spark process is not the run's failure.
 The number of attempts is limited. The counters `excused` and `shared` ensure that a run is not charged for
@@ -205,14 +205,14 @@ class RefreshRun:
 
     @property
     def published_at(self) -> datetime | None:
-        """When the run finished, or, for an open run, when it published its last batch."""
+        """When the run finished or, for an open run, published its last batch. None before that."""
         if self.finished_at is None and self.recent:
             return self.recent[-1].began_at + timedelta(seconds=self.recent[-1].seconds)
         return self.finished_at
 
     @property
     def why(self) -> str | None:
-        """The reason for the decision, with the runs that this run waits for or did not wait for."""
+        """The reason for the decision, with the runs that this run waits for or did not wait for, if any."""
         names = ", ".join(self.waits_for.values())
         if not names or (self.claim == 0 and self.status is not RunStatus.QUEUED):
             return self.reason

@@ -104,8 +104,8 @@ class StreamPlan:
 
     `starts` maps each Iceberg source to the position where reading begins; with `begun`, the job of the
     savepoint has already written the rows up to there. `sources` is the order of all sources in Spark's
-    offset log, None in a plan of version 1 that lacks it. `members` has one entry for each INSERT. `sinks`
-    are the written tables that have a connector, and `tables` the written Iceberg tables by name.
+    offset log, None in a plan of version 1 that lacks it. `members` contains one entry for each INSERT.
+    `sinks` are the written tables that have a connector, and `tables` the written Iceberg tables by name.
 
     With `has_checkpoint` the checkpoint was created with the job, so a missing one is lost; a plan of version
     1 may not say so.

@@ -33,7 +33,8 @@ class DatabaseState:
 def inspect_database(url: str, timeout_s: int) -> DatabaseState:
     """Return the state of the database at *url* without creating or migrating it.
 
-    Raises ConfigError for an invalid URL, and RegistryError if the database fails.
+    A missing SQLite file is reported as a database that does not exist. Raises ConfigError for an invalid
+    URL, and RegistryError if the database fails or does not respond within *timeout_s* seconds.
     """
     parsed = parse(url)
     name = shown(parsed)

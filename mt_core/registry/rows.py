@@ -1,11 +1,11 @@
 """Rows of the registry's tables: converts between facts and rows of columns and a versioned JSON body.
 
 A registry outlives releases in both directions: after a downgrade, an older gateway may find rows that a
-newer one wrote. Only values that SQL selects, sorts or sums by have a column. All others are in one JSON
-body, so that most new fields need no migration. `_MAPPINGS` describes each kind of fact as data, and the code
-below is generic. Three rules keep rows readable. A body with an unknown version or field is refused, never
-read in part, because dropping a field and writing the row back would lose a fact. Values that are None, and
-fields in `_SPARSE` that are empty, are omitted, because a ledger may have a million runs. If a field is
+newer one wrote. Only values that SQL selects, sorts or sums by are stored in columns. All others are in one
+JSON body, so that most new fields need no migration. `_MAPPINGS` describes each kind of fact as data, and the
+code below is generic. Three rules keep rows readable. A body with an unknown version or field is refused,
+never read in part, because dropping a field and writing the row back would lose a fact. Values that are None,
+and fields in `_SPARSE` that are empty, are omitted, because a ledger may have a million runs. If a field is
 missing, the fact gets the field's default. A row that cannot be read raises FactUnreadable with its columns,
 so that callers can report or skip it.
 """
@@ -134,7 +134,7 @@ def _read(kind: type[F], row: Row, owner: str) -> F:
 
 
 def definition_row(definition: WorkflowDefinition) -> dict[str, Any]:
-    """Return the row of *definition*; its body has the version of the definition's own format."""
+    """Return the row of *definition*; its body contains the version of the definition's own format."""
     return {
         "workflow_id": definition.workflow_id,
         "shard": shard_of(definition.workflow_id),

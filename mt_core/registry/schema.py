@@ -1,6 +1,6 @@
 """The tables of the registry after the newest migration.
 
-Values that statements search, sort or sum by have a column; all others are in a JSON body.
+Values that statements search, sort or sum by are stored in columns; all others are in a JSON body.
 """
 
 from __future__ import annotations

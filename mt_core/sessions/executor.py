@@ -122,7 +122,8 @@ class StatementExecutor:
     def configure(self, session: Session, statement: str, *, timeout_ms: int = 0, caller: str = "") -> None:
         """Perform a statement that configures the session, and wait for it to end.
 
-        Raises the error of the statement, or Unsupported if the statement does not configure a session.
+        Waits for up to *timeout_ms* or the session's `execution.timeout` (0: no limit). Raises the error of
+        the statement, Canceled if it did not finish, or Unsupported if it does not configure a session.
         """
         read = ReadStatement(statement)
         if Trait.CONFIGURES not in read.traits:

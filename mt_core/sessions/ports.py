@@ -134,7 +134,7 @@ class SqlEngine(Protocol):
     """
 
     def wait_ready(self, timeout_s: float) -> bool:
-        """Wait until statements can run, for up to *timeout_s*; return whether they can.
+        """Wait until statements can run, for up to *timeout_s* seconds; return whether they can.
 
         Raises EngineUnavailable with the cause if the engine failed or lost its cluster.
         """
@@ -319,7 +319,7 @@ class Runs(Protocol):
     def run(self, run_id: str) -> RefreshRun | None: ...
 
     def wait_run(self, run_id: str, timeout_s: float) -> RefreshRun:
-        """Return the run once it is terminal, or after *timeout_s*. Raises OperationNotFound."""
+        """Return the run once it is terminal, or after *timeout_s* seconds. Raises OperationNotFound."""
 
     def cancel_run(self, run_id: str, attempt: int | None = None) -> RefreshRun:
         """Withdraw one requester from the run, unless its latest attempt is later than *attempt*."""

@@ -97,11 +97,14 @@ class RefreshOperation:
         return STATUS_OF[self.runs.wait_run(self.handle, timeout_s).status] in TERMINAL
 
     def wait_page(self, token: int, timeout_s: float) -> bool:
-        """Wait until the run is terminal, because its only row becomes available then; see `wait`."""
+        """Wait until the run is terminal, for up to *timeout_s* seconds, and return whether it is.
+
+        The only row of the result becomes available when the run is terminal.
+        """
         return self.wait(timeout_s)
 
     def fetch(self, token: int, size: int | None = None, form: PageForm | None = None) -> Page:
-        """Return page *token*; see `Operation.fetch`."""
+        """Return page *token*; see `Operation.fetch`. Raises IllegalStatus if the run has no result."""
         run = self.run()
         if run.status not in DONE:
             raise IllegalStatus(

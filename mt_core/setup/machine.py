@@ -50,7 +50,7 @@ class Machine:
 
     @property
     def token(self) -> str | None:
-        """The token for the gateway: from the environment, from the home folder, or from the configuration.
+        """The token for the gateway, from the environment, the home folder or the configuration, or None.
 
         A configured token is used only for the gateway that owns the home, because another user's program may
         listen at the configured address.

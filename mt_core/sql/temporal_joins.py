@@ -14,7 +14,7 @@ _NOW = {"CURRENT_DATE", "CURRENT_TIMESTAMP", "LOCALTIMESTAMP"}
 
 
 def check_temporal_joins(text: str) -> None:
-    """Raise Unsupported, with an alternative, if *text* has a temporal join.
+    """Raise Unsupported, with an alternative, if *text* contains a temporal join.
 
     FOR SYSTEM_TIME AS OF a time that is not a column is accepted.
     """

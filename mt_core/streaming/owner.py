@@ -134,7 +134,10 @@ class StreamOwner:
             )
 
     def wait_settled(self, job_id: str, timeout_s: float) -> Job | None:
-        """Return the job after it has ended or its stop request was refused, or None after *timeout_s*."""
+        """Return the job after it has ended or its stop was refused, or None after *timeout_s* seconds.
+
+        Raises OperationNotFound for an unknown job.
+        """
 
         def settled() -> Job | None:
             job = self._store.get(job_id)

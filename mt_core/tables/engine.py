@@ -244,8 +244,8 @@ class ComparisonResult:
 
     The columns of `differences` are `difference` (missing or unexpected), `copies`, and those of the table,
     sorted by copies in descending order. `different` is the number of all differences, or of buckets that
-    differ. `rows` is the number of table rows compared. `left_out` has the reason for each column that was
-    not compared.
+    differ. `rows` is the number of table rows compared. `left_out` contains the reason for each column that
+    was not compared.
     """
 
     differences: RowSet
@@ -297,10 +297,10 @@ class CatalogLookup(Protocol):
         """
 
     def namespace_exists(self, catalog: str, namespace: Namespace) -> bool:
-        """Return whether the catalog has this namespace; raise DefinitionInvalid for an unknown catalog."""
+        """Return whether *catalog* contains *namespace*; raise DefinitionInvalid for an unknown catalog."""
 
     def relation_exists(self, identifier: TableIdentifier) -> bool:
-        """Return whether the catalog has a table or view with this name."""
+        """Return whether the catalog contains a table or view with this name."""
 
 
 class QueryAnalysis(Protocol):
@@ -341,7 +341,7 @@ class SourceReader(Protocol):
         """
 
     def next_commit(self, timeout_s: float) -> str | None:
-        """Wait for this engine's next commit and return its table's source name, or None after *timeout_s*.
+        """Wait up to *timeout_s* seconds for this engine's next commit; return its source name or None.
 
         Commits of other processes, and commits before the first call, are not reported. Only one thread may
         call this method.

@@ -124,7 +124,11 @@ class StoredRuns(Protocol):
         before: str | None = None,
         limit: int | None = None,
     ) -> Sequence[RefreshRun]:
-        """Return the runs requested before the run *before*, newest first; none if *before* was deleted."""
+        """Return up to *limit* runs that meet all given conditions, newest first.
+
+        None means no condition or limit. With *before*, only runs requested before that run are returned, and
+        none if it was deleted.
+        """
 
     def newest_of_each(self, table_ids: Collection[str], *, limit: int) -> Sequence[RefreshRun]:
         """Return up to *limit* refreshes for each of these tables, newest request first.
@@ -133,7 +137,10 @@ class StoredRuns(Protocol):
         """
 
     def oldest(self, *, after: str | None = None, limit: int) -> Sequence[RefreshRun]:
-        """Return the runs requested after the run *after*, oldest first; none if *after* was deleted."""
+        """Return up to *limit* runs requested after the run *after* (None: from the first), oldest first.
+
+        The result is empty if *after* was deleted.
+        """
 
     def queued(self, table_id: str) -> Sequence[RefreshRun]:
         """Return the QUEUED runs of a table, oldest first."""
@@ -265,7 +272,10 @@ class Registry(Protocol):
 
 
 def in_transaction(registry: Registry, work: Callable[[Transaction], T]) -> T:
-    """Run *work* in a transaction, and run it again after a conflict with another transaction."""
+    """Run *work* in a transaction, and run it again after a conflict with another transaction.
+
+    After `_TRIES` attempts, RevisionConflict is raised.
+    """
     for _ in range(_TRIES - 1):
         try:
             with registry.transaction() as tx:

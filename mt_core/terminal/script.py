@@ -100,7 +100,7 @@ class Runner:
     """Runs statements in the session of *client* and shows their results.
 
     Results are shown in *viewer* unless they must be printed. *await_session* is called before each statement
-    and returns when the session is open; until then, *initial* has the display options.
+    and returns when the session is open; until then, *initial* contains the display options.
     """
 
     def __init__(

@@ -60,7 +60,7 @@ class FakeClock(Clock):
             return event.is_set()
 
     def settle(self, *, threads: str = "", timeout_s: float = 5.0) -> bool:
-        """Wait until every woken thread is waiting again or has ended. Return False on timeout.
+        """Wait until every woken thread waits again or has ended, or return False after *timeout_s*.
 
         *threads* restricts this to threads whose names have that prefix, because a thread that waits only
         once and then keeps working never settles.
@@ -69,7 +69,7 @@ class FakeClock(Clock):
             return self._changed.wait_for(lambda: self._is_settled(threads), timeout_s)
 
     def wait_asleep(self, thread: str, timeout_s: float = 5.0) -> bool:
-        """Wait until the thread named *thread* is waiting on this clock. Return False on timeout."""
+        """Wait until the thread named *thread* waits on this clock, or return False after *timeout_s*."""
         with self._changed:
             return self._changed.wait_for(
                 lambda: any(each.name == thread for each in self._asleep), timeout_s

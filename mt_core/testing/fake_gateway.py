@@ -172,7 +172,10 @@ class FakeGateway:
             return self._opened_sessions
 
     def wait_for_ticks(self, count: int, timeout_s: float = 10.0) -> list[ReceivedTick]:
-        """Wait until *count* ticks were answered and return all ticks. Raises AssertionError on timeout."""
+        """Wait until *count* ticks were answered and return all ticks.
+
+        Raises AssertionError after *timeout_s* seconds.
+        """
         with self._changed:
             if not self._changed.wait_for(lambda: len(self._ticks) >= count, timeout_s):
                 raise AssertionError(
@@ -181,7 +184,10 @@ class FakeGateway:
             return list(self._ticks)
 
     def wait_for_requests(self, count: int, timeout_s: float = 10.0) -> None:
-        """Wait until *count* ticks have arrived, answered or held. Raises AssertionError on timeout."""
+        """Wait until *count* ticks have arrived, answered or held.
+
+        Raises AssertionError after *timeout_s* seconds.
+        """
         with self._changed:
             if not self._changed.wait_for(lambda: self._entered >= count, timeout_s):
                 raise AssertionError(f"{self._entered} of {count} ticks arrived within {timeout_s} s.")

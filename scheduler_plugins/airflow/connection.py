@@ -137,7 +137,8 @@ class Connection:
 
         The DAG is paused, its definition is deleted, Airflow parses the file again, the DAG's runs are
         failed, and then the DAG is deleted. In any other order, Airflow could recreate the DAG unpaused, or
-        start a run while it is being deleted.
+        start a run while it is being deleted. Deletion is repeated until `publish_timeout_s`; then
+        WorkflowError is raised.
         """
         self.dags.pause(dag_id, paused=True)
         self.definitions.delete(workflow_id)

@@ -129,7 +129,10 @@ class Dags:
         return answer.status_code in (OK, NO_CONTENT, NOT_FOUND)
 
     def fail_active_runs(self, dag_id: str) -> None:
-        """Mark the active runs of a DAG as failed, which cancels their refreshes."""
+        """Mark the active runs of a DAG as failed, which cancels their refreshes.
+
+        A missing DAG is ignored, as are runs that Airflow is changing.
+        """
         params = {"state": ACTIVE_RUNS, "limit": PAGE}
         answer = self.client.get(f"{_path(dag_id)}/dagRuns", params, accept=(OK, NOT_FOUND))
         if answer.status_code != OK:

@@ -4,7 +4,7 @@ A workflow is stored in two systems: the gateway stores its definition, and Airf
 paused state and the next run. A new or changed definition is written first. Then Airflow is asked to parse
 it, because freshtable-airflow builds DAGs only from definitions that the gateway serves. If Airflow does not
 confirm an operation in time, the previous definition is restored, so that both sides agree again. Each
-definition has the token of the operation that wrote it, and an operation with an older token fails, so a
+definition contains the token of the operation that wrote it, and an operation with an older token fails, so a
 delayed operation cannot undo a newer one. Airflow owns the paused state, because people change it there. The
 definition records what the gateway last did, so a difference means that someone else changed the state.
 Operations on one DAG id are serialized by striped locks, because a new table with the same name can reuse the

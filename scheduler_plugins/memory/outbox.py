@@ -36,7 +36,10 @@ class Outbox:
     _waiting: dict[str, Tick] = field(default_factory=dict)
 
     def put(self, tick: Tick) -> None:
-        """Add *tick* as ready, replacing an older tick of the workflow."""
+        """Add *tick* as ready, replacing an older tick of the workflow.
+
+        Ignored if a tick of the workflow that is not older is waiting or in flight.
+        """
         name = tick.workflow_id
         if any(
             each and each.point >= tick.point for each in (self._waiting.get(name), self.in_flight.get(name))

@@ -37,7 +37,7 @@ _AS_JSON = (ERRORS_HEADER.lower().encode(), ERRORS_AS_JSON.encode())
 class ErrorAnswer(JsonAnswer):
     """A response with the errors for Flink's clients.
 
-    It also has the error as JSON for clients that send `Freshtable-Errors: json`.
+    It also contains the error as JSON for clients that send `Freshtable-Errors: json`.
     """
 
     def __init__(

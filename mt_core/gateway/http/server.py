@@ -24,7 +24,7 @@ KEEP_ALIVE_S = 75
 
 
 class GatewayServer:
-    """Serves the application on *sock*. `url` has the actual port or path."""
+    """Serves the application on *sock*. `url` contains the actual port or path."""
 
     def __init__(self, app: ASGIApp, sock: socket.socket, protocol: type[Connection] = Connection) -> None:
         # uvloop and httptools are used if they are installed.

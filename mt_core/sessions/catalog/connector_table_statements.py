@@ -56,7 +56,7 @@ class ConnectorTableStatements:
         """Perform *read* and return its result, or None if it is left to Spark.
 
         Spark performs statements about other tables, and statements about connector tables in its own catalog
-        that need no view.
+        that need no view. Raises Unsupported for a statement that connector tables do not support.
         """
         creation = _creation(read)
         if creation is not None:

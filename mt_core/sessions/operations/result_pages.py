@@ -49,9 +49,9 @@ class ResultPages:
         self._ended_at: int | None = None
 
     def wait(self, token: int, timeout_s: float) -> bool:
-        """Wait until page *token* has rows or is the last page; return whether it can be fetched.
+        """Wait until page *token* has rows or is the last page, for up to *timeout_s* seconds.
 
-        A page that was fetched before can be fetched immediately.
+        Returns whether the page can be fetched. A page that was fetched before can be fetched immediately.
         """
         start = self._previous.start + self._previous.count
         if token != self._current or self._ended_at is not None or not self._rows.running:

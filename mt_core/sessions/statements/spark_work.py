@@ -194,7 +194,7 @@ def _sum(counts: Sequence[int | None]) -> int | None:
 
 
 def _answer(result: StatementResult, job_id: str, *, changing: bool) -> OperationResult:
-    """Return the result of a statement that ran in Spark. It has the job id if it was *changing* data."""
+    """Return the result of a statement that ran in Spark, with the job id if it was *changing* data."""
     if result.rows is not None:
         return OperationResult(
             rows=result.rows,

@@ -2,11 +2,10 @@
 
 A failed call into Spark surfaces in one of four ways: a Java exception that py4j wraps, a PySpark exception
 that captured one, an exception of PySpark's own, or a broken connection. The caller needs to know which of
-three cases it is. The statement is wrong (QueryFailed), Spark is temporarily unavailable
-(EngineUnavailable), or something failed (EngineError). `translate` decides this from the chain of Java
-causes. The innermost exception with a Spark error condition has the reason. The exceptions around it only
-name the component that failed. The line and the position come from the statement's own context, never from
-that of a view.
+three cases it is. The statement is wrong (QueryFailed), Spark is temporarily unavailable (EngineUnavailable),
+or something failed (EngineError). `translate` decides this from the chain of Java causes. The innermost
+exception with a Spark error condition contains the reason. The exceptions around it only name the component
+that failed. The line and the position come from the statement's own context, never from that of a view.
 
 Messages are cleaned up for a reader of SQL: they have no stack traces, plans or Java class names, and no
 passwords in URLs.

@@ -86,7 +86,7 @@ def compile_jar(environ: Mapping[str, str], jar: Path, sources: Path = _JAVA) ->
 
 
 def is_current(jar: Path = PACKAGED, sources: Path = _JAVA) -> bool:
-    """Return whether *jar* was compiled from *sources* as they are now."""
+    """Return whether *jar* was compiled from *sources* as they are now; False for an unreadable jar."""
     try:
         with zipfile.ZipFile(jar) as archive:
             return archive.read(SOURCES_ENTRY).decode() == hash_of(sources)

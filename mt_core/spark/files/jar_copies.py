@@ -71,8 +71,8 @@ class JarCopies:
     def begin(self, needed: Mapping[str, Iterable[str]]) -> None:
         """Remove unneeded copies of earlier processes. Must be called before the first session.
 
-        *needed* has the jars of all unfinished jobs, by job id. It is authoritative, because the folder may
-        have been copied from the home of another gateway.
+        *needed* contains the jars of all unfinished jobs, by job id. It is authoritative, because the folder
+        may have been copied from the home of another gateway.
         """
         for job_id, jars in needed.items():
             self.keep(jars, job_id)

@@ -4,10 +4,10 @@ The gateway never imports users' modules, because they could crash it, block it 
 It runs `module_reader` as a child process with a time limit, and treats the response as untrusted data,
 because a module can write anything to the file descriptor of the response.
 
-PySpark usually pickles the function into each query. Here, a query has a `SentFunction`, which is pickled
-as the names of the files and of the function, and the worker loads them itself. The modules of a function
-are in a package of their own (`_root`), named by a hash of the files. Equal code is therefore loaded once
-per process, and two versions of a module can be loaded together.
+PySpark usually pickles the function into each query. Here, a query contains a `SentFunction`, which is
+pickled as the names of the files and of the function, and the worker loads them itself. The modules of a
+function are in a package of their own (`_root`), named by a hash of the files. Equal code is therefore loaded
+once per process, and two versions of a module can be loaded together.
 """
 
 from __future__ import annotations

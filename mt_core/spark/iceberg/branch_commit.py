@@ -23,8 +23,8 @@ _MANIFESTS = "freshtable.iceberg.Manifests"
 class BranchCommit:
     """One commit to *branch* of the table *name*, which is loaded as *table*.
 
-    The new snapshot has the summary properties *summary*. `base` is the snapshot to which the change
-    applies, or None if the change does not depend on it. `options` are passed to Spark's writer.
+    The summary of the new snapshot contains the properties *summary*. `base` is the snapshot to which the
+    change applies, or None if the change does not depend on it. `options` are passed to Spark's writer.
 
     With `leaves_pending`, files written by the driver are not committed. Instead, `pending` is set to
     Iceberg's Snapshot object. It has the next sequence number of the metadata that *table* has at that

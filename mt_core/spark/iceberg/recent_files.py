@@ -1,10 +1,9 @@
-"""Recent files: the files of the latest commits to a table, which the next commit rewrites with its own
-rows.
+"""Recent files: the files of the latest commits to a table, which the next commit rewrites with its own rows.
 
 Without this, a table that changes every few seconds collects one small data file and one delete file per
-change, and its readers open all of them. Instead, each change replaces the files of the previous change
-with files that have the rows of both, until they are full. Full files are then merged into larger ones, as
-in a two-level LSM tree.
+change, and its readers open all of them. Instead, each change replaces the files of the previous change with
+files that contain the rows of both, until they are full. Full files are then merged into larger ones, as in a
+two-level LSM tree.
 """
 
 from __future__ import annotations

@@ -107,8 +107,9 @@ def replace_rows(
 ) -> RecentFiles | None:
     """Commit *change*. An empty change may leave the branch unchanged.
 
-    Without *modes*, the whole table is rewritten. *recent* has the files of the previous changes, which
-    this commit may rewrite together with its own. Return the files that the next change may rewrite.
+    Without *modes*, the whole table is rewritten. *recent* lists the files of the previous changes, which
+    this commit may rewrite together with its own. Returns the files that the next change may rewrite, or None
+    if there are none.
     """
     match change:
         case AddedRows():

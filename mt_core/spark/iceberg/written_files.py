@@ -30,8 +30,8 @@ class FileWriter:
     """Writes files of a storage table.
 
     `types` maps the names of the columns to Iceberg types, and `required` contains the NOT NULL columns.
-    `partition` has the partition columns. It is None if any partition transform is not `identity`. Rows are
-    passed as a Java list, as returned by `collected`.
+    `partition` contains the partition columns. It is None if any partition transform is not `identity`. Rows
+    are passed as a Java list, as returned by `collected`.
     """
 
     session: SparkSession

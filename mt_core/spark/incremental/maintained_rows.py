@@ -68,7 +68,8 @@ def maintained_rows(
 ) -> Iterator[Change]:
     """Yield the change that brings the *stored* Iceberg table to the new source versions.
 
-    *modes* says how rows may be deleted. If it is None, the table is rewritten.
+    *modes* says how rows may be deleted. If it is None, the table is rewritten. Raises SourcesChanged, and
+    ValueChanged or Ties if the changes cannot be applied.
     """
     _check_unchanged(lineage, write.vector)
     changes, strategy = maintenance.changes, maintenance.strategy

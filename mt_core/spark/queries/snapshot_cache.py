@@ -77,7 +77,7 @@ def current_versions(
 ) -> Sequence[str | UnreadSources]:
     """Refresh the metadata of *tables*. Return the version of each, read after the call began.
 
-    The limits and errors are those of `refreshed`.
+    The call waits up to *wait_ms* milliseconds for slow tables, like `refreshed`, and raises the same errors.
     """
     return outcomes(own_class(session, READS).versions(_list(session, tables), wait_ms, LIMIT_MS))
 

@@ -81,7 +81,10 @@ class SourceVersions:
         self._snapshot_cache = SnapshotCache()
 
     def vector(self, query: Query) -> SourceVector:
-        """Return the current versions of all sources of *query*."""
+        """Return the current versions of all sources of *query*.
+
+        Analyses the query again if its sources have changed. Raises EngineError after `ATTEMPTS` attempts.
+        """
         for _ in range(ATTEMPTS):
             lineage = self.lineage(query)
             try:
@@ -285,7 +288,10 @@ class SourceVersions:
         return replaceable
 
     def lost(self, query: Query, vector: SourceVector) -> str | None:
-        """Return a source that was dropped or whose pinned version has expired, or None if there is none."""
+        """Return a source that was dropped or whose pinned version has expired, or None if there is none.
+
+        Sources without a pinned version are ignored.
+        """
         versions = {source.name: source.version or {} for source in vector.sources}
         lineage = self.lineage(query)
         try:

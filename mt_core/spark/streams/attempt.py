@@ -62,7 +62,7 @@ _LASTING = (StreamBroken, Unsupported, DefinitionInvalid, TableProtected)
 
 
 class StreamAttempt:
-    """Runs a stream. Thread-safe. *sinks* has an open sink for each table that is written."""
+    """Runs a stream. Thread-safe. *sinks* contains an open sink for each table that is written."""
 
     def __init__(
         self,

@@ -47,7 +47,7 @@ class Checkpoints:
         self._folders = Files(session)
 
     def exists(self, folder: str) -> bool:
-        """Return whether *folder* has a checkpoint."""
+        """Return whether *folder* contains a checkpoint."""
         return self._folders.exists(folder)
 
     def begin(self, folder: str, job_id: str) -> None:
@@ -84,7 +84,7 @@ class Checkpoints:
         return int(json.loads(self._folders.read(f"{folder}/{_OPERATORS}"))["layout"])
 
     def savepoint_layout(self, savepoint: str) -> int | None:
-        """Return the result of `layout` for a savepoint."""
+        """Return the state layout of our operators in a savepoint, or None if it contains none."""
         return self.layout(f"{savepoint}/{_COPY}")
 
     def savepoint_offsets(self, savepoint: str) -> list[Any]:
@@ -133,7 +133,7 @@ class Checkpoints:
     def save(self, checkpoint: str, savepoint: str, facts: Mapping[str, Any]) -> None:
         """Copy the checkpoint of a stopped stream to a savepoint.
 
-        The *facts* are written last and make the savepoint complete.
+        The *facts* are written last and make the savepoint complete. A complete savepoint is not changed.
         """
         if self._folders.exists(f"{savepoint}/{_FACTS}"):
             return

@@ -134,7 +134,7 @@ class StreamedQuery:
             return DataFrame(java_dataset(self.session, changelog.plan), self.session)
 
     def changelog(self, options: Mapping[str, Mapping[str, str]]) -> Changelog:
-        """Return the query as a stream; *options* has the reader options of each source, by source name.
+        """Return the query as a stream; *options* contains the reader options of each source, by source name.
 
         Raises Unsupported if a subquery reads a stream, or if no operator supports a part of the query.
         """

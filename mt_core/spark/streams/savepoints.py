@@ -35,7 +35,8 @@ def restored(
     """Return *plan* with the decisions stored in a savepoint and the order of its sources.
 
     The order contains the position of each source in the savepoint. It is None if the positions are the same.
-    *tables* are the Iceberg tables that the job reads, by name.
+    *tables* are the Iceberg tables that the job reads, by name. Raises DefinitionInvalid if the job cannot
+    start from the savepoint.
     """
     checkpoints = Checkpoints(session)
     facts, layout = checkpoints.facts(savepoint), checkpoints.savepoint_layout(savepoint)

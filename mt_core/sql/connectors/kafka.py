@@ -77,7 +77,8 @@ def upsert_topic(
 ) -> KafkaTopic:
     """Return the topic of an upsert *table*.
 
-    Each record sets or deletes the row that the columns *keys* identify.
+    Each record sets or deletes the row that the columns *keys* identify. Raises DefinitionInvalid without a
+    key.
     """
     translated = upsert_options(table, options)
     fields = _fields(table, options, columns)

@@ -147,7 +147,8 @@ def _unreadable(table: WrittenTable, specs: Sequence[ColumnSpec], connector: str
 def with_event_time(table: WrittenTable) -> list[ColumnSpec]:
     """Return the columns, with the watermark column as TIMESTAMP.
 
-    Spark requires event time with a time zone.
+    Spark requires event time with a time zone. Raises Unsupported or DefinitionInvalid for an invalid
+    watermark.
     """
     if table.has_other_watermark:
         raise Unsupported(

@@ -2,9 +2,9 @@
 
 In Spark, a function in a database belongs to a catalog. Freshtable's functions have no database; they are
 stored in the registry and visible to all sessions. Therefore a statement with a qualified name is left to
-Spark, unless the statement has a form that Spark cannot parse (parameters, LANGUAGE). Such a statement is
-refused, and the message gives the name to write. Expressions, types and column lists are not parsed. Their
-text is stored as written, and checked by Spark or by the Python process that inspects the code.
+Spark, unless the statement has a form that Spark cannot parse (parameters, LANGUAGE). A statement of this
+kind is refused, and the message gives the name to write. Expressions, types and column lists are not parsed.
+Their text is stored as written, and checked by Spark or by the Python process that inspects the code.
 """
 
 from __future__ import annotations

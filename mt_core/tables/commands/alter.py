@@ -92,7 +92,10 @@ def create_or_alter(
     table: MaterializedTable,
     context: CommandContext,
 ) -> CommandOutcome:
-    """Apply CREATE OR ALTER to an existing table: query, new columns, options, comment and freshness."""
+    """Apply CREATE OR ALTER to an existing table: query, new columns, options, comment and freshness.
+
+    Raises DefinitionInvalid if the partitioning or the time zone would change.
+    """
     identifier = table.identifier
     _refuse_other_zone(identifier, table.definition, statement.zone)
     warnings = (
@@ -215,7 +218,7 @@ def alter_options(
 ) -> CommandOutcome:
     """Set and remove options that determine how rows are computed and stored. Idempotent.
 
-    These options change no row, so nothing has to be rebuilt.
+    These options change no row, so nothing has to be rebuilt. Raises DefinitionInvalid for a date-formatter.
     """
     seen, where = services.intents.current(identifier), f"{'SET' if options else 'RESET'} of {identifier}"
     for key in (*options, *removed):
@@ -269,7 +272,7 @@ def set_schedule(
 ) -> CommandOutcome:
     """Refresh the table on a cron schedule from now on, instead of by its freshness.
 
-    The time zone does not change.
+    The time zone does not change. Raises DefinitionInvalid if the table is declared CONTINUOUS.
     """
     old = services.intents.current(identifier).definition
     _refuse_other_zone(identifier, old, statement.zone)
@@ -330,7 +333,10 @@ def _refuse_full(table: MaterializedTable, new: TableDefinition) -> None:
 def set_refresh_mode(
     services: TableServices, identifier: TableIdentifier, mode: RefreshMode
 ) -> CommandOutcome:
-    """Change the refresh mode, whatever the freshness; the rows do not change."""
+    """Change the refresh mode, whatever the freshness; the rows do not change.
+
+    Raises DefinitionInvalid for CONTINUOUS if the table has a cron schedule.
+    """
     old = services.intents.current(identifier).definition
     if old.cron is not None and mode is RefreshMode.CONTINUOUS:
         raise DefinitionInvalid(

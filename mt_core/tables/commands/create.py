@@ -47,7 +47,10 @@ def create(
     identifier: TableIdentifier,
     context: CommandContext,
 ) -> CommandOutcome:
-    """Create the table, its storage and its workflow, and queue its first refresh."""
+    """Create the table, its storage and its workflow, and queue its first refresh.
+
+    If a step fails, the CREATE is undone unless the table is already active. Raises TableExists.
+    """
     check_new_name(identifier.parts)
     without_effect = check_table_options(statement.options, str(identifier))
     definition = declared(services, statement, identifier, context)

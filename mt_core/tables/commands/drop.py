@@ -32,7 +32,7 @@ def drop_with_readers(
     """Drop a table.
 
     The statement's behavior determines whether tables that read it are dropped too (CASCADE), prevent the
-    drop (RESTRICT), or are not affected.
+    drop with TableBusy (RESTRICT), or are not affected.
     """
     readers = readers_of(services, identifier)
     named = ", ".join(str(each) for each in readers)

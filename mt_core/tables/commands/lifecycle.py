@@ -64,7 +64,8 @@ def resume(
 ) -> CommandOutcome:
     """Resume scheduled refreshes, and recreate the storage or the workflow if it is missing.
 
-    If a rebuild is due, it is requested on behalf of the token named *requested_by*.
+    If a rebuild is due, it is requested on behalf of the token named *requested_by*. Raises IllegalStatus if
+    the table is already active and nothing had to be changed.
     """
     dynamic = dict(options)
     catch_up = dynamic.pop(CATCH_UP, "all")
@@ -99,7 +100,7 @@ def resume(
 def _check_resumable(services: TableServices, table: MaterializedTable, options: Mapping[str, str]) -> None:
     """Raise an error if a table over streams cannot be resumed.
 
-    Refresh options do not apply to such a table, and its rows cannot be computed again.
+    Refresh options do not apply to a table over streams, and its rows cannot be computed again.
     """
     if options:
         refuse_refresh(table, f"RESUME WITH ({', '.join(map(repr, options))})")

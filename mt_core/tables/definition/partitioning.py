@@ -125,7 +125,10 @@ def is_string(type_name: str) -> bool:
 
 
 def checked_formatters(definition: TableDefinition, identifier: TableIdentifier) -> dict[str, str]:
-    """Return the options after checking date-formatters, with their columns spelled as in the query."""
+    """Return the options after checking date-formatters, with their columns spelled as in the query.
+
+    Raises DefinitionInvalid for an invalid date-formatter.
+    """
     options = dict(definition.options)
     by_lower = {key.lower(): key for key in definition.partition_keys}
     for written, pattern in definition.declared_formatters.items():

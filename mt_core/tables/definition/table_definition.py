@@ -110,7 +110,8 @@ def derive(
 ) -> tuple[Cadence, RefreshMode]:
     """Return the cadence and the refresh mode after applying defaults.
 
-    If only one of freshness and mode is declared, the other is derived from it. A cron means FULL.
+    If only one of freshness and mode is declared, the other is derived from it. A cron means FULL. Raises
+    DefinitionInvalid for a cron with CONTINUOUS.
     """
     if isinstance(cadence, Cron):
         if mode is RefreshMode.CONTINUOUS:

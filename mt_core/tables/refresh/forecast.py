@@ -235,7 +235,7 @@ def recomputed_warnings(
 def refuse_unmaintainable(
     reader: ChangeReader, identifier: TableIdentifier, definition: TableDefinition
 ) -> None:
-    """Raise DefinitionInvalid for a table with 'incremental' to which no change could ever be applied."""
+    """Raise DefinitionInvalid if the strategy is 'incremental' but no change could ever be applied."""
     if strategy_option(definition) != INCREMENTAL:
         return
     query = shaped_query(reader, definition)

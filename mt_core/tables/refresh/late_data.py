@@ -278,7 +278,7 @@ class LateRows:
     def _late(self, behind: _Specs, own: Scope, until: datetime) -> list[PartitionSpec]:
         """Return those partitions of *behind* that the run may refresh, newest first.
 
-        The table must have them, and no other scheduled refresh is going to refresh them.
+        The table must contain them, and no other scheduled refresh is going to refresh them.
         """
         others = (
             behind

@@ -9,8 +9,8 @@ times, because a table that another writer changes continually could never be pu
 
 The results of a step are attributes until the next step uses them: source versions and scope from *decide*,
 main from *open*, the snapshot from *write*. A publish of only some partitions, or of changes only, succeeds
-only if main still has the rows from which it was computed. A further step, such as an audit of the staged
-rows, fits between *staged* and *publish*.
+only if main still contains the rows from which it was computed. A further step, such as an audit of the
+staged rows, fits between *staged* and *publish*.
 """
 
 from __future__ import annotations
@@ -285,8 +285,8 @@ class Publication:
     def _maintained(self) -> Staged | None:
         """Stage the changes only.
 
-        Returns None if main does not have the rows to which the changes apply, or if applying them fails or
-        is too expensive.
+        Returns None if main does not contain the rows to which the changes apply, or if applying them fails
+        or is too expensive.
         """
         if self.maintenance is not None and self.maintenance.base == self._base:
             try:

@@ -63,7 +63,11 @@ class RefreshRequests:
         self._services, self.registry, self._suspend = services, services.registry, suspend
 
     def request_refresh(self, request: RefreshRequest) -> RefreshRun:
-        """Accept a request to the refresh endpoint (FLIP-448)."""
+        """Accept a request to the refresh endpoint (FLIP-448).
+
+        A periodic request that arrives while the table is being resumed waits for the end of the RESUME.
+        Raises TableInitializing if that takes too long.
+        """
         services, identifier = self._services, identifier_of(request.identifier_text)
 
         def accept(tx: Transaction) -> RefreshRun | None:
@@ -94,7 +98,10 @@ class RefreshRequests:
         *,
         requested_by: str | None = None,
     ) -> RefreshRun:
-        """Queue the run of ALTER MATERIALIZED TABLE … REFRESH."""
+        """Queue the run of ALTER MATERIALIZED TABLE … REFRESH.
+
+        Raises TableInitializing, and Unsupported for a table that a streaming job maintains.
+        """
         seen = self._services.intents.current(identifier)
         refuse_initializing(seen)
         refuse_refresh(seen, "REFRESH")
@@ -197,7 +204,10 @@ class RefreshRequests:
         self._suspend(job.table, "STOP JOB")
 
     def last_version(self, job: ContinuousJob, timeout_s: float = LAST_BATCH_S) -> str:
-        """Wait until the last batch of a stopped *job* has ended; return the snapshot that it published."""
+        """Wait until the last batch of a stopped *job* has ended and return the last published snapshot.
+
+        Raises TableBusy if the batch is still running after *timeout_s* seconds.
+        """
 
         def ended(tx: Transaction) -> bool:
             table = get_table(tx, job.table)

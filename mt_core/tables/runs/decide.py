@@ -124,7 +124,7 @@ class _Walk:
 
 
 def only_compacted(history: Iterable[Snapshot], since: str | None) -> bool:
-    """Return whether only compactions have followed the snapshot *since*, so that main has its rows.
+    """Return whether only compactions have followed the snapshot *since*, so that main contains its rows.
 
     *history* is sorted newest first.
     """

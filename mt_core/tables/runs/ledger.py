@@ -322,7 +322,7 @@ class Ledger:
 
     @transactional
     def release(self, tx: Transaction, claimed: ClaimedRun, reason: str, loss: Loss = Loss.ALONE) -> None:
-        """Return a claimed run to the queue after it has lost Spark."""
+        """Return a claimed run to the queue after it has lost Spark, unless the claim was lost."""
         run = _held(tx, claimed)
         if run is None:
             return
@@ -365,7 +365,8 @@ class Ledger:
         """Cancel the request of one requester and return the run that does its work.
 
         That run ends when no requester is left. A cancel is ignored if its *attempt*, as counted by the
-        requester, is older than the latest one.
+        requester, is older than the latest one, or if the run has ended. Raises OperationNotFound for an
+        unknown run.
         """
         run = tx.runs.get(run_id)
         if run is None:
@@ -388,7 +389,10 @@ class Ledger:
 
     @transactional
     def shown(self, tx: Transaction, run_id: str) -> RefreshRun | None:
-        """Return a run as its requester sees it: a COALESCED run has the outcome of its covering run."""
+        """Return a run as its requester sees it, or None if it is unknown.
+
+        A COALESCED run has the outcome of its covering run.
+        """
         run = tx.runs.get(run_id)
         return _shown(tx, run) if run else None
 

@@ -1,6 +1,6 @@
 """The periodic check of tables that were refreshed by applying changes.
 
-It compares such tables with their queries. If rows differ, changes are no longer applied to the table.
+It compares these tables with their queries. If rows differ, changes are no longer applied to the table.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ def take_lease(
     length: timedelta = LEASE,
     dead: Callable[[GatewayLease], bool] = lambda _other: False,
 ) -> GatewayLease | None:
-    """Acquire or renew *lease* for *length*; if another gateway is alive, return its lease instead.
+    """Acquire or renew *lease* for *length*; if another gateway is alive, return its lease, or else None.
 
     If *dead* reports that the process of a gateway has ended, the gateway is not alive, however long its
     lease. Its lease is then ended immediately, which releases everything that the gateway had leased. A lease

@@ -86,7 +86,7 @@ def _table_text(table: TableIdentifier | None, table_id: str) -> str:
 
 
 def batch_rows(runs: Iterable[RunView], limit: int) -> RowSet:
-    """Return the rows of SHOW REFRESHES … BATCHES, newest first: the last batches of each continuous run."""
+    """Return up to *limit* rows of SHOW REFRESHES … BATCHES: the last batches of each run, newest first."""
     rows = [
         [
             view.run.run_id,

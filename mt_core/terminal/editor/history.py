@@ -46,7 +46,10 @@ class StatementHistory(History):
                 super().append_string(entry)
 
     def load_history_strings(self) -> Iterable[str]:
-        """Yield the last `MOST_ENTRIES` entries of the file, newest first."""
+        """Yield the last `MOST_ENTRIES` entries of the file, newest first.
+
+        An unreadable file yields nothing, and unreadable lines are omitted.
+        """
         try:
             lines = self._path.read_text(encoding="utf-8", errors="replace").splitlines()
         except OSError:

@@ -51,7 +51,11 @@ class ColumnarFile:
         properties: Callable[[], Mapping[str, str]],
         on_rows: Callable[[int], object],
     ) -> int:
-        """Write *pages* and return their number of rows. *properties* returns those of the session."""
+        """Write *pages* and return their number of rows. *properties* returns those of the session.
+
+        Calls *on_rows* with the row count after each page. Raises Unsupported for a value that cannot be
+        written.
+        """
         from mt_core.client.arrow import as_tables
 
         count = 0

@@ -24,7 +24,7 @@ class StandingRows:
         self._is_whole = True
 
     def apply(self, kind: RowKind, row: Sequence[Any]) -> None:
-        """Apply one change."""
+        """Apply one change. Ignores the deletion of a dropped row."""
         key = json.dumps(row, default=str)
         count = self._counts.get(key, (0, row))[0] + (1 if kind.adds else -1)
         if count < 0 and not self._is_whole:

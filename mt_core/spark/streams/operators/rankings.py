@@ -54,7 +54,7 @@ class Ranking:
 
 
 def java_keys(session: SparkSession, keys: Sequence[Any]) -> Any:
-    """Return *keys* as a Java list. If there are none, it has a constant that is equal for all rows."""
+    """Return *keys* as a Java list. If there are none, it contains a constant that is equal for all rows."""
     one = literal(session, 0)
     return as_java_list(session, keys or [one])
 

@@ -89,7 +89,7 @@ class StateTtls:
         return self.default
 
     def of_join(self, start: int | None, inputs: Sequence[frozenset[str]]) -> tuple[TtlPolicy, ...]:
-        """Return a policy for each input of the join at *start*; *inputs* has their lower-case names."""
+        """Return a policy for each input of the join at *start*; *inputs* contains their lower-case names."""
         if (planned := self.of_plan(len(inputs))) is not None:
             return planned
         for number, block in enumerate(self.blocks):

@@ -95,7 +95,7 @@ class StreamedText:
 
     @property
     def is_stream(self) -> bool:
-        """True if a query with this text certainly reads a stream."""
+        """True if the query certainly reads a stream."""
         return self.reads_endless or any(isinstance(piece, Reading) for piece in self.pieces)
 
     @property
@@ -122,7 +122,7 @@ class StreamedText:
     def streaming(self, options: Mapping[str, Mapping[str, str]]) -> str:
         """Return the text that reads its sources as streams.
 
-        *options* has the reader options of each source, by source name.
+        *options* contains the reader options of each source, by source name.
         """
         return "".join(_streaming(piece, options) for piece in self.pieces)
 

@@ -101,7 +101,7 @@ class States:
     def value(self, name: str, schema: StructType | str, policy: TtlPolicy) -> PolicyValueState:
         """Open the value state *name*.
 
-        *schema* has its columns, as a type or as text such as `n BIGINT, city STRING`.
+        *schema* contains its columns, as a type or as a string such as `n BIGINT, city STRING`.
         """
         entries = self._kept.entries(name, policy)
         return self._kept.add(

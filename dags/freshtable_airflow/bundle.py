@@ -77,7 +77,7 @@ class GatewayDagBundle(BaseDagBundle):
         super().initialize()
 
     def refresh(self) -> None:
-        """Update all files, and touch recently written files once if they have not been parsed since.
+        """Update all files and touch recently written files once if they have not been parsed since.
 
         Airflow loses a change, or a request of the gateway, that coincides with a parse of the same file. The
         parse has read the old content, but counts as later than the change. Without the touch, the change

@@ -51,7 +51,7 @@ def transition_between(low: int, high: int, zone: ZoneInfo) -> int:
 
 
 def instant_at(wall: datetime, zone: ZoneInfo) -> datetime:
-    """Return the first UTC instant at which clocks in *zone* show the local time *wall*.
+    """Return the first UTC instant when clocks in *zone* show the local time *wall*.
 
     A time that a change to summer time skips means the first instant after the gap.
     """
@@ -59,7 +59,7 @@ def instant_at(wall: datetime, zone: ZoneInfo) -> datetime:
 
 
 def instants_at(wall: datetime, zone: ZoneInfo) -> tuple[datetime, ...]:
-    """Return the UTC instants at which clocks in *zone* show *wall*: two if the clock is set back.
+    """Return the UTC instants when clocks in *zone* show *wall*: two if the clock is set back.
 
     A skipped time means the first instant after the gap.
     """

@@ -24,7 +24,10 @@ class LastClient:
         self._presence, self._work, self._end = presence, work, end
 
     def check(self) -> None:
-        """Check once whether the gateway must end. Clients may connect and leave between checks."""
+        """End the gateway if its home folder was removed, or if no client is connected and no work runs.
+
+        Clients may connect and leave between checks.
+        """
         if not self._presence.has_home:
             log.warning("the home folder was removed", extra={"action": "home_removed"})
             self._end()

@@ -36,7 +36,7 @@ def error_of(work: Callable[[], object]) -> Exception | None:
 
 
 def start_thread(name: str, work: Callable[[], object], on_error: Callable[[Exception], object]) -> None:
-    """Do *work* once in a new thread, and pass any exception that it raises to *on_error*."""
+    """Do *work* once in a new thread and pass any exception that it raises to *on_error*."""
 
     def run() -> None:
         try:

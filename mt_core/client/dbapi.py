@@ -277,7 +277,7 @@ class Cursor(Closing):
     def executemany(self, operation: str, seq_of_parameters: Sequence[Sequence[Any]]) -> Self:
         """Run a statement once for each sequence of parameters.
 
-        An INSERT … VALUES (…) sends many rows per statement.
+        An INSERT … VALUES (…) sends many rows per statement. `rowcount` is -1 if any count is unknown.
         """
         self._ready()
         with translating():

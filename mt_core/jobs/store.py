@@ -60,7 +60,7 @@ class JobStore:
         self._lock = threading.Lock()
 
     def begin(self, job: Job) -> None:
-        """Store *job* before its work begins, and call its hooks.
+        """Store *job* before its work begins and call its hooks.
 
         If this raises RegistryError, the work must not begin.
         """

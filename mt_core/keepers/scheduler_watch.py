@@ -27,7 +27,7 @@ class SchedulerWatch:
         self._asked_at: tuple[datetime, timedelta] | None = None
 
     def poll(self) -> None:
-        """Poll the scheduler's health, and log if it has changed."""
+        """Poll the scheduler's health and log if it has changed."""
         asked_at = self._clock.now()
         # After an error other than MtError, the poll counts as still in progress.
         self._asked_at = self._asked_at or (asked_at, self._clock.elapsed())

@@ -120,7 +120,7 @@ def write_ahead(connection: sqlite3.Connection) -> None:
     """Turn on write-ahead logging.
 
     If several connections do this at the same time, SQLite makes all but one fail immediately instead of
-    waiting, so it is tried again.
+    waiting. The statement is therefore repeated for up to `WAIT_S` seconds.
     """
     deadline = time.monotonic() + WAIT_S
     while True:

@@ -77,7 +77,7 @@ class Statements:
 
     @contextmanager
     def past_unreadable(self) -> Iterator[list[FactUnreadable]]:
-        """Skip unreadable rows in the block, and collect their errors in the list that the block receives."""
+        """Skip unreadable rows in the block and collect their errors in the list that the block receives."""
         self.unreadable.append([])
         try:
             yield self.unreadable[-1]

@@ -322,7 +322,10 @@ class Runs(Protocol):
         """Return the run once it is terminal, or after *timeout_s* seconds. Raises OperationNotFound."""
 
     def cancel_run(self, run_id: str, attempt: int | None = None) -> RefreshRun:
-        """Withdraw one requester from the run, unless its latest attempt is later than *attempt*."""
+        """Withdraw one requester from the run, unless its latest attempt is later than *attempt*.
+
+        Returns the run as its requester sees it. Raises OperationNotFound.
+        """
 
     def progress(self, run_id: str) -> Progress | None: ...
 

@@ -31,6 +31,6 @@ class SparkContexts:
 
     @contextmanager
     def working(self) -> Iterator[SparkSession]:
-        """Activate the driver's own session in the block, and translate Spark's errors."""
+        """Activate the driver's own session in the block and translate Spark's errors."""
         with self.driver.translating(), active_session(self.driver.session):
             yield self.catalogs.session

@@ -443,10 +443,11 @@ class RowWriter(Protocol):
     def touched_partitions(
         self, job_id: str, query: Query, vector: SourceVector, maintenance: Maintenance
     ) -> frozenset[tuple[str | None, ...]]:
-        """Return the values of *maintenance*'s key columns in query rows that have changed up to *vector*.
+        """Return the values (None: NULL) of the key columns of *maintenance* in the changed rows of the
+        query.
 
-        The result may include values whose rows have not changed. Blocks, and raises the same errors as
-        `write`.
+        Rows count if they changed between the base of *maintenance* and *vector*. The result may include
+        values whose rows have not changed. Blocks, and raises the same errors as `write`.
         """
 
 

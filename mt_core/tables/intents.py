@@ -213,7 +213,7 @@ class Command:
         self.intents.clear(self.table, late=LONGEST_CALL if is_uncertain else None)
 
     def finish(self, change: Change) -> MaterializedTable:
-        """Apply the last change of the command, and clear the intent in the same transaction.
+        """Apply the last change of the command and clear the intent in the same transaction.
 
         Raises TableBusy if another command has seized the intent. If this fails, the intent is not cleared,
         because the change may or may not have been stored; the reconciler then finishes or undoes the

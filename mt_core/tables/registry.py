@@ -254,7 +254,7 @@ class Transaction(Protocol):
         """Return the time of the registry's own clock (UTC), which leases use."""
 
     def past_unreadable(self) -> AbstractContextManager[list[FactUnreadable]]:
-        """Skip unreadable rows in the block, and collect their errors in the returned list.
+        """Skip unreadable rows in the block and collect their errors in the returned list.
 
         Outside the block, these errors are raised.
         """

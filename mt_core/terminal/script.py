@@ -357,7 +357,7 @@ class Runner:
         yield from pages
 
     def _window(self, pages: Iterable[ResultPage], most_rows: int) -> Iterator[ResultPage]:
-        """Yield *pages* up to *most_rows* rows in total, and report if there are more."""
+        """Yield *pages* up to *most_rows* rows in total and report if there are more."""
         count = 0
         for page in pages:
             if count + len(page.rows) > most_rows:

@@ -96,7 +96,7 @@ class Dags:
         return self.client.read(answer, Dag.from_json) if answer.status_code == OK else None
 
     def doc(self, dag_id: str) -> str:
-        """Return the documentation of a DAG, or "" if it has none."""
+        """Return the documentation of a DAG, or "" if it has none or Airflow does not return it."""
         answer = self.client.get(f"{_path(dag_id)}/details", accept=(OK, NOT_FOUND, SERVER_ERROR))
         return (
             self.client.read(answer, lambda body: str(body.get("doc_md") or ""))
@@ -163,7 +163,7 @@ class Dags:
                 return dags
 
     def count(self, prefix: str) -> int:
-        """Return the number of DAGs that are defined in a file."""
+        """Return the number of DAGs whose ids begin with *prefix* and that are defined in a file."""
         answer = self.client.get("/dags", {"dag_id_prefix_pattern": prefix, "limit": 1})
         return self.client.read(answer, lambda body: int(body["total_entries"]))
 

@@ -70,7 +70,7 @@ class Outbox:
         return tick
 
     def finish(self, tick: Tick, *, retry_at: datetime | None = None) -> None:
-        """Remove *tick* from those in flight, and retry it at *retry_at* (None: never).
+        """Remove *tick* from those in flight and retry it at *retry_at* (None: never).
 
         It is not retried if a newer tick is waiting.
         """

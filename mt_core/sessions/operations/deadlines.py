@@ -94,7 +94,7 @@ class Deadlines:
             loop.join(_END_S)
 
     def _end_late(self) -> None:
-        """Wait for the next deadline, and time out the operations that have reached theirs."""
+        """Wait for the next deadline and time out the operations that have reached theirs."""
         with self._lock:
             next_deadline = self._waiting[0][0] if self._waiting else None
         if next_deadline is None:

@@ -27,7 +27,7 @@ def no_connectors() -> Mapping[str, ConnectorTable]:
 
 
 def restore_tables(driver: SparkDriver, session: SparkSession, tables: Iterable[ConnectorTable]) -> None:
-    """Create *tables* in a new Spark, and load the classes that they need. Failures are logged."""
+    """Create *tables* in a new Spark and load the classes that they need. Failures are logged."""
     tables = tuple(tables)
     if any(table.topic is not None for table in tables):
         try:

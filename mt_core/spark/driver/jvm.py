@@ -140,7 +140,7 @@ def _start_failure(settings: conf.DriverSettings, reason: MtError) -> str:
 
 
 def discard(gateway: Any) -> None:
-    """End a JVM in any state, and clear PySpark's references to it, which would block the next JVM."""
+    """End a JVM in any state and clear PySpark's references to it, which would block the next JVM."""
     server = getattr(SparkContext._active_spark_context, "_accumulatorServer", None)
     if server is not None:
         server.shutdown()

@@ -210,7 +210,7 @@ class SparkDriver:
 
     @contextmanager
     def translating(self) -> Iterator[None]:
-        """Translate Spark's errors in the block, and make added jars visible to its thread.
+        """Translate Spark's errors in the block and make added jars visible to its thread.
 
         Our own errors are raised unchanged.
         """
@@ -262,7 +262,7 @@ class SparkDriver:
         return self._current().jobs
 
     def cancel(self, job_id: str) -> None:
-        """Cancel the job in the background, and refuse later work under its id. The job need not exist."""
+        """Cancel the job in the background and refuse later work under its id. The job need not exist."""
         self._cancels.add(job_id)
         self._cancel_tasks(job_id)
         if not self._cancels.ended(job_id, 0):
@@ -413,7 +413,7 @@ class SparkDriver:
         return incarnation
 
     def _finish_setup(self, incarnation: Incarnation) -> None:
-        """Install our file system for local files, and test whether inline plans can run."""
+        """Install our file system for local files and test whether inline plans can run."""
         steps = {
             "installing our file system for local files": use_local_files,
             "trying an inline plan": self._try_inline_plan,

@@ -29,7 +29,7 @@ class GatewayFile:
         return self._path.read_bytes()
 
     def write(self, text: str, *, replace: bool) -> None:
-        """Write the file, and create its parent folders.
+        """Write the file and create its parent folders.
 
         Raises FileExistsError if the file exists and *replace* is false.
         """

@@ -62,7 +62,7 @@ class JarCopies:
                 (marks / job_id).touch()
 
     def forget(self, jars: Iterable[str], job_id: str) -> None:
-        """Release the jars of a job, and remove those that are no longer needed."""
+        """Release the jars of a job and remove those that are no longer needed."""
         with self._lock:
             for jar in filter(self._is_copy, map(Path, jars)):
                 (jar.with_suffix(_JOBS) / job_id).unlink(missing_ok=True)

@@ -47,7 +47,7 @@ class LateDeclarations:
         self._readings: dict[CreatedFunction, _Reading] = {}
 
     def read(self, functions: Iterable[CreatedFunction], read: Read, patience_s: float = PATIENCE_S) -> None:
-        """Read the declarations of *functions* in the background, and wait up to *patience_s* seconds.
+        """Read the declarations of *functions* in the background and wait up to *patience_s* seconds.
 
         A failed read is repeated after `AGAIN_S` seconds.
         """

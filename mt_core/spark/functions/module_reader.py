@@ -57,7 +57,7 @@ class _Text(DataType):
 
 
 def main(answer: int, gateway: int) -> None:
-    """Respond to the request on standard input, and exit without running the module's exit handlers."""
+    """Respond to the request on standard input and exit without running the module's exit handlers."""
     os.set_inheritable(answer, False)
     _end_with(gateway)
     question = json.load(sys.stdin)

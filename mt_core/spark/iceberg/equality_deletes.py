@@ -110,6 +110,6 @@ def _parts(partition: Sequence[str], deletes: DataFrame, rows: DataFrame) -> lis
 
 
 def _of(rows: DataFrame, texts: Sequence[Column], values: Values) -> DataFrame:
-    """Return the rows for which the expressions *texts* equal *values*."""
+    """Return the rows in which the expressions *texts* equal *values*."""
     matches = (text.eqNullSafe(lit(value)) for text, value in zip(texts, values, strict=True))
     return rows.where(reduce(and_, matches))

@@ -266,7 +266,7 @@ class _RowReplacement:
         return self._stored(self.texts.merged(self._table, names, merge, certain, few=few))
 
     def rows(self) -> Change:
-        """Delete the result rows of removed source rows, and insert those of added source rows."""
+        """Delete the result rows of removed source rows and insert those of added source rows."""
         # Cast values to the table's types first: a value that was rounded when it was stored matches only its
         # stored form.
         stored = tuple(column.name for column in self.write.columns)

@@ -127,7 +127,7 @@ class StarWriter:
         return hides_star
 
     def _stars(self, plan: Any, scope: Scope) -> Iterator[Any]:
-        """Yield the stars in a node's expressions, and replace the stars in its subqueries."""
+        """Yield the stars in a node's expressions and replace the stars in its subqueries."""
         for expression in self._expressions.found(plan):
             if self._expressions.is_star(expression):
                 yield expression

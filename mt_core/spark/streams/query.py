@@ -237,7 +237,7 @@ class StreamSessions:
 
     @contextmanager
     def passing(self, definition: StreamDefinition) -> Iterator[SparkSession]:
-        """Provide a separate session for the stream within the block, and close its catalogs afterwards."""
+        """Provide a separate session for the stream within the block and close its catalogs afterwards."""
         session = self.session(definition)
         try:
             yield session

@@ -62,7 +62,7 @@ def resume(
     by: str,
     requested_by: str | None = None,
 ) -> CommandOutcome:
-    """Resume scheduled refreshes, and recreate the storage or the workflow if it is missing.
+    """Resume scheduled refreshes and recreate the storage or the workflow if it is missing.
 
     If a rebuild is due, it is requested on behalf of the token named *requested_by*. Raises IllegalStatus if
     the table is already active and nothing had to be changed.

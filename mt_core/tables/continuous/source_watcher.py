@@ -87,7 +87,7 @@ class SourceWatcher:
         self._read: tuple[int, timedelta] | None = None
 
     def renew_leases(self) -> None:
-        """Renew the leases of open continuous runs, and cancel batches that exceed their timeout."""
+        """Renew the leases of open continuous runs and cancel batches that exceed their timeout."""
         ledger = self._services.ledger
         for entry in list(self._watched.values()):
             if (continuous_run := entry.run) is not None:

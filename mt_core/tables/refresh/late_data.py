@@ -259,7 +259,7 @@ class LateRows:
     def _touched(self, sources: str, job_id: str) -> _Specs | str:
         """Return the partitions whose rows may have changed since the source vector *sources* (JSON).
 
-        Returns the reason as a string if the partitions cannot be determined.
+        If the partitions cannot be determined, the result is the reason as a string.
         """
         definition, since = self.table.definition, SourceVector.of_text(sources)
         query, names = query_of(definition), sorted(definition.date_formatters)

@@ -72,7 +72,7 @@ def _never(_metadata: StorageMetadata) -> bool:
 
 
 class _Restart(Exception):
-    """Raised if the sources or main have changed, to restart at *open*."""
+    """Raised to restart at the step *open*, because the sources or main have changed."""
 
 
 class Publication:

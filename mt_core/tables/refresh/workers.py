@@ -59,7 +59,7 @@ class Workers:
         self._signal.set()
 
     def stop(self, timeout_s: float) -> None:
-        """Stop claiming runs, and wait up to *timeout_s* seconds for running ones to finish.
+        """Stop claiming runs and wait up to *timeout_s* seconds for running ones to finish.
 
         Runs that do not finish are recovered after the next start. Leases are renewed until the last run has
         ended. Harmless if the workers were never started.
@@ -131,7 +131,7 @@ class Workers:
             self._signal.set()
 
     def renew_leases(self, active: Iterable[ClaimedRun]) -> None:
-        """Renew the leases of *active* runs, and cancel the Spark jobs of runs that exceed their timeout."""
+        """Renew the leases of *active* runs and cancel the Spark jobs of runs that exceed their timeout."""
         for claimed in active:
             self._ledger.renew_lease(claimed)
             if self._ledger.is_overdue(claimed):

@@ -108,7 +108,7 @@ def _check(services: TableServices, table: MaterializedTable, results: list[str]
 def _compute_again(
     services: TableServices, tx: Transaction, seen: MaterializedTable, verified: VerificationResult
 ) -> bool:
-    """Request a rebuild of a table whose rows differ, and stop applying changes to it.
+    """Request a rebuild of a table whose rows differ and stop applying changes to it.
 
     If another writer has changed the table, changes are applied again after the rebuild. Returns False if the
     table's definition has changed, or if a command is in progress.

@@ -100,7 +100,7 @@ class LiveResult(Closing):
             )
 
     def close(self) -> None:
-        """Stop reading, and remove the rows."""
+        """Stop reading and remove the rows."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()

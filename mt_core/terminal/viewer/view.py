@@ -212,7 +212,7 @@ class View:
         self.work_on()
 
     def _begin_at_once(self, work: _Work) -> None:
-        """Begin *work*, and process up to `_AT_ONCE` rows before the next key."""
+        """Begin *work* and process up to `_AT_ONCE` rows before the next key."""
         self._begin(work)
         while self.is_working and self.worked < _AT_ONCE:
             self.work_on()

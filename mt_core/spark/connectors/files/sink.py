@@ -42,7 +42,7 @@ class FileSink(Sink):
     # ----------------------------------------------------------------------------------------------- attempts
 
     def open(self) -> None:
-        """Take over the table, and move the files that earlier attempts listed.
+        """Take over the table and move the files that earlier attempts listed.
 
         Raises CommitConflict if a later attempt has taken over the table.
         """

@@ -133,7 +133,7 @@ def _window(plan: Any, number: Any) -> Any:
 def _bounds(condition: Any) -> tuple[Any, int, int] | None:
     """Return the attribute that *condition* restricts and its inclusive bounds.
 
-    Returns None unless *condition* compares an attribute, possibly cast, with integer literals.
+    The result is None unless *condition* compares an attribute, possibly cast, with integer literals.
     """
     kind = class_name(condition)
     if kind == "Between":

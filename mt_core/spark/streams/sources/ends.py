@@ -1,4 +1,4 @@
-"""The ends of bounded sources: the offset at which a stream has read all rows that they will ever have."""
+"""The ends of bounded sources: the offset after which they never have further rows."""
 
 from __future__ import annotations
 

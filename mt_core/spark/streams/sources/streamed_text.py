@@ -120,7 +120,7 @@ class StreamedText:
         return tuple(source.generated for source in self.sources if source.generated is not None)
 
     def streaming(self, options: Mapping[str, Mapping[str, str]]) -> str:
-        """Return the text that reads its sources as streams.
+        """Return the SQL that reads its sources as streams.
 
         *options* contains the reader options of each source, by source name.
         """

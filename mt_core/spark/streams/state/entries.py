@@ -75,7 +75,7 @@ class EntryTimes:
         return (*entry.value, entry.last_modified, self._in_event_time)
 
     def expires(self, entry: Entry) -> int:
-        """Return the instant at which *entry* expires."""
+        """Return the instant when *entry* expires."""
         return self._policy.expires(entry.last_modified)
 
     def _accessed(self, entry: Entry, access: StateAccess, value: Value) -> Entry:

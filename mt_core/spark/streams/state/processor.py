@@ -32,7 +32,7 @@ class KeyedProcessor(ABC):
         """Handle the *rows* of *key* in one batch, in no particular order, and yield result rows."""
 
     def timer(self, key: tuple[Any, ...], name: str, times: KeyTimes) -> Iterator[Row]:
-        """Handle the timer *name* of *key*, and yield result rows."""
+        """Handle the timer *name* of *key* and yield result rows."""
         return iter(())
 
 

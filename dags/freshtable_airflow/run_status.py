@@ -44,7 +44,7 @@ class Progress:
 
 
 def partitions_line(body: Mapping[str, Any]) -> str:
-    """Return the partitions in a response of the gateway as text for a log."""
+    """Return up to `MOST_SHOWN` of the partitions in a response of the gateway as text for a log."""
     partitions = body["partitions"]
     if partitions is None:
         return "the whole table"

@@ -11,7 +11,10 @@ _PROC = Path("/proc")
 
 
 def machine() -> str:
-    """Return an identifier of this machine since its last boot and of this container on it."""
+    """Return an identifier of this machine since its last boot and of this container on it.
+
+    Without /proc, it consists of the host name and the boot time.
+    """
     try:
         boot = (_PROC / "sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
         return f"{boot}/{os.readlink(_PROC / 'self/ns/pid')}"

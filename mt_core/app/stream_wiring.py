@@ -40,7 +40,7 @@ class StreamServices:
 
 
 def wire_streams(ports: StreamPorts) -> StreamServices:
-    """Return the services of streams, not started."""
+    """Return the services of streams. The caller starts them."""
 
     def ready() -> bool:
         try:

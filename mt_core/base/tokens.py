@@ -329,8 +329,8 @@ def _end_of_blocks(text: str, start: int, lines: Lines) -> tuple[int, int]:
 class _Blocks:
     """The BEGIN and CASE words of a statement that still need an END; empty outside a compound block.
 
-    `brackets` and `types` are the numbers of open ones. `levels` has, for each word in `open`, the number of
-    brackets open at that word: an END inside further brackets does not end it.
+    `brackets` and `types` are the numbers of open brackets and types. `levels` lists, for each word in
+    `open`, the number of brackets open at that word: an END inside further brackets does not end it.
     """
 
     open: list[Token] = field(default_factory=list)

@@ -16,6 +16,8 @@ ROWS_AT_ONCE = 500
 def insert_batches(statement: str, rows: Sequence[Sequence[Any]]) -> Iterator[tuple[str, Sequence[Any]]]:
     """Return the statements and parameters that together run *statement* for each of *rows*, in order.
 
+    An INSERT … VALUES (…) is extended to `ROWS_AT_ONCE` rows per statement.
+
     Raises ParameterCount and SqlSyntaxError.
     """
     values = _values_of(statement)

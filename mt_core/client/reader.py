@@ -71,7 +71,7 @@ class PageReader:
         return rows
 
     def tables(self, pages: Iterator[pa.Table]) -> Iterator[pa.Table]:
-        """Yield the remaining rows of *pages*, which are the same pages from `token` on.
+        """Yield the remaining rows of *pages*, which are the same pages starting at `token`.
 
         Afterwards `take` returns no more rows.
         """

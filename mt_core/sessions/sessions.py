@@ -55,8 +55,8 @@ class SessionManager:
     ) -> Session:
         """Open a session whose *properties* override the defaults.
 
-        *owner* is the name of the request's token, or "" if no token is required. Raises SessionLimit, and
-        RequestInvalid for an invalid property value.
+        *owner* is the name of the request's token, or "" if no token is required. Raises SessionLimit if too
+        many sessions are open, and RequestInvalid for an invalid property value.
         """
         properties = properties or {}
         for key, value in properties.items():

@@ -73,7 +73,7 @@ def _kind(
     readers: Mapping[str, Reader] | None = None,
     phrases: tuple[str, ...] | None = None,
 ) -> StatementKind:
-    """Return a row. If *phrases* is None, completion offers the keys of the readers."""
+    """Return a statement kind. If *phrases* is None, completion offers the keys of the readers."""
     readers = dict(readers or {})
     return StatementKind(
         type=type_, traits=traits, readers=readers, phrases=tuple(readers) if phrases is None else phrases

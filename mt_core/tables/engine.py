@@ -443,8 +443,7 @@ class RowWriter(Protocol):
     def touched_partitions(
         self, job_id: str, query: Query, vector: SourceVector, maintenance: Maintenance
     ) -> frozenset[tuple[str | None, ...]]:
-        """Return the values (None: NULL) of the key columns of *maintenance* in the changed rows of the
-        query.
+        """Return the values of *maintenance*'s key columns in changed rows of the query; None is NULL.
 
         Rows count if they changed between the base of *maintenance* and *vector*. The result may include
         values whose rows have not changed. Blocks, and raises the same errors as `write`.

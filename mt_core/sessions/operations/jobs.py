@@ -136,10 +136,10 @@ class Jobs:
     def stop(self, job_id: str, *, savepoint: bool = False, drop: bool = False) -> str | None:
         """Cancel a job. A continuous refresh is stopped by suspending its table.
 
-        A detached job ends asynchronously. Returns the *savepoint* of a continuous refresh, which is its last
-        published snapshot. Raises OperationNotFound if there is no such job, and IllegalStatus if it has
-        ended. Raises Unsupported for *savepoint* or *drop* of a batch job, which has no checkpoint and no
-        table of its own.
+        A detached job ends asynchronously. With *savepoint*, returns the last published snapshot of a
+        continuous refresh; otherwise returns None. Raises OperationNotFound if there is no such job, and
+        IllegalStatus if it has ended. Raises Unsupported for *savepoint* or *drop* of a batch job, which has
+        no checkpoint and no table of its own.
         """
         job = self._store.get(job_id)
         if job is not None and job.definition is not None and job.definition.keeps is not None:

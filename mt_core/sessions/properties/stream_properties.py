@@ -95,7 +95,7 @@ def interval_of(text: str) -> timedelta:
 
 
 def state_ttl_of(text: str) -> timedelta:
-    """Return the state TTL in *text*. Raises RequestInvalid."""
+    """Return the state TTL in *text*, or FOR_EVER if it is 0 or empty. Raises RequestInvalid."""
     ttl = flink_duration_of(text or "0")
     if ttl is None:
         raise RequestInvalid(

@@ -150,7 +150,8 @@ class StreamingStatements:
     def stop(self, task: Task, statement: StopJob) -> OperationResult:
         """Stop a detached job and wait for its end. Return the path of its savepoint, if any.
 
-        Raises IllegalStatus if the job has ended, and EngineError if the savepoint failed.
+        Raises IllegalStatus if the job had already ended, and EngineError if the stop or the savepoint failed
+        and the job continues.
         """
         operation, job_id, request = task.operation, statement.job_id, StopRequest(drop=statement.drop)
         if statement.savepoint:

@@ -74,9 +74,9 @@ def find_rows(
 ) -> ComputedRows:
     """Return *columns* and the PLACE of the rows with the *wanted* keys.
 
-    If the table is unpartitioned, PLACE has no partition column. An empty result has the columns of the
-    keys instead. Files are pruned by the bounds of the keys. If few enough rows remain, they are looked up
-    in this process, which avoids the exchanges of a join and of a window.
+    If the table is unpartitioned, PLACE has no partition column. An empty result contains the columns of the
+    keys instead. Files are pruned by the bounds of the keys. If few enough rows remain, they are looked up in
+    this process, which avoids the exchanges of a join and of a window.
     """
     is_empty = wanted.rows.few and not wanted.rows.count()
     tasks = None if is_empty else _tasks(session, at, bounds_of(wanted.rows, wanted.keys))

@@ -70,7 +70,7 @@ class InlinePlan:
     columns: StructType
 
     def run(self, session: SparkSession, inputs: Mapping[str, Given]) -> ComputedRows:
-        """Execute the plan over the rows of its leaves."""
+        """Execute the plan over *inputs*, with up to `MOST_LOCAL` rows or `MOST_BYTES` bytes."""
         rows = static_member(session, "java.util.HashMap")()
         for name, leaf in self.leaves.items():
             rows.put(leaf, inputs[name].java)

@@ -97,7 +97,10 @@ class RecentFilesCache:
         return files if jvm is session._jvm and at == snapshot else None
 
     def store(self, session: SparkSession, table: TableIdentifier, snapshot: str, files: RecentFiles) -> None:
-        """Store the files that *snapshot* of *table* added."""
+        """Store the files that *snapshot* of *table* added.
+
+        If the cache is full, the least recently used tables are evicted.
+        """
         with self._lock:
             self._files[table] = (session._jvm, snapshot, files)
             self._files.move_to_end(table)

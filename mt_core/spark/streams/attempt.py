@@ -128,7 +128,8 @@ class StreamAttempt:
     def pause(self, *, drain: bool) -> None:
         """Stop between two batches.
 
-        With *drain*, the stream first processes all rows that its sources have now.
+        Blocks until the current batch ends. With *drain*, the stream first processes all rows that its
+        sources have now.
         """
         if self._thread.is_alive():
             self._thread.join()

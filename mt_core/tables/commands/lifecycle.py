@@ -33,7 +33,7 @@ def suspend(
 
 
 def suspend_failing(services: TableServices, table_id: str) -> None:
-    """Suspend a table that has failed too often in a row; raise the errors that SUSPEND raises."""
+    """Suspend the table if it has failed too often in a row; raise the errors that SUSPEND raises."""
 
     def read(tx: Transaction) -> tuple[MaterializedTable | None, Sequence[RefreshRun]]:
         failed = tx.runs.newest(table_id=table_id, statuses=[RunStatus.FAILED], limit=1)

@@ -55,7 +55,7 @@ class ContinuousWorkers:
             loop.start()
 
     def end(self) -> None:
-        """Begin no more batches; those that are running continue."""
+        """Begin no more batches. Running batches continue."""
         for loop in self._loops[:2]:
             loop.end()
         self._signal.set()

@@ -71,7 +71,10 @@ class Reports:
         return catalog, namespace
 
     def show_refreshes(self, statement: ShowRefreshes, table_id: str | None = None) -> RowSet:
-        """Return the rows of SHOW REFRESHES for one table, or for all tables if *table_id* is None."""
+        """Return the rows of SHOW REFRESHES for one table, or for all tables if *table_id* is None.
+
+        Without a LIMIT in the statement, the newest `LEDGER_LIMIT` runs are shown.
+        """
         limit = LEDGER_LIMIT if statement.limit is None else statement.limit
         registry = self._services.registry
         if statement.batches:

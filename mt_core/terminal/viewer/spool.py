@@ -75,7 +75,7 @@ class Spool:
             return self._written * SEGMENT_ROWS + len(self._newest)
 
     def add(self, rows: Sequence[Values]) -> None:
-        """Append *rows*."""
+        """Append *rows*. Full segments of `SEGMENT_ROWS` rows are written to disk."""
         with self._lock:
             self._newest += rows
             while len(self._newest) >= SEGMENT_ROWS:

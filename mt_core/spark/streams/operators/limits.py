@@ -37,10 +37,10 @@ class _Limit:
 
 
 def limited(walk: Walk, plan: Any) -> Changelog | None:
-    """Return the changelog of a LIMIT, an OFFSET, or both; None if it selects no rows.
+    """Return the changelog of a LIMIT, an OFFSET, or both.
 
-    Return None if no rows are selected, or if Spark runs the LIMIT itself. Raises Unsupported if the order
-    would require all rows to be retained.
+    The result is None if no rows are selected, or if Spark runs the LIMIT itself. Raises Unsupported if the
+    order would require all rows to be retained.
     """
     limit = _limit(plan)
     if limit.first > limit.last:

@@ -14,9 +14,9 @@ _PR_SET_DUMPABLE = 4
 def close_process_memory() -> None:
     """Deny other processes of the same user access to the environment and memory of this process.
 
-    User functions run in other processes of the same user. As a result, the kernel also writes no core dump,
-    and only root may attach a debugger. Child processes are not affected. Does nothing on systems other than
-    Linux.
+    User functions run in other processes of the same user. A side effect is that the kernel writes no core
+    dump and only root may attach a debugger. Child processes are not affected. Does nothing on systems other
+    than Linux.
     """
     if sys.platform != "linux":
         return

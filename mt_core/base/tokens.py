@@ -268,7 +268,7 @@ _MAY_HAVE_BLOCKS = re.compile(
 
 
 def end_of_statement(text: str, start: int) -> tuple[int, int]:
-    """Return the end of a statement without blocks and the offset of its semicolon or the text's end."""
+    """Return where a statement without blocks ends, and the offset of its semicolon or the text's end."""
     return _end_of_plain(text, start, Lines(text))
 
 

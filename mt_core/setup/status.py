@@ -261,7 +261,7 @@ def _status(url: str, token: str | None, measure: Measure, limit_s: float) -> Ga
 def _was_refused(client: GatewayClient, job: FailedJob) -> bool:
     """Return whether the statement of a job was rejected, as for a typing error.
 
-    Then nothing ran, and the user saw the error.
+    In this case nothing ran, and the user saw the error.
     """
     rows = _described(client, job.job_id)
     return not rows or any((row["error"] or "").startswith(REFUSED) for row in rows)

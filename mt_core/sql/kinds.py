@@ -348,7 +348,7 @@ def traits_of(type_: str) -> frozenset[Trait]:
 
 
 def reader_of(words: Sequence[str]) -> tuple[Reader | None, Sequence[str]]:
-    """Return the reader of statements that begin with *words* and its key.
+    """Return the reader, and its key, for statements that begin with *words*.
 
     The reader is None if Spark parses the statement.
     """

@@ -180,7 +180,7 @@ class Maintenance:
 class Write:
     """Rows to compute and to stage on a branch: the query at *vector*, restricted to *scope*.
 
-    With `maintenance` only the changes are computed, with the same result.
+    With `maintenance`, only the changes are computed; the resulting rows are the same.
 
     If `may_stay_pending`, the snapshot may stay pending until the publish adds it.
 

@@ -77,7 +77,7 @@ def jar_conf(jars_dir: Path, conf: Mapping[str, str]) -> dict[str, str]:
 def fetch_packages(
     packages: Sequence[str], jars_dir: Path, log_file: Path, conf: Mapping[str, str]
 ) -> list[Path]:
-    """Return the jars of *packages*, after downloading them if *jars_dir* does not have all of them.
+    """Return the jars of *packages*; download them first unless *jars_dir* contains all of them.
 
     A JVM with the settings in *conf* downloads them with Spark's own resolver. Raises ConfigError.
     """

@@ -115,7 +115,7 @@ def _check_words(table: WrittenTable, connector: str) -> None:
 
 
 def _without_query(table: WrittenTable, connector: str) -> str:
-    """Return why the connector does not allow AS query and the statements to write instead."""
+    """Return why the connector does not allow AS query, and what to write instead."""
     if connector not in {*SINKS, *TOPICS}:
         return "which generates its rows; leave AS query out."
     what, how = (

@@ -90,7 +90,7 @@ def _outcome(
     run_id: str | None,
     without_effect: tuple[str, ...],
 ) -> CommandOutcome:
-    """Return the run that the statement waits for and the statement's warnings."""
+    """Return the warnings of the statement and the run that it waits for."""
     identifier, definition, changes = table.identifier, table.definition, services.engine.changes
     recomputed = () if definition.streams else recomputed_warnings(changes, identifier, definition, vector)
     warnings = (

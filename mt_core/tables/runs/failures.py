@@ -32,7 +32,8 @@ def count_failures(settings: ManagerSettings, table: MaterializedTable, run: Ref
 def why_suspend(settings: ManagerSettings, table: MaterializedTable) -> str | None:
     """Return why *table* must be suspended, as text for users.
 
-    The result is None if the table has not failed often enough in a row or is already suspended.
+    The result is None if the table has not failed often enough in a row or is already suspended, or if
+    `suspend_after` is 0.
     """
     most = settings.suspend_after
     if not most or len(table.failed_times) < most or table.status is not RefreshStatus.ACTIVATED:

@@ -33,7 +33,7 @@ class Upstream:
     _requested: dict[str, tuple[Set[datetime], datetime | None]] = field(default_factory=dict)
 
     def with_wait(self, table: MaterializedTable, run: RefreshRun) -> RefreshRun:
-        """Return *run* with the runs that it has to wait for now and the deadline.
+        """Return *run* with a deadline and the runs that it has to wait for now.
 
         Runs that were claimed before or are not periodic are returned unchanged.
         """

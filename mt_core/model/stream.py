@@ -12,11 +12,12 @@ stored. Definitions of version 1 remain readable, which is why the plan has a re
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
+from mt_core.base.versions import check_keys, check_version
 from mt_core.model.reservation import Reservation
 from mt_core.model.stream_plan import StreamPlan
 
@@ -122,6 +123,9 @@ class StreamDefinition:
 
     @classmethod
     def from_json(cls, body: Mapping[str, Any]) -> StreamDefinition:
+        check_version("The definition of the job", body, {1, STREAM_VERSION})
+        known = {"version", "pinned", *(each.name for each in fields(cls))}
+        check_keys("The definition of the job", body, known)
         return cls(
             members=tuple(map(_member, body["members"])),
             catalog=body["catalog"],

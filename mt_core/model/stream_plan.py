@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
+
+from mt_core.base.versions import check_keys, check_version
 
 PLAN_VERSION = 1
 
@@ -133,6 +135,8 @@ class StreamPlan:
 
     @classmethod
     def from_json(cls, body: Mapping[str, Any]) -> StreamPlan:
+        check_version("The plan of the job", body, {PLAN_VERSION})
+        check_keys("The plan of the job", body, {"version", *(each.name for each in fields(cls))})
         sources = body["sources"]
         return cls(
             starts={name: Start.from_json(start) for name, start in body["starts"].items()},
@@ -151,6 +155,7 @@ class StreamPlan:
         tables = {name: {"uuid": uuid, "keys": body["keys"][name]} for name, uuid in body["targets"].items()}
         return cls.from_json(
             {
+                "version": PLAN_VERSION,
                 "starts": body["starts"],
                 "begun": body["begun"],
                 "sources": body.get("sources"),

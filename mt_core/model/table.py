@@ -11,13 +11,14 @@ a replaced gateway or worker cannot write. Rows of any earlier release must load
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 from uuid import NAMESPACE_OID, uuid5
 
 from mt_core.base.identifiers import Namespace, display_name, namespace_of, namespace_text, sql_name
+from mt_core.base.versions import check_keys, check_version
 from mt_core.errors import IllegalStatus
 from mt_core.model.cadence import Cadence, Grid, fresh_until, period_at
 from mt_core.model.cron import Cron
@@ -185,6 +186,8 @@ class TableDefinition:
 
     @classmethod
     def from_json(cls, body: Mapping[str, Any]) -> TableDefinition:
+        check_version("The definition of the table", body, {DEFINITION_VERSION})
+        check_keys("The definition of the table", body, {"version", *(each.name for each in fields(cls))})
         facts = {key: value for key, value in body.items() if key != "version"}
         facts["columns"] = tuple(Column(**column) for column in facts["columns"])
         facts["partition_keys"] = tuple(facts["partition_keys"])

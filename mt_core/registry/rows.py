@@ -19,6 +19,7 @@ from datetime import UTC, datetime
 from enum import Enum
 from typing import Any, TypeVar
 
+from mt_core.base.versions import check_keys, check_version
 from mt_core.errors import FactUnreadable, MtError, RegistryError
 from mt_core.model.catalog import CreatedCatalog
 from mt_core.model.connector_table import ConnectorTable, GeneratedRows, Watermark
@@ -112,8 +113,8 @@ def fact_of(kind: type[F], row: Row) -> F:
         raise FactUnreadable(error.message, columns=columns) from error
     except (AttributeError, KeyError, TypeError, ValueError) as cause:
         text = (
-            f"The registry's row of {owner} is damaged ({type(cause).__name__}: {cause}); "
-            "restore the registry from a backup."
+            f"The registry's row of {owner} cannot be read ({type(cause).__name__}: {cause}). If a newer "
+            "release has used the registry, use that release; otherwise restore the registry from a backup."
         )
         raise FactUnreadable(text, columns=columns) from cause
 
@@ -121,12 +122,8 @@ def fact_of(kind: type[F], row: Row) -> F:
 def _read(kind: type[F], row: Row, owner: str) -> F:
     mapping = _MAPPINGS[kind]
     body: dict[str, Any] = json.loads(row["body"])
-    version = body.pop("version", None)
-    if version != BODY_VERSION:
-        raise RegistryError(
-            f"The registry's row of {owner} has version {version}, this release reads version "
-            f"{BODY_VERSION}; use the release that wrote it."
-        )
+    check_version(f"The registry's row of {owner}", body, {BODY_VERSION})
+    del body["version"]
     if kind is MaterializedTable:
         body["identifier"] = row
     fact: F = _fact(kind, body | {name: row[name] for name in mapping.columns}, owner)
@@ -148,12 +145,7 @@ def definition_of(row: Row) -> WorkflowDefinition:
 
 
 def _fact(kind: type[Any], values: Mapping[str, Any], owner: str) -> Any:
-    unknown = sorted(values.keys() - _NAMES[kind])
-    if unknown:
-        raise RegistryError(
-            f"The registry's row of {owner} has {', '.join(unknown)}, which this release does not know; "
-            "use the release that wrote it, or a newer one."
-        )
+    check_keys(f"The registry's row of {owner}", values, _NAMES[kind])
     readers = _MAPPINGS[kind].readers
     # Required fields are missing from the body if they are None.
     present = {**_REQUIRED[kind], **values}

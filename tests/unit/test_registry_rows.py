@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
@@ -8,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from mt_core.errors import RegistryError
+from mt_core.errors import RegistryError, Unsupported
 from mt_core.model.catalog import CreatedCatalog
 from mt_core.model.freshness import Freshness
 from mt_core.model.function import CreatedFunction
@@ -16,7 +17,7 @@ from mt_core.model.gateway import GatewayLease
 from mt_core.model.job import Job, JobEvent, JobHook, JobStatus
 from mt_core.model.partition import NOT_DOUBTED, WHOLE, DoubtedPartitions, PartitionSpec, Scope
 from mt_core.model.run import RefreshRun, RunKind, RunStatus
-from mt_core.model.stream import StopRequest, StreamState
+from mt_core.model.stream import StopRequest, StreamDefinition, StreamState
 from mt_core.model.stream_plan import StreamPlan
 from mt_core.model.table import (
     Column,
@@ -352,6 +353,36 @@ def test_a_body_of_another_version_is_refused_by_name() -> None:
     with pytest.raises(
         RegistryError, match=f"refresh {RUN.run_id} has version 2, this release reads version 1"
     ):
+        rows.fact_of(RefreshRun, row)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"version": 99}, "has version 99, this release reads version "),
+        ({"hint": 1}, "has hint, which this release does not know; use the release that wrote it"),
+    ],
+)
+@pytest.mark.parametrize(
+    ("read", "body"),
+    [
+        (TableDefinition.from_json, a_table("t").definition.to_json()),
+        (StreamDefinition.from_json, a_stream().to_json()),
+        (StreamPlan.from_json, a_plan().to_json()),
+    ],
+    ids=["table", "stream", "plan"],
+)
+def test_a_definition_of_a_later_form_is_refused_with_the_way_out(
+    read: Callable[[Mapping[str, Any]], object], body: dict[str, Any], change: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(Unsupported, match=message):
+        read(body | change)
+
+
+def test_a_row_with_a_value_of_a_later_release_does_not_send_for_the_backup_first() -> None:
+    row = rows.row_of(RUN) | {"kind": "REHEARSAL"}
+
+    with pytest.raises(RegistryError, match="If a newer release has used the registry, use that release"):
         rows.fact_of(RefreshRun, row)
 
 

@@ -20,6 +20,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from mt_core.base.versions import check_version
 from mt_core.errors import DefinitionInvalid
 from mt_core.spark.connectors.stream_errors import NEW_JOB, StreamBroken
 from mt_core.spark.files.hadoop_files import Files
@@ -141,13 +142,17 @@ class Checkpoints:
         self._folders.write(f"{savepoint}/{_FACTS}", json.dumps({"version": SAVEPOINT_VERSION, **facts}))
 
     def facts(self, savepoint: str) -> dict[str, Any]:
-        """Return the facts of a savepoint. Raises DefinitionInvalid if the folder has no savepoint."""
+        """Return the facts of a savepoint.
+
+        Raises DefinitionInvalid if the folder has no savepoint, and Unsupported if another release wrote it.
+        """
         facts = f"{savepoint.rstrip('/')}/{_FACTS}"
         if not self._folders.exists(facts):
             raise DefinitionInvalid(
                 f"There is no savepoint in {savepoint}; use the path that STOP JOB … WITH SAVEPOINT returned."
             )
         body: dict[str, Any] = json.loads(self._folders.read(facts))
+        check_version(f"Savepoint {savepoint}", body, {SAVEPOINT_VERSION})
         return body
 
     def restore(self, savepoint: str, checkpoint: str, order: Sequence[int] | None = None) -> None:

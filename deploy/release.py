@@ -18,6 +18,7 @@ import tarfile
 import tempfile
 import zipfile
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, date, datetime
 from pathlib import Path
 
@@ -30,7 +31,7 @@ VERSIONED = ("mt_core/__init__.py", "dags/pyproject.toml")
 JAR = "mt_core/spark/freshtable-operators.jar"
 _VERSION = re.compile(r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)")
 _VERSION_LINE = re.compile(r'^((?:__)?version(?:__)? = )".*"$', re.MULTILINE)
-_RELEASED = re.compile(r"^## (\S+)", re.MULTILINE)
+RELEASED = re.compile(r"^## (\S+)", re.MULTILINE)
 
 TRIAL = """
 CREATE TABLE lake.default.orders (city STRING, amount INT) USING iceberg;
@@ -49,7 +50,7 @@ from airflow.providers_manager import ProvidersManager
 
 for module in pkgutil.iter_modules(freshtable_airflow.__path__):
     importlib.import_module(f"freshtable_airflow.{module.name}")
-print(ProvidersManager().providers["freshtable-airflow"].version)
+print(ProvidersManager().providers["freshtable-airflow"].version, end="")
 """
 
 
@@ -60,7 +61,7 @@ class ReleaseFailed(Exception):
 def check(version: str, root: Path, environ: Mapping[str, str]) -> None:
     """Raise ReleaseFailed if *version* cannot be released from the checkout at *root*."""
     check_version(version, (root / "CHANGELOG.md").read_text(encoding="utf-8"))
-    if status := run(["git", "status", "--porcelain"], root):
+    if status := _changes(root):
         raise ReleaseFailed(f"The checkout has changes that are not committed; commit them:\n{status}")
     if not any((root / "changelog").glob("*.*.md")):
         raise ReleaseFailed("changelog/ has no fragments, so there is nothing to release.")
@@ -70,12 +71,16 @@ def check(version: str, root: Path, environ: Mapping[str, str]) -> None:
         raise ReleaseFailed(str(cause)) from cause
 
 
+def _changes(root: Path) -> str:
+    return run(["git", "status", "--porcelain"], root)
+
+
 def check_version(version: str, changelog: str) -> None:
     """Raise ReleaseFailed if *version* is not a version, or not above those in the text *changelog*."""
     wanted = _numbers(version)
     if wanted is None:
         raise ReleaseFailed(f"VERSION={version} is not a version; write three numbers, such as 0.1.0.")
-    newest = max((_numbers(each) or () for each in _RELEASED.findall(changelog)), default=())
+    newest = max((_numbers(each) or () for each in RELEASED.findall(changelog)), default=())
     if wanted <= newest:
         shown = ".".join(map(str, newest))
         raise ReleaseFailed(f"VERSION={version} is not above {shown}, the newest release in CHANGELOG.md.")
@@ -133,11 +138,16 @@ def try_gateway(version: str, wheel: Path, folder: Path) -> None:
     freshtable = commands / "freshtable"
     _expect(f"freshtable {version}\n", run([freshtable, "--version"], folder, environ))
     sql: list[str | Path] = [freshtable, "sql", "--embedded", "--home", home, "--format", "csv", "-e"]
+    stop = [freshtable, "gateway", "stop", "--home", home]
     try:
         run([*sql, TRIAL], folder, environ)
         _expect(TRIAL_ANSWER, run([*sql, TRIAL_ROWS], folder, environ))
-    finally:
-        run([freshtable, "gateway", "stop", "--home", home], folder, environ)
+    except ReleaseFailed:
+        # What failed is more than that no gateway runs.
+        with suppress(ReleaseFailed):
+            run(stop, folder, environ)
+        raise
+    run(stop, folder, environ)
 
 
 def try_provider(version: str, wheel: Path, python: Path, folder: Path) -> None:
@@ -146,7 +156,7 @@ def try_provider(version: str, wheel: Path, python: Path, folder: Path) -> None:
     environ = os.environ | {"PYTHONPATH": str(site), "AIRFLOW_HOME": str(folder / "airflow")}
     # In front of the environment's own packages, which contain the checkout's in editable mode.
     run([python, "-m", "pip", "install", "--quiet", "--no-deps", "--target", site, wheel], folder, environ)
-    _expect(version, run([python, "-c", PROVIDER], folder, environ).splitlines()[-1])
+    _expect(version, run([python, "-c", PROVIDER], folder, environ).rpartition("\n")[2])
 
 
 def _expect(expected: str, answer: str) -> None:
@@ -155,17 +165,23 @@ def _expect(expected: str, answer: str) -> None:
 
 
 def publish(clone: Path, root: Path, packages: Sequence[Path]) -> None:
-    """Copy what is changed in *clone*, and *packages*, into the checkout at *root*."""
-    (root / "dist").mkdir(exist_ok=True)
-    for package in packages:
-        shutil.copy(package, root / "dist")
+    """Copy what is changed in *clone*, and *packages*, into the checkout at *root*.
+
+    Raises ReleaseFailed if the checkout has changed since it was cloned.
+    """
+    if run(["git", "rev-parse", "HEAD"], clone) != run(["git", "rev-parse", "HEAD"], root) or _changes(root):
+        raise ReleaseFailed("The checkout was changed while the release was built; make it again.")
     run(["git", "add", "--all"], clone)
     changed = run(["git", "diff", "--cached", "--name-only", "--no-renames", "-z", "HEAD"], clone)
     for name in filter(None, changed.split("\0")):
         if (clone / name).exists():
+            (root / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(clone / name, root / name)
         else:
             (root / name).unlink()
+    (root / "dist").mkdir(exist_ok=True)
+    for package in packages:
+        shutil.copy(package, root / "dist")
 
 
 def run(command: Sequence[str | Path], folder: Path, environ: Mapping[str, str] | None = None) -> str:
@@ -211,11 +227,12 @@ NEXT = """
 The packages of {version} are in dist/, and the checkout has its version and its changelog.
 Read CHANGELOG.md, then run
 
+  .venv/bin/python -m tests.releases.write dist {version}
   git add --all && git commit --message 'Release {version}'
   git tag --annotate v{version} --message 'Freshtable {version}'
   git push --follow-tags
 
-and publish the packages:
+and publish the packages (the first command keeps, for the tests of later releases, what this one stores):
 
   {files}"""
 

@@ -1,4 +1,4 @@
-"""Writes what the built wheels of a release leave on disk: `python -m tests.releases.write DIST`.
+"""Writes what the built wheels of a release leave on disk: `python -m tests.releases.write DIST VERSION`.
 
 The gateway of the wheels runs in an environment of its own and performs the same statements twice, with its
 registry in SQLite and in PostgreSQL. Its home folders are stored in the folder of the release, for the tests
@@ -7,6 +7,7 @@ that open them with later code.
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -18,8 +19,11 @@ from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
+from sqlalchemy import create_engine, text
+
 from mt_core.base.protocol import Refresh
 from mt_core.client.http import GatewayClient
+from mt_core.registry.database import parse
 from tests.postgres import find_binaries, start_postgres
 from tests.releases.place import DUMP, HERE, REGISTRIES, archive, empty_home
 from tests.support.gateway.own_process import FAST, Row, launch, ready_url, rows_of, wait_until
@@ -150,10 +154,12 @@ class Release:
 
 
 def main(arguments: Sequence[str]) -> int:
-    dist = Path(arguments[0]).resolve()
-    [wheel], [airflow_wheel] = dist.glob("freshtable-*.whl"), dist.glob("freshtable_airflow-*.whl")
-    version = wheel.name.split("-")[1]
-    (HERE / version).mkdir(exist_ok=True)
+    dist, version = Path(arguments[0]).resolve(), arguments[1]
+    wheel, airflow_wheel = (
+        dist / f"{package}-{version}-py3-none-any.whl" for package in ("freshtable", "freshtable_airflow")
+    )
+    # Fails if the release is stored: what users have cannot be written again.
+    (HERE / version).mkdir()
     with tempfile.TemporaryDirectory() as folder:
         release = Release(Path(folder), wheel)
         for registry in REGISTRIES:
@@ -172,6 +178,7 @@ def write(release: Release, version: str, registry: str) -> None:
         with release.gateway(home, settings):
             refreshes(release, home)
             streams(release, home)
+        forget_machine(server or f"sqlite:///{home / 'registry.db'}")
         if server:
             (home / DUMP).write_text(dump(server), encoding="utf-8")
         pack(home, archive(version, registry))
@@ -214,6 +221,16 @@ def _postgres() -> Iterator[str]:
             yield url
     finally:
         shutil.rmtree(folder)
+
+
+def forget_machine(url: str) -> None:
+    """Replace what identifies this machine in the lease of the gateway that wrote the registry."""
+    engine = create_engine(parse(url))
+    with engine.begin() as connection:
+        body = json.loads(connection.execute(text("SELECT body FROM gateways")).scalar_one())
+        body |= {"host": "host", "machine": "00000000-0000-0000-0000-000000000000"}
+        connection.execute(text("UPDATE gateways SET body = :body"), {"body": json.dumps(body)})
+    engine.dispose()
 
 
 def dump(url: str) -> str:

@@ -10,7 +10,18 @@ from pathlib import Path
 
 import pytest
 
-from deploy.release import ROOT, VERSIONED, ReleaseFailed, check, check_version, collate, publish, set_version
+from deploy.release import (
+    RELEASED,
+    ROOT,
+    VERSIONED,
+    ReleaseFailed,
+    check,
+    check_version,
+    collate,
+    publish,
+    set_version,
+)
+from tests.releases.place import versions
 
 RELEASES = "# Changelog\n\n## 0.9.0 (2026-12-01)\n\n### Added\n\n## 0.1.0 (2026-11-28)\n"
 FRAGMENTS = {
@@ -169,3 +180,32 @@ def test_what_the_clone_changed_is_copied_and_git_stays_as_it_is(checkout: Path,
         "?? dist/",
     ]
     assert (git(checkout, "rev-parse", "HEAD"), git(checkout, "diff", "--cached")) == (before, "")
+
+
+def test_a_checkout_that_was_changed_while_the_release_was_built_stays_as_it_is(
+    checkout: Path, tmp_path: Path
+) -> None:
+    git(checkout, "clone", "--quiet", str(checkout), str(tmp_path / "clone"))
+    (tmp_path / "clone" / "CHANGELOG.md").write_text("released")
+    (checkout / "CHANGELOG.md").write_text("merged meanwhile")
+
+    with pytest.raises(ReleaseFailed, match="was changed while the release was built"):
+        publish(tmp_path / "clone", checkout, [])
+
+    assert (checkout / "CHANGELOG.md").read_text() == "merged meanwhile"
+
+
+def test_a_file_in_a_new_folder_is_published(checkout: Path, tmp_path: Path) -> None:
+    git(checkout, "clone", "--quiet", str(checkout), str(tmp_path / "clone"))
+    (tmp_path / "clone" / "new").mkdir()
+    (tmp_path / "clone" / "new" / "page.md").write_text("A page.")
+
+    publish(tmp_path / "clone", checkout, [])
+
+    assert (checkout / "new" / "page.md").read_text() == "A page."
+
+
+def test_each_release_of_the_changelog_has_its_homes_for_the_tests_of_later_ones() -> None:
+    released = RELEASED.findall((ROOT / "CHANGELOG.md").read_text(encoding="utf-8"))
+
+    assert set(versions()) == set(released)

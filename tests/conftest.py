@@ -3,17 +3,15 @@ from __future__ import annotations
 import gc
 import os
 import shutil
-import tempfile
 from collections.abc import Generator, Iterator
 from itertools import count
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
 
 from tests.durations import longest_first, unit
-from tests.postgres import find_binaries, fresh_database, start_postgres
+from tests.postgres import find_binaries, fresh_database, temporary_postgres
 
 if TYPE_CHECKING:
     from xdist.remote import Producer
@@ -85,13 +83,8 @@ def postgres_url() -> Iterator[str]:
     """The URL of a PostgreSQL server, started on first use."""
     if find_binaries() is None:
         pytest.fail("there is no PostgreSQL server: install postgresql, or the package pgserver")
-    # Not a pytest folder, which the account of the server cannot access.
-    folder = Path(tempfile.mkdtemp(prefix="freshtable-postgres-"))
-    try:
-        with start_postgres(folder) as url:
-            yield url
-    finally:
-        shutil.rmtree(folder)
+    with temporary_postgres() as url:
+        yield url
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -38,6 +39,18 @@ def find_binaries() -> Path | None:
     return next(
         (each for each in candidates if (each / "initdb").exists() and (each / "postgres").exists()), None
     )
+
+
+@contextmanager
+def temporary_postgres() -> Iterator[str]:
+    """Run a server whose files are removed at the end, and yield the URL of its database `postgres`."""
+    # Not a pytest folder, which the account of the server cannot access.
+    folder = Path(tempfile.mkdtemp(prefix="freshtable-postgres-"))
+    try:
+        with start_postgres(folder) as url:
+            yield url
+    finally:
+        shutil.rmtree(folder)
 
 
 @contextmanager

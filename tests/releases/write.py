@@ -24,7 +24,7 @@ from sqlalchemy import create_engine, text
 from mt_core.base.protocol import Refresh
 from mt_core.client.http import GatewayClient
 from mt_core.registry.database import parse
-from tests.postgres import find_binaries, start_postgres
+from tests.postgres import find_binaries, temporary_postgres
 from tests.releases.place import DUMP, HERE, REGISTRIES, archive, empty_home
 from tests.support.gateway.own_process import FAST, Row, launch, ready_url, rows_of, wait_until
 
@@ -172,7 +172,7 @@ def write(release: Release, version: str, registry: str) -> None:
     """Write a home by the statements of this module, and pack it."""
     with ExitStack() as stack:
         home, settings = stack.enter_context(empty_home(version, registry)), list(SETTINGS)
-        server = stack.enter_context(_postgres()) if registry == "postgres" else ""
+        server = stack.enter_context(temporary_postgres()) if registry == "postgres" else ""
         if server:
             settings.append(f"registry.url={server}")
         with release.gateway(home, settings):
@@ -210,17 +210,6 @@ def streams(release: Release, home: Path) -> None:
     release.sql("INSERT INTO lake.shop.clicks VALUES ('Rome', 3), ('Oslo', 4)")
     release.wait("SELECT * FROM lake.shop.totals", ("Rome", 6), ("Oslo", 4))
     release.wait("SELECT count(*) FROM lake.shop.copies", (4,))
-
-
-@contextmanager
-def _postgres() -> Iterator[str]:
-    # The account of the server must be able to enter it.
-    folder = Path(tempfile.mkdtemp(prefix="freshtable-postgres-"))
-    try:
-        with start_postgres(folder) as url:
-            yield url
-    finally:
-        shutil.rmtree(folder)
 
 
 def forget_machine(url: str) -> None:

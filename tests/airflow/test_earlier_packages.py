@@ -18,6 +18,8 @@ from tests.releases.place import airflow_wheels
 pytestmark = [pytest.mark.slow, pytest.mark.spark]
 
 
+# With the lanes of the contract beside it, a second Airflow would make their ticks late.
+@pytest.mark.usefixtures("breakable_airflow")
 @pytest.mark.parametrize("wheel", airflow_wheels(), ids=lambda wheel: wheel.name)
 def test_an_airflow_with_an_earlier_package_refreshes_and_pauses_the_tables_of_this_gateway(
     wheel: Path, tmp_path: Path, stack_kind: str

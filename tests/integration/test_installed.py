@@ -117,6 +117,8 @@ class Installation:
     def __init__(self, folder: Path, wheel: Path) -> None:
         self._wheel, self.bin, self.environ = wheel, folder / "bin", alone()
         run([sys.executable, "-m", "venv", folder], folder.parent, self.environ)
+        # From Python 3.12 on, a new environment has no setuptools; nothing may need it at run time.
+        self.run("python", "-m", "pip", "uninstall", "--quiet", "--yes", "setuptools")
 
     def install(self, *extras: str) -> None:
         wanted = f"[{','.join(extras)}]" if extras else ""

@@ -38,7 +38,7 @@ class GatewayAnswer:
 
     def body(self) -> dict[str, Any]:
         return (
-            {"operationHandle": str(uuid4())}
+            {"operationHandle": str(uuid4()), "partitions": None}
             if self.status < 400
             else {"errors": [f"answered {self.status}"]}
         )

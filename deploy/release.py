@@ -34,15 +34,15 @@ _VERSION_LINE = re.compile(r'^((?:__)?version(?:__)? = )".*"$', re.MULTILINE)
 RELEASED = re.compile(r"^## (\S+)", re.MULTILINE)
 
 TRIAL = """
-CREATE TABLE lake.default.orders (city STRING, amount INT) USING iceberg;
-INSERT INTO lake.default.orders VALUES ('Rome', 1), ('Oslo', 2);
+CREATE TABLE lake.default.orders (id BIGINT, city STRING, amount DECIMAL(10, 2), weight DOUBLE) USING iceberg;
+INSERT INTO lake.default.orders VALUES (1, 'Rome', 10.00, 0.5), (2, 'Oslo', 5.50, NULL), (3, NULL, 7.25, 1.5);
 CREATE MATERIALIZED TABLE lake.default.revenue FRESHNESS = INTERVAL '1' DAY REFRESH_MODE = FULL
-  AS SELECT city, sum(amount) AS amount FROM lake.default.orders GROUP BY city;
-INSERT INTO lake.default.orders VALUES ('Rome', 10);
+  AS SELECT city, count(*) AS orders, sum(amount) AS revenue FROM lake.default.orders GROUP BY city;
+INSERT INTO lake.default.orders VALUES (4, 'Oslo', 100.00, 2.5);
 ALTER MATERIALIZED TABLE lake.default.revenue REFRESH;
 """
-TRIAL_ROWS = "SELECT city, amount FROM lake.default.revenue ORDER BY city"
-TRIAL_ANSWER = "city,amount\nOslo,2\nRome,11\n"
+TRIAL_ROWS = "SELECT city, orders, revenue FROM lake.default.revenue ORDER BY city"
+TRIAL_ANSWER = "city,orders,revenue\n,1,7.25\nOslo,2,105.50\nRome,1,10.00\n"
 PROVIDER = """
 import importlib, pkgutil
 import freshtable_airflow
@@ -50,7 +50,7 @@ from airflow.providers_manager import ProvidersManager
 
 for module in pkgutil.iter_modules(freshtable_airflow.__path__):
     importlib.import_module(f"freshtable_airflow.{module.name}")
-print(ProvidersManager().providers["freshtable-airflow"].version, end="")
+print(freshtable_airflow.__file__, ProvidersManager().providers["freshtable-airflow"].version, end="")
 """
 
 
@@ -129,25 +129,53 @@ def build(version: str, root: Path, dist: Path) -> list[Path]:
     return [dist / name for name in names]
 
 
+class Installation:
+    """An environment of its own in *folder*, into which *wheel* is installed, one extra after the other."""
+
+    def __init__(self, folder: Path, wheel: Path) -> None:
+        self._wheel, self.bin, self.environ = wheel, folder / "bin", alone()
+        run([sys.executable, "-m", "venv", folder], folder.parent, self.environ)
+        # Before Python 3.12, a new environment has setuptools; nothing may need it at run time.
+        self.run("python", "-m", "pip", "uninstall", "--quiet", "--yes", "setuptools")
+
+    def install(self, *extras: str) -> None:
+        wanted = f"[{','.join(extras)}]" if extras else ""
+        # Python compiles the few modules that are used.
+        self.run("python", "-m", "pip", "install", "--quiet", "--no-compile", f"{self._wheel}{wanted}")
+
+    def run(self, command: str, *arguments: str | Path) -> str:
+        """Run a command of the environment, and return its standard output.
+
+        Raises ReleaseFailed, with the output, if it fails.
+        """
+        return run([self.bin / command, *arguments], self.bin, self.environ)
+
+
+def alone() -> dict[str, str]:
+    """Return the environment variables of this process without those that lead to the checkout."""
+    return {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+
+
 def try_gateway(version: str, wheel: Path, folder: Path) -> None:
     """Install *wheel* with the extra `gateway` into an environment in *folder*, and refresh a table."""
-    environ = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
-    commands, home = folder / "environment" / "bin", folder / "home"
-    run([sys.executable, "-m", "venv", commands.parent], folder, environ)
-    run([commands / "python", "-m", "pip", "install", "--quiet", f"{wheel}[gateway]"], folder, environ)
-    freshtable = commands / "freshtable"
-    _expect(f"freshtable {version}\n", run([freshtable, "--version"], folder, environ))
-    sql: list[str | Path] = [freshtable, "sql", "--embedded", "--home", home, "--format", "csv", "-e"]
-    stop = [freshtable, "gateway", "stop", "--home", home]
+    installation, home = Installation(folder / "environment", wheel), folder / "home"
+    installation.install("gateway")
+    _expect(f"freshtable {version}\n", installation.run("freshtable", "--version"))
     try:
-        run([*sql, TRIAL], folder, environ)
-        _expect(TRIAL_ANSWER, run([*sql, TRIAL_ROWS], folder, environ))
+        try_statements(installation, "--embedded", "--home", home)
     except ReleaseFailed:
         # What failed is more than that no gateway runs.
         with suppress(ReleaseFailed):
-            run(stop, folder, environ)
+            installation.run("freshtable", "gateway", "stop", "--home", home)
         raise
-    run(stop, folder, environ)
+    installation.run("freshtable", "gateway", "stop", "--home", home)
+
+
+def try_statements(installation: Installation, *gateway: str | Path) -> None:
+    """Create and refresh a table on the gateway that the options *gateway* select, and read it."""
+    sql = ["sql", *gateway, "--format", "csv", "-e"]
+    installation.run("freshtable", *sql, TRIAL)
+    _expect(TRIAL_ANSWER, installation.run("freshtable", *sql, TRIAL_ROWS))
 
 
 def try_provider(version: str, wheel: Path, python: Path, folder: Path) -> None:
@@ -156,7 +184,8 @@ def try_provider(version: str, wheel: Path, python: Path, folder: Path) -> None:
     environ = os.environ | {"PYTHONPATH": str(site), "AIRFLOW_HOME": str(folder / "airflow")}
     # In front of the environment's own packages, which contain the checkout's in editable mode.
     run([python, "-m", "pip", "install", "--quiet", "--no-deps", "--target", site, wheel], folder, environ)
-    _expect(version, run([python, "-c", PROVIDER], folder, environ).rpartition("\n")[2])
+    expected = f"{site / 'freshtable_airflow' / '__init__.py'} {version}"
+    _expect(expected, run([python, "-c", PROVIDER], folder, environ).rpartition("\n")[2])
 
 
 def _expect(expected: str, answer: str) -> None:

@@ -167,15 +167,15 @@ def _parameters(function: Any) -> str:
     """Return the names of a function's parameters in parentheses, without *self*;
     `=` after those that have a default.
     """
-    texts, keyword_only = [], False
+    texts, keyword_only = list[str](), False
     for each in inspect.signature(function).parameters.values():
         if each.name in {"self", "cls"}:
             continue
         if each.kind is each.KEYWORD_ONLY and not keyword_only:
             texts += ["*"] if not any(text.startswith("*") for text in texts) else []
             keyword_only = True
-        stars = {each.VAR_POSITIONAL: "*", each.VAR_KEYWORD: "**"}.get(each.kind, "")
-        texts.append(f"{stars}{each.name}{'=' if each.default is not each.empty else ''}")
+        stars: dict[Any, str] = {each.VAR_POSITIONAL: "*", each.VAR_KEYWORD: "**"}
+        texts.append(f"{stars.get(each.kind, '')}{each.name}{'=' if each.default is not each.empty else ''}")
     return f"({', '.join(texts)})"
 
 
@@ -232,7 +232,7 @@ def _endpoints(documents: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
             for method in methods:
                 versions.setdefault(f"{method.upper()} {path.removeprefix(f'/{name}')}", []).append(name)
     for endpoint in sorted(versions, key=lambda each: each.split(" ")[::-1]):
-        yield f"| `{endpoint}` | {', '.join(versions[endpoint])} |\n"
+        yield f"| `{endpoint}` | {', '.join(each.rpartition('-')[2] for each in versions[endpoint])} |\n"
 
 
 def _headers() -> set[str]:

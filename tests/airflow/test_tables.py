@@ -15,6 +15,7 @@ import pytest
 from dags.tests.stub_gateway import TOKEN
 from mt_core.errors import TableNotCreated, WorkflowError
 from mt_core.model.table import RefreshStatus
+from scheduler_plugins.airflow.scheduler import AirflowScheduler
 from tests.airflow.rest import ANSWERS_S, SOON_S
 from tests.airflow.settings import JWT_SECRET
 from tests.airflow.stack import AirflowStack
@@ -190,6 +191,7 @@ def test_a_token_that_airflow_does_not_accept_any_more_is_renewed(
     airflow: AirflowStack, gateway: LiveGateway, secret: str, lives_s: int, answer: int
 ) -> None:
     token = signed_anew(airflow.rest.token(), secret, datetime.now(UTC) + timedelta(seconds=lives_s))
+    assert isinstance(gateway.scheduler, AirflowScheduler)
     connection = gateway.scheduler._connection
     assert connection is not None
     connection.client._token = token

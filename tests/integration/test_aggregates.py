@@ -16,17 +16,17 @@ from pyspark.sql import DataFrame, SparkSession
 
 from mt_core.errors import Unsupported
 from mt_core.model.stream import StreamDefinition
+from mt_core.plans.durations import FOR_EVER
 from mt_core.plans.operators import ADDS, ALL, OperatorState, RowKind
-from mt_core.sessions.properties.stream_properties import FOR_EVER
 from mt_core.spark.connectors.changelog import ROW_KIND, Changelog
 from mt_core.spark.driver.jvm_objects import active_session, class_name, java_dataset, scala_items
 from mt_core.spark.driver.spark_driver import SparkDriver
+from mt_core.spark.streams.inserts import query_of
 from mt_core.spark.streams.operators import rewriting
 from mt_core.spark.streams.operators.operator_nodes import scan_of
 from mt_core.spark.streams.operators.state_ttls import read_ttls
 from mt_core.spark.streams.operators.stateless import expression_id
 from mt_core.spark.streams.operators.walk import Walk
-from mt_core.spark.streams.query import query_of
 from mt_core.sql.parser import ReadStatement
 from tests.depth import DEPTH
 from tests.integration.operator_stream import Change, OperatorStream

@@ -16,10 +16,10 @@ from mt_core.plans.operators import ADDS, ALL
 from mt_core.spark.connectors.changelog import ROW_KIND, Changelog
 from mt_core.spark.driver.jvm_objects import active_session, java_dataset, scala_items
 from mt_core.spark.driver.spark_driver import SparkDriver
+from mt_core.spark.streams.inserts import query_of
 from mt_core.spark.streams.operators.java_operators import java_operator
 from mt_core.spark.streams.operators.operator_nodes import scan_of
 from mt_core.spark.streams.operators.stateless import carried, expression_id
-from mt_core.spark.streams.query import query_of
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 

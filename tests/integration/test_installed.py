@@ -17,23 +17,23 @@ from pathlib import Path
 
 import pytest
 
+from deploy.release import (
+    JAR,
+    ROOT,
+    Installation,
+    ReleaseFailed,
+    alone,
+    run,
+    try_provider,
+    try_statements,
+)
 from mt_core.spark.driver.operator_jar import SOURCES_ENTRY
 from tests.support.gateway.own_process import FAST, launch, ready_url, wait_until
 
-ROOT = Path(__file__).parents[2]
 FOLDERS = ("mt_core", "scheduler_plugins", "java")
 FILES = ("pyproject.toml", "MANIFEST.in", "README.md", "LICENSE")
-JAR = "mt_core/spark/freshtable-operators.jar"
 pytestmark = [pytest.mark.slow, pytest.mark.spark]
 
-SETUP = """
-CREATE TABLE lake.default.orders (id BIGINT, city STRING, amount DECIMAL(10, 2), weight DOUBLE) USING iceberg;
-INSERT INTO lake.default.orders VALUES (1, 'Rome', 10.00, 0.5), (2, 'Oslo', 5.50, NULL), (3, NULL, 7.25, 1.5);
-CREATE MATERIALIZED TABLE lake.default.revenue FRESHNESS = INTERVAL '1' DAY REFRESH_MODE = FULL
-  AS SELECT city, count(*) AS orders, sum(amount) AS revenue FROM lake.default.orders GROUP BY city;
-INSERT INTO lake.default.orders VALUES (4, 'Oslo', 100.00, 2.5);
-ALTER MATERIALIZED TABLE lake.default.revenue REFRESH;
-"""
 FIRST_CLICKS = """
 CREATE TABLE lake.default.clicks (city STRING, n INT) USING iceberg;
 CREATE TABLE lake.default.firsts (city STRING, n INT) USING iceberg;
@@ -96,51 +96,18 @@ from mt_core.demo.run import run_demo
 
 print(write_files(Path(sys.argv[1])).path("flights").exists())
 """
-PROVIDER = """
-import importlib, pkgutil
-from importlib.metadata import version
-import freshtable_airflow
-from airflow.providers_manager import ProvidersManager
-
-for module in pkgutil.iter_modules(freshtable_airflow.__path__):
-    importlib.import_module(f"freshtable_airflow.{module.name}")
-print(freshtable_airflow.__file__)
-print(ProvidersManager().providers["freshtable-airflow"].version == version("freshtable-airflow"))
-"""
 
 
-class Installation:
-    """An environment of its own into which the wheel of the checkout is installed,
-    one extra after the other.
-    """
-
-    def __init__(self, folder: Path, wheel: Path) -> None:
-        self._wheel, self.bin, self.environ = wheel, folder / "bin", alone()
-        run([sys.executable, "-m", "venv", folder], folder.parent, self.environ)
-        # From Python 3.12 on, a new environment has no setuptools; nothing may need it at run time.
-        self.run("python", "-m", "pip", "uninstall", "--quiet", "--yes", "setuptools")
-
-    def install(self, *extras: str) -> None:
-        wanted = f"[{','.join(extras)}]" if extras else ""
-        # Of all that is installed the tests import a part, which Python compiles.
-        self.run("python", "-m", "pip", "install", "--quiet", "--no-compile", f"{self._wheel}{wanted}")
-
-    def run(self, command: str, *arguments: str | Path, code: int = 0) -> str:
-        return run([self.bin / command, *arguments], self.bin, self.environ, code)
+def refusal(code: int, command: list[str | Path], folder: Path, environ: dict[str, str]) -> str:
+    """Return the output of a command that is expected to fail with exit code *code*."""
+    with pytest.raises(ReleaseFailed, match=f"failed with exit code {code}:") as failed:
+        run(command, folder, environ)
+    return str(failed.value)
 
 
-def run(command: list[str | Path], folder: Path, environ: dict[str, str], code: int = 0) -> str:
-    """Return what a command says on stdout, or on stderr when it is expected to fail."""
-    ended = subprocess.run(
-        command, cwd=folder, env=environ, capture_output=True, text=True, timeout=300, check=False
-    )
-    assert ended.returncode == code, ended.stdout + ended.stderr
-    return ended.stderr if code else ended.stdout
-
-
-def alone() -> dict[str, str]:
-    """Return this environment, in which nothing of the checkout and of this process is found."""
-    return {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+def refused(code: int, installation: Installation, command: str, *arguments: str | Path) -> str:
+    """Do the same as `refusal`, for a command of an installation."""
+    return refusal(code, [installation.bin / command, *arguments], installation.bin, installation.environ)
 
 
 def checkout(folder: Path) -> Path:
@@ -272,11 +239,15 @@ def test_the_sdist_has_what_the_wheel_is_built_from_and_the_jar(wheels: Path) ->
     assert packed - added == tracked(*FOLDERS, *FILES) | {JAR}
 
 
-def test_the_airflow_package_has_its_license_and_no_tests(wheels: Path) -> None:
+def test_the_airflow_package_has_every_file_its_license_and_no_tests(wheels: Path) -> None:
     with tarfile.open(next(wheels.glob("freshtable_airflow-*.tar.gz"))) as sdist:
         packed = {member.name.partition("/")[2] for member in sdist.getmembers() if member.isfile()}
 
-    assert {"LICENSE", "README.md", "freshtable_airflow/provider.py"} <= packed
+    with zipfile.ZipFile(next(wheels.glob("freshtable_airflow-*.whl"))) as wheel:
+        installed = {f"dags/{name}" for name in wheel.namelist() if ".dist-info/" not in name}
+
+    assert installed == tracked("dags/freshtable_airflow")
+    assert {"LICENSE", "README.md", "freshtable_airflow/py.typed"} <= packed
     assert not [name for name in packed if name.startswith("tests/")]
     assert (ROOT / "dags" / "LICENSE").read_bytes() == (ROOT / "LICENSE").read_bytes()
 
@@ -316,27 +287,21 @@ def test_an_editable_installation_compiles_nothing(builder: Path, tmp_path: Path
 def test_the_base_alone_is_a_client_and_says_which_extra_a_gateway_needs(installation: Installation) -> None:
     installation.install()
 
-    refused = installation.run("freshtable", "gateway", code=1)
-    unreachable = installation.run(
-        "freshtable", "sql", "--gateway", "http://127.0.0.1:9", "-e", "SELECT 1", code=3
-    )
+    of_gateway = refused(1, installation, "freshtable", "gateway")
+    of_demo = refused(1, installation, "freshtable", "demo")
+    sql = ["sql", "--gateway", "http://127.0.0.1:9", "-e", "SELECT 1"]
+    unreachable = refused(3, installation, "freshtable", *sql)
 
-    assert "pip install '.[gateway]'" in refused
-    assert "pip install '.[demo]'" in installation.run("freshtable", "demo", code=1)
+    assert "pip install '.[gateway]'" in of_gateway
+    assert "pip install '.[demo]'" in of_demo
     assert "There is no gateway at http://127.0.0.1:9" in unreachable
 
 
 def test_statements_and_a_refresh_work_with_the_extra_gateway_alone(
     installation: Installation, gateway: str
 ) -> None:
-    sql = ["freshtable", "sql", "--gateway", gateway, "--format", "csv"]
+    try_statements(installation, "--gateway", gateway)
 
-    installation.run(*sql, "-e", SETUP)
-    rows = installation.run(
-        *sql, "-e", "SELECT city, orders, revenue FROM lake.default.revenue ORDER BY city"
-    )
-
-    assert rows == "city,orders,revenue\n,1,7.25\nOslo,2,105.50\nRome,1,10.00\n"
     assert installation.run("python", "-c", DRIVER, gateway) == "(2, 'Oslo', Decimal('5.50'), None)\n"
 
 
@@ -370,11 +335,11 @@ def test_the_operators_of_streams_are_in_the_wheel_and_work_without_a_jdk(
 def test_a_registry_in_postgresql_opens_with_the_extra_postgres(
     installation: Installation, gateway: str, postgres_database: str
 ) -> None:
-    refused = installation.run("python", "-c", REGISTRY, postgres_database, code=1)
+    without = refused(1, installation, "python", "-c", REGISTRY, postgres_database)
 
     installation.install("gateway", "postgres")
 
-    assert "pip install '.[postgres]'" in refused
+    assert "pip install '.[postgres]'" in without
     assert installation.run("python", "-c", REGISTRY, postgres_database) == "psycopg\n"
 
 
@@ -402,13 +367,13 @@ def test_a_client_from_a_checkout_without_a_jdk_sends_statements_but_starts_no_g
     home = ["--home", tmp_path / "home"]
 
     answer = run([*freshtable, "sql", "--gateway", gateway, "--format", "csv", "-e", ONE], tmp_path, environ)
-    refused = run([*freshtable, "gateway", "-D", FREE_PORT, *home], tmp_path, environ, code=1)
+    of_gateway = refusal(1, [*freshtable, "gateway", "-D", FREE_PORT, *home], tmp_path, environ)
     doctor = subprocess.run(
         [*freshtable, "doctor", *home], cwd=tmp_path, env=environ, capture_output=True, text=True, check=False
     )
 
     assert (answer, doctor.returncode) == ("one\n1\n", 1)
-    for shown in (refused, doctor.stdout):
+    for shown in (of_gateway, doctor.stdout):
         assert f"{client.site / JAR} is missing" in shown
         assert "Install a JDK 17 or newer" in shown
         assert "install the wheel of a release" in shown
@@ -416,12 +381,6 @@ def test_a_client_from_a_checkout_without_a_jdk_sends_statements_but_starts_no_g
 
 @pytest.mark.airflow
 def test_the_provider_of_the_airflow_wheel_is_found_by_airflow(wheels: Path, tmp_path: Path) -> None:
-    wheel, python = next(wheels.glob("freshtable_airflow-*.whl")), ROOT / ".venv-airflow" / "bin" / "python"
-    # Before the packages of Airflow's environment, which has the checkout's own in editable mode.
-    environ = {**os.environ, "PYTHONPATH": str(tmp_path / "site"), "AIRFLOW_HOME": str(tmp_path / "home")}
-    target = ["--no-deps", "--target", tmp_path / "site", wheel]
-    run([python, "-m", "pip", "install", "--quiet", *target], tmp_path, environ)
+    wheel = next(wheels.glob("freshtable_airflow-*.whl"))
 
-    shown = run([python, "-c", PROVIDER], tmp_path, environ)
-
-    assert shown.splitlines()[-2:] == [str(tmp_path / "site" / "freshtable_airflow" / "__init__.py"), "True"]
+    try_provider(wheel.name.split("-")[1], wheel, ROOT / ".venv-airflow" / "bin" / "python", tmp_path)

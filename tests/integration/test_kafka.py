@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from itertools import count, islice
 from typing import Any
 
@@ -441,7 +441,7 @@ def test_records_that_are_gone_before_they_were_read_end_the_job_with_their_topi
     assert "'failOnDataLoss' = 'false'" in failed["error"]
 
 
-def _followed(client: GatewayClient, query: str) -> Iterator[Any]:
+def _followed(client: GatewayClient, query: str) -> Generator[Any, None, None]:
     for page in client.pages(client.execute(query)):
         for row in page.rows:
             yield row[0]

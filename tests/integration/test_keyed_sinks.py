@@ -32,6 +32,7 @@ from mt_core.spark.connectors.key_changes import key_changes
 from mt_core.spark.connectors.rowless import PrintSink
 from mt_core.spark.connectors.temporary import create_temporary
 from mt_core.spark.driver.spark_driver import SparkDriver
+from mt_core.spark.iceberg.replace_rows import replace_rows
 from mt_core.spark.streams.materialization import materialized
 from mt_core.spark.streams.sinks import iceberg as sinks
 from mt_core.spark.streams.sinks.iceberg import IcebergSink
@@ -240,7 +241,7 @@ def test_what_another_writer_commits_while_a_batch_is_staged_stays(
 ) -> None:
     table, others = KeyedTable(world, ""), list[str]()
     table.publish([(1, "Rome", 1, 0), (2, "Oslo", 2, 0)])
-    stage = sinks.replace_rows
+    stage = replace_rows
 
     def staged_late(*arguments: Any) -> None:
         if not others:

@@ -14,8 +14,8 @@ from pyspark.sql import SparkSession
 
 from mt_core.errors import Unsupported
 from mt_core.model.stream import SourceHint, StreamMember
+from mt_core.plans.durations import FOR_EVER
 from mt_core.plans.operators import RowKind
-from mt_core.sessions.properties.stream_properties import FOR_EVER
 from mt_core.spark.connectors.changelog import ROW_KIND
 from mt_core.spark.driver.jvm_objects import active_session
 from mt_core.spark.driver.spark_driver import SparkDriver

@@ -14,9 +14,8 @@ from mt_core.incremental.delta import numbered
 from mt_core.model.run import RunStatus
 from mt_core.spark.driver.jvm_objects import active_session
 from mt_core.spark.incremental import row_images
-from mt_core.spark.incremental.query_shapes import plan_of
+from mt_core.spark.incremental.query_shapes import pieces_of, plan_of
 from mt_core.spark.queries.lineage import LineageReader
-from mt_core.spark.refresh.source_changes import pieces_of
 from mt_core.tables.engine import Query
 from tests.depth import DEPTH, dice, rounds
 from tests.integration.maintained_world import (

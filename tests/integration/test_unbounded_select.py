@@ -17,6 +17,7 @@ from mt_core.sessions.ports import ResultRows, SessionContext
 from mt_core.spark.connectors.temporary import create_temporary
 from mt_core.spark.contexts import SparkContexts
 from mt_core.spark.driver.spark_driver import SparkDriver
+from mt_core.spark.results.row_stream import StreamedRows
 from mt_core.spark.statements.spark_statements import SparkStatements
 from mt_core.sql.parser import ReadStatement
 
@@ -101,6 +102,7 @@ def test_a_select_has_the_rows_that_are_there_and_those_that_come(world: World) 
     after = first(rows, 2)
     ends: list[MtError | None] = []
     rows.on_end(ends.append)
+    assert isinstance(rows, StreamedRows)
     stalled, running = rows.stalled, rows.running
     active = world.active_streams()
     rows.close()

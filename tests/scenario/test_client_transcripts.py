@@ -4,40 +4,44 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from mt_core.base.rowset import Column, RowSet
 from mt_core.errors import QueryFailed
 from mt_core.model.run import RunKind
 from mt_core.model.table import TableIdentifier
-from mt_core.sql.statements import DescribeTable, ShowRefreshes, Statement
+from mt_core.sql.statements import ShowLineage, ShowRefreshes, Statement
+from mt_core.tables.overview.facts import Read
 from mt_core.tables.runs.decide import SKIP
 from mt_core.tables.table_commands import CommandContext, CommandOutcome
+from mt_core.tables.views.lineage_rows import lineage_rows
 from mt_core.tables.views.run_rows import run_rows
 from mt_core.tables.views.run_view import RunView
 from tests.support.client_page import transcript
 from tests.support.client_screen import Open, answered, at_prompt
 from tests.support.gateway.statements import Gateway
+from tests.support.registry_facts import HOUR, NOON
 from tests.support.screen import ScreenTerminal
+from tests.support.table_facts import table_facts, table_named
 from tests.support.terminal import CTRL_Z
 
 pytestmark = pytest.mark.processes
 
 INSERT = "INSERT INTO lake.shop.orders SELECT * FROM lake.shop.arrivals"
-DESCRIBED = {
-    "daily": {
-        "freshness": "INTERVAL '1' DAY",
-        "stale for": "2 h",
-        "sources": "lake.shop.hourly (table, version 7); lake.shop.rates (view, version 8d3f0c)",
-    },
-    "hourly": {
-        "freshness": "INTERVAL '1' HOUR",
-        "stale for": "25 min",
-        "sources": "lake.shop.orders (table, version 3051729675574597004)",
-    },
-}
+TABLES = (
+    table_facts(
+        "daily",
+        cadence="INTERVAL '1' DAY",
+        shows=NOON - 2 * HOUR,
+        reads=(
+            Read(name="lake.shop.hourly", kind="table"),
+            Read(name="lake.shop.paid", kind="view"),
+            Read(name="lake.shop.rates", kind="table"),
+        ),
+    ),
+    table_facts("hourly", "orders", shows=NOON - timedelta(minutes=25)),
+)
 
 
 def shown(terminal: ScreenTerminal, line: str) -> list[str]:
@@ -61,16 +65,8 @@ def test_why_and_lineage_are_as_on_the_page(
         if isinstance(statement, ShowRefreshes):
             view = RunView(run=run, table=TableIdentifier("lake", ("shop",), "daily"))
             return CommandOutcome(rows=run_rows([view], extended=statement.extended))
-        assert isinstance(statement, DescribeTable)
-        name = statement.name[-1]
-        facts = {
-            "# Materialized table": "",
-            "identifier": f"lake.shop.{name}",
-            "refresh mode": "FULL",
-            **DESCRIBED.get(name, {}),
-        }
-        rows = [[key, value] for key, value in facts.items()] if name in DESCRIBED else []
-        return CommandOutcome(rows=RowSet(columns=(Column(name="name"), Column(name="type")), rows=rows))
+        assert isinstance(statement, ShowLineage)
+        return CommandOutcome(rows=lineage_rows(TABLES, NOON, statement, table_named("daily")))
 
     monkeypatch.setattr(gateway.commands, "execute", execute)
     terminal = opened()

@@ -18,9 +18,10 @@ from mt_core.base.rowset import Column, RowSet
 from mt_core.client.http import GatewayClient
 from mt_core.errors import QueryFailed
 from mt_core.model.table import TableIdentifier
-from mt_core.sql.statements import DescribeTable, ShowRefreshes
+from mt_core.sql.statements import DescribeTable, ShowLineage, ShowRefreshes
 from mt_core.tables.runs.decide import SKIP
 from mt_core.tables.table_commands import CommandOutcome
+from mt_core.tables.views.lineage_rows import lineage_rows
 from mt_core.tables.views.run_rows import run_rows
 from mt_core.tables.views.run_view import RunView
 from mt_core.terminal.editor.editor import Editor
@@ -32,6 +33,8 @@ from mt_core.terminal.script import Runner, Screen
 from tests.support.gateway.statements import Gateway
 from tests.support.gateway.whole import DAILY, EVERY_10_S, WholeGateway
 from tests.support.gateway.whole import whole_gateway as whole_gateway
+from tests.support.registry_facts import NOON
+from tests.support.table_facts import table_facts
 
 ENTER, CTRL_D, CTRL_C, CTRL_R, CTRL_A, ESCAPE, UP = "\r", "\x04", "\x03", "\x12", "\x01", "\x1b", "\x1b[A"
 Press = Callable[..., tuple[str, str]]
@@ -214,17 +217,17 @@ def test_commands_run_their_statements(gateway: Gateway, press: Press) -> None:
 
 def test_commands_about_a_table_name_it(gateway: Gateway, press: Press) -> None:
     run = replace(gateway.runs.queue(), decision=SKIP, reason="no source has changed")
-    described = [
-        ["id", "BIGINT"],
-        ["# Materialized table", ""],
-        ["sources", "lake.shop.orders (table, version 1)"],
-    ]
+    described = [["id", "BIGINT"], ["# Materialized table", ""]]
     columns = (Column(name="name"), Column(name="type"))
+    extended = ShowLineage(extended=True)
     gateway.commands.outcomes |= {
         ShowRefreshes: CommandOutcome(
             rows=run_rows(
                 [RunView(run=run, table=TableIdentifier("lake", ("shop",), "daily"))], extended=True
             )
+        ),
+        ShowLineage: CommandOutcome(
+            rows=lineage_rows([table_facts("daily", "orders")], NOON, extended, None)
         ),
         DescribeTable: CommandOutcome(rows=RowSet(columns=columns, rows=described)),
     }
@@ -238,11 +241,11 @@ def test_commands_about_a_table_name_it(gateway: Gateway, press: Press) -> None:
             "lake.shop.daily: the MANUAL refresh of 2026-01-02 03:04:05 was skipped, because: "
             "no source has changed."
         ),
-        "daily",
-        "└── lake.shop.orders (table, version 1)",
+        "lake.shop.daily: OK, freshness INTERVAL '1' HOUR, stale for 0 s",
+        "└── lake.shop.orders (table)",
     ]
     asked = [type(statement) for statement, _ in gateway.commands.executed]
-    assert asked == [ShowRefreshes, DescribeTable, DescribeTable, DescribeTable, ShowRefreshes]
+    assert asked == [ShowRefreshes, ShowLineage, DescribeTable, ShowRefreshes]
 
 
 def test_watch_runs_the_last_statement_again_until_ctrl_c(gateway: Gateway, press: Press) -> None:
@@ -323,7 +326,7 @@ def test_why_and_lineage_read_what_a_gateway_writes(whole: WholeGateway) -> None
     assert out.getvalue().splitlines() == [
         "lake.default.daily: the INITIAL refresh of 2026-03-01 12:00:00 computed rows by recompute and "
         "ended as SUCCEEDED, because: never refreshed before.",
-        "lake.default.`a b`: freshness INTERVAL '10' SECOND, stale for 0 s",
-        "└── lake.default.daily: freshness INTERVAL '1' DAY, stale for 0 s",
-        "    └── lake.default.orders (table, version 1)",
+        "lake.default.`a b`: OK, freshness INTERVAL '10' SECOND, stale for 0 s",
+        "└── lake.default.daily: OK, freshness INTERVAL '1' DAY, stale for 0 s",
+        "    └── lake.default.orders (table)",
     ]

@@ -4,8 +4,9 @@ import pytest
 
 from mt_core.base.secrets import is_secret, without_passwords
 from mt_core.errors import DefinitionInvalid, MtError, SqlSyntaxError, Unsupported
+from mt_core.model.connector_table import Watermark
 from mt_core.model.kafka_topic import KafkaTopic
-from mt_core.sql.catalog import CreateConnectorTable, Watermark
+from mt_core.sql.catalog import CreateConnectorTable
 from mt_core.sql.parser import parse
 
 ADDRESS = {"connector": "kafka", "topic": "ships", "properties.bootstrap.servers": "h:9092", "format": "json"}

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -129,7 +130,7 @@ def test_rows_that_cannot_be_written_are_an_error_that_says_where(filled: Fill, 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
 def test_a_spool_whose_disk_is_full_can_be_closed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     full = Path("/dev/full")
-    monkeypatch.setattr(module.tempfile, "TemporaryFile", lambda **_options: full.open("wb"))
+    monkeypatch.setattr(tempfile, "TemporaryFile", lambda **_options: full.open("wb"))
     spool = Spools(tmp_path / "results", max_memory=0).new(SCHEMA)
     with pytest.raises(EngineError, match="No space left on device"):
         spool.append(batch(0))

@@ -128,6 +128,8 @@ class Checkpoints:
     def check_writable(self, savepoint: str) -> None:
         """Raise Spark's error if a savepoint cannot be written to that folder."""
         self._folders.make(savepoint)
+        # A check that was killed may have left its file, which some file systems refuse to replace.
+        self._folders.delete(f"{savepoint}/{_PROBE}")
         self._folders.write(f"{savepoint}/{_PROBE}", "")
         self._folders.delete(f"{savepoint}/{_PROBE}")
 

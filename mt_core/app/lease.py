@@ -14,7 +14,7 @@ from mt_core.base.background import BackgroundLoop
 from mt_core.clock import Clock
 from mt_core.errors import MtError, RegistryError, RegistryFull, RegistryInUse
 from mt_core.model.gateway import GatewayLease
-from mt_core.tables.registry import Registry, in_transaction
+from mt_core.tables.registry import Registry, Transaction, in_transaction
 from mt_core.tables.upkeep.gateways import LEASE, end_lease, take_lease
 
 RENEW_EVERY = LEASE / 3
@@ -80,6 +80,14 @@ class RegistryLease:
         self._taken = True
         return True
 
+    def hold(self, tx: Transaction) -> None:
+        """Renew the acquired lease within *tx*; raise RegistryInUse if another gateway has acquired it."""
+        holder = take_lease(tx, self._lease)
+        if holder is not None:
+            raise RegistryInUse(
+                f"This gateway did not renew its lease in time: the registry was taken by {holder}."
+            )
+
     def start(self) -> None:
         """Start the renewal of the lease."""
         self._renewal.start()
@@ -88,7 +96,9 @@ class RegistryLease:
     def renew(self) -> None:
         """Renew the lease once. End this gateway if another one has acquired the lease."""
         try:
-            holder = in_transaction(self._registry, partial(take_lease, lease=self._lease))
+            in_transaction(self._registry, self.hold)
+        except RegistryInUse as error:
+            self._lose(error)
         except RegistryFull as error:
             if not isinstance(self._failure, RegistryFull):
                 log.error("%s: %s", RegistryFull.code, error, extra={"action": "disk_full"})
@@ -101,12 +111,6 @@ class RegistryLease:
         if isinstance(self._failure, RegistryFull):
             log.warning("The registry can be written again.", extra={"action": "disk_has_room"})
         self._renewed, self._failure = True, None
-        if holder is not None:
-            self._lose(
-                RegistryInUse(
-                    f"This gateway did not renew its lease in time: the registry was taken by {holder}."
-                )
-            )
 
     def check(self) -> None:
         """End this gateway if its last renewal was too long ago."""

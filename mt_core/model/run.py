@@ -94,6 +94,55 @@ class Batch:
     bytes_read: int | None = None
 
 
+class ReasonCode(StrEnum):
+    """Why a run did or did not do its work: the kind of its `reason`, which is text with names in it.
+
+    A run has a code whenever it has a reason. How the rows were computed is not a reason: `strategy` says it.
+    A failed run has the code of the decision that it was carrying out, and its error.
+    """
+
+    # The run refreshes all that it was asked to, because a user or a backfill requested it.
+    REQUESTED = "REQUESTED"
+    # The sources have other rows than those that the last refresh read, or the same rows.
+    SOURCES_CHANGED = "SOURCES_CHANGED"
+    SOURCES_UNCHANGED = "SOURCES_UNCHANGED"
+    # Whether the sources have changed cannot be determined.
+    UNVERSIONED_SOURCE = "UNVERSIONED_SOURCE"
+    UNSTABLE_QUERY = "UNSTABLE_QUERY"
+    # No refresh has written the table, or the partition.
+    NEVER_REFRESHED = "NEVER_REFRESHED"
+    NEW_PARTITION = "NEW_PARTITION"
+    # The query, an option or a function has changed since the last refresh.
+    DEFINITION_CHANGED = "DEFINITION_CHANGED"
+    # The last commit to the rows is not of a refresh of this table.
+    OTHER_WRITER = "OTHER_WRITER"
+    # The table was refreshed in parts since, and the run is to refresh all of it.
+    IN_PARTS = "IN_PARTS"
+    # The snapshot of the last refresh has expired.
+    HISTORY_LOST = "HISTORY_LOST"
+    # A run that applied changes may have written wrong rows.
+    ROWS_IN_DOUBT = "ROWS_IN_DOUBT"
+    # Partitions of the run have different reasons.
+    SEVERAL = "SEVERAL"
+    # A continuous run ended before its first batch decided anything.
+    IDLE = "IDLE"
+    # The run was not carried out: its table is suspended, refreshed continuously, or dropped, or all its
+    # requesters have cancelled it.
+    TABLE_SUSPENDED = "TABLE_SUSPENDED"
+    TABLE_CONTINUOUS = "TABLE_CONTINUOUS"
+    TABLE_DROPPED = "TABLE_DROPPED"
+    CANCELLED = "CANCELLED"
+    # An attempt lost its gateway, or Spark. The next attempt replaces the code once it has decided.
+    PROCESS_LOST = "PROCESS_LOST"
+    SPARK_LOST = "SPARK_LOST"
+    # The result of a VERIFY.
+    ROWS_EQUAL = "ROWS_EQUAL"
+    ROWS_DIFFER = "ROWS_DIFFER"
+    ROWS_NOT_COMPARED = "ROWS_NOT_COMPARED"
+    # A COMPACTION: the table had too many small files or delete files.
+    TOO_MANY_FILES = "TOO_MANY_FILES"
+
+
 class Loss(StrEnum):
     """How a run lost Spark or its gateway.
 
@@ -104,6 +153,10 @@ class Loss(StrEnum):
     ALONE = "ALONE"
     SHARED = "SHARED"
     OF_CLUSTER = "OF_CLUSTER"
+
+
+STEPS = QUEUE, DECIDE, WRITE, PUBLISH = "queue", "decide", "write", "publish"
+"""The parts of a run's time, in their order."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,11 +222,14 @@ class RefreshRun:
     doubted: DoubtedPartitions | None = None
     # The fingerprint of the table's definition when a worker claimed the run.
     fingerprint: str | None = None
-    # The decision (refresh, skip or suspended), and its reason.
+    # The decision (refresh, skip or suspended), and its reason with the kind of that reason.
     decision: str | None = None
     reason: str | None = None
+    reason_code: ReasonCode | None = None
     started_at: datetime | None = None
     finished_at: datetime | None = None
+    # The seconds that the run spent in each of `STEPS`; those of a CONTINUOUS run are of its last batch.
+    steps: Mapping[str, float] = field(default_factory=dict)
     rows: int | None = None
     # The strategy that computed the rows (`maintenance.strategy.Way`; None if nothing was written), and the
     # number of source bytes read.

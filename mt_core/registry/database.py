@@ -1,15 +1,19 @@
-"""The database of a registry: parses its URL and opens an engine with serial transactions."""
+"""The database of a registry: parses its URL and opens engines, one with serial transactions, one to read."""
 
 from __future__ import annotations
 
 import sqlite3
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from alembic import command
 from alembic.config import Config
+from alembic.script import ScriptDirectory
 from alembic.util.exc import CommandError
 from sqlalchemy import URL, Connection, Engine, column, create_engine, event, inspect, make_url, select, table
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError
@@ -21,6 +25,8 @@ from mt_core.registry.schema import NEWEST
 
 WAIT_S = 30
 ASK_AGAIN_S = 0.02
+# The connections that read at the same time; a further read waits for one of them.
+READERS = 4
 ENCODING = "UTF8"
 IDLE_TIMEOUT_S = 60
 CONNECT_TIMEOUT_S = 10
@@ -47,20 +53,32 @@ VERSIONS = table("alembic_version", column("version_num"))
 _migrating = threading.Lock()
 
 
-def connect(url: str) -> Engine:
-    """Return an engine for *url* after migrating the database to the newest schema.
+def connect(url: str, *, migrate: bool = True) -> Engine:
+    """Return an engine for *url* after creating the schema, or migrating it to the newest one.
 
-    Raises ConfigError or RegistryError; their messages never contain a password.
+    If *migrate* is false, the schema of an earlier release is left as it is. Raises ConfigError or
+    RegistryError; their messages never contain a password.
     """
     parsed = parse(url)
     engine = _sqlite(parsed) if parsed.get_backend_name() == "sqlite" else _postgres(parsed)
     try:
-        with translated(shown(parsed)):
-            _migrate(engine)
+        with translated(shown(parsed)), engine.begin() as connection:
+            if migrate or migration_of(connection) is None:
+                upgrade(connection)
+            else:
+                check_known(connection)
     except BaseException:
         engine.dispose()
         raise
     return engine
+
+
+def reader(url: URL) -> Engine:
+    """Return an engine for the database at *url* whose connections cannot write and wait for no transaction.
+
+    All reads of a transaction see the same state. The engine connects when it is used first.
+    """
+    return _sqlite_reader(url) if url.get_backend_name() == "sqlite" else _postgres_reader(url)
 
 
 def shown(url: URL) -> str:
@@ -101,19 +119,38 @@ def _sqlite(url: URL) -> Engine:
             f"Registry {shown(url)}: folder {folder} cannot be created: {cause.strerror}."
         ) from cause
     engine = create_engine(url, connect_args={"timeout": WAIT_S}, pool_size=1, max_overflow=0)
+    _begin_by(engine, "BEGIN IMMEDIATE")
 
     @event.listens_for(engine, "connect")
     def _prepare(connection: Any, _record: object) -> None:
-        # Left alone, the driver begins a transaction only at the first write; `_begin` begins it explicitly.
-        connection.isolation_level = None
         write_ahead(connection)
         connection.execute("PRAGMA synchronous = NORMAL")
 
+    return engine
+
+
+def _sqlite_reader(url: URL) -> Engine:
+    arguments = {"timeout": WAIT_S}
+    engine = create_engine(read_only_file(url), connect_args=arguments, pool_size=READERS, max_overflow=0)
+    _begin_by(engine, "BEGIN")
+    return engine
+
+
+def read_only_file(url: URL) -> str:
+    """Return a URL that opens the SQLite file of *url* read-only; a missing file is not created."""
+    return f"sqlite:///file:{quote(str(url.database))}?mode=ro&uri=true"
+
+
+def _begin_by(engine: Engine, statement: str) -> None:
+    """Let *engine* begin transactions with *statement*; left alone, the driver begins one at a write."""
+
+    @event.listens_for(engine, "connect")
+    def _prepare(connection: Any, _record: object) -> None:
+        connection.isolation_level = None
+
     @event.listens_for(engine, "begin")
     def _begin(connection: Connection) -> None:
-        connection.exec_driver_sql("BEGIN IMMEDIATE")
-
-    return engine
+        connection.exec_driver_sql(statement)
 
 
 def write_ahead(connection: sqlite3.Connection) -> None:
@@ -134,6 +171,29 @@ def write_ahead(connection: sqlite3.Connection) -> None:
 
 
 def _postgres(url: URL) -> Engine:
+    engine = _postgres_engine(url, isolation_level="READ COMMITTED", pool_size=1)
+
+    @event.listens_for(engine, "begin")
+    def _begin(connection: Connection) -> None:
+        # READ COMMITTED takes a new snapshot for each statement. The lock is acquired first, so a transaction
+        # sees all changes of the previous lock holders. Transactions are therefore serial, and the database
+        # never aborts one in favor of another.
+        connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({ADVISORY_LOCK})")
+
+    return engine
+
+
+def _postgres_reader(url: URL) -> Engine:
+    engine = _postgres_engine(url, isolation_level="REPEATABLE READ", pool_size=READERS)
+
+    @event.listens_for(engine, "connect")
+    def _prepare(connection: Any, _record: object) -> None:
+        connection.read_only = True
+
+    return engine
+
+
+def _postgres_engine(url: URL, *, isolation_level: Any, pool_size: int) -> Engine:
     arguments = {
         "connect_timeout": CONNECT_TIMEOUT_S,
         "fallback_application_name": "freshtable",
@@ -143,8 +203,8 @@ def _postgres(url: URL) -> Engine:
         engine = create_engine(
             url,
             connect_args={key: value for key, value in arguments.items() if key not in url.query},
-            isolation_level="READ COMMITTED",
-            pool_size=1,
+            isolation_level=isolation_level,
+            pool_size=pool_size,
             max_overflow=0,
             pool_pre_ping=True,
         )
@@ -168,31 +228,51 @@ def _postgres(url: URL) -> Engine:
             cursor.execute(f"SET idle_in_transaction_session_timeout = '{IDLE_TIMEOUT_S}s'")
         connection.commit()
 
-    @event.listens_for(engine, "begin")
-    def _begin(connection: Connection) -> None:
-        # READ COMMITTED takes a new snapshot for each statement. The lock is acquired first, so a transaction
-        # sees all changes of the previous lock holders. Transactions are therefore serial, and the database
-        # never aborts one in favor of another.
-        connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({ADVISORY_LOCK})")
-
     return engine
 
 
-def _migrate(engine: Engine) -> None:
-    with engine.begin() as connection:
-        migrated = inspect(connection).has_table(VERSIONS.name)
-        if migrated and connection.execute(select(VERSIONS.c.version_num)).scalar_one_or_none() == NEWEST:
-            return
+def migration_of(connection: Connection) -> str | None:
+    """Return the last migration of the database, or None if it is not a registry."""
+    migrated = inspect(connection).has_table(VERSIONS.name)
+    return connection.execute(select(VERSIONS.c.version_num)).scalar_one_or_none() if migrated else None
+
+
+def upgrade(connection: Connection) -> None:
+    """Migrate the database to the newest schema within the transaction of *connection*.
+
+    Raises ConfigError if a newer release has written it.
+    """
+    if migration_of(connection) == NEWEST:
+        return
+    config = _alembic()
+    config.attributes["connection"] = connection
+    if connection.dialect.name == "postgresql":
+        # A migration may change a million rows.
+        connection.exec_driver_sql("SET LOCAL statement_timeout = 0")
+    with _migrating, _refused_if_newer(connection):
+        command.upgrade(config, "head")
+
+
+def check_known(connection: Connection) -> None:
+    """Raise ConfigError if a newer release has migrated the database."""
+    migration = migration_of(connection)
+    if migration not in (None, NEWEST):
+        with _refused_if_newer(connection):
+            ScriptDirectory.from_config(_alembic()).get_revision(migration)
+
+
+def _alembic() -> Config:
     config = Config()
     config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
-    with _migrating, engine.begin() as connection:
-        config.attributes["connection"] = connection
-        if connection.dialect.name == "postgresql":
-            # A migration may change a million rows.
-            connection.exec_driver_sql("SET LOCAL statement_timeout = 0")
-        try:
-            command.upgrade(config, "head")
-        except CommandError as cause:
-            raise ConfigError(
-                f"Registry {shown(engine.url)} was written by a newer release; install that release: {cause}."
-            ) from cause
+    return config
+
+
+@contextmanager
+def _refused_if_newer(connection: Connection) -> Iterator[None]:
+    try:
+        yield
+    except CommandError as cause:
+        raise ConfigError(
+            f"Registry {shown(connection.engine.url)} was written by a newer release; "
+            f"install that release: {cause}."
+        ) from cause

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import quote
 
-from sqlalchemy import URL, Engine, create_engine, inspect, select
+from sqlalchemy import URL, Engine, create_engine, inspect
 from sqlalchemy.exc import NoSuchModuleError
 from sqlalchemy.pool import NullPool
 
 from mt_core.base.extras import installation
 from mt_core.errors import ConfigError
-from mt_core.registry.database import VERSIONS, parse, shown
+from mt_core.registry.database import migration_of, parse, read_only_file, shown
 from mt_core.registry.failures import translated
 
 
@@ -44,10 +43,7 @@ def inspect_database(url: str, timeout_s: int) -> DatabaseState:
     try:
         with translated(name), engine.connect() as connection:
             tables = frozenset(inspect(connection).get_table_names())
-            migrated = VERSIONS.name in tables
-            migration = (
-                connection.execute(select(VERSIONS.c.version_num)).scalar_one_or_none() if migrated else None
-            )
+            migration = migration_of(connection)
     finally:
         engine.dispose()
     return DatabaseState(name=name, exists=True, tables=tables, migration=migration)
@@ -56,13 +52,13 @@ def inspect_database(url: str, timeout_s: int) -> DatabaseState:
 def _reader(url: URL, timeout_s: int) -> Engine:
     if url.get_backend_name() == "sqlite":
         # The file is opened read-only: nothing is created, and no lock remains that could block a gateway.
-        file = f"sqlite:///file:{quote(str(url.database))}?mode=ro&uri=true"
-        return create_engine(file, connect_args={"timeout": timeout_s}, poolclass=NullPool)
-    arguments = {"connect_timeout": timeout_s, "options": "-c default_transaction_read_only=on"}
+        arguments = {"timeout": timeout_s}
+        return create_engine(read_only_file(url), connect_args=arguments, poolclass=NullPool)
+    settings = {"connect_timeout": timeout_s, "options": "-c default_transaction_read_only=on"}
     try:
         return create_engine(
             url,
-            connect_args={key: value for key, value in arguments.items() if key not in url.query},
+            connect_args={key: value for key, value in settings.items() if key not in url.query},
             poolclass=NullPool,
         )
     except (ModuleNotFoundError, NoSuchModuleError) as cause:

@@ -35,7 +35,7 @@ from mt_core.model.gateway import GatewayLease
 from mt_core.model.job import Job, JobEvent, JobHook, JobStatus
 from mt_core.model.kafka_topic import KafkaTopic
 from mt_core.model.partition import DoubtedPartitions, Scope
-from mt_core.model.run import Batch, RefreshRun, RunKind, RunStatus
+from mt_core.model.run import Batch, ReasonCode, RefreshRun, RunKind, RunStatus
 from mt_core.model.stream import StopRequest, StreamDefinition, StreamState
 from mt_core.model.table import (
     Intent,
@@ -52,9 +52,11 @@ BODY_VERSION = 1
 Row = Mapping[Any, Any]
 F = TypeVar("F")
 
+_PLAIN = frozenset({type(None), str, int, float, bool})
 _SPARSE = frozenset(
     {
         *("failing", "failed_times", "rest", "alike", "broken", "by_query", "batches", "recent", "waits_for"),
+        "steps",
         "continuous_job",
         *("session", "user", "restarts", "hooks", "failures", "drain"),
         *("partition_keys", "spark_name", "query"),
@@ -83,7 +85,7 @@ def instants_of(stored: Any) -> Any:
 
 def row_of(fact: Any) -> dict[str, Any]:
     """Return the row of *fact*, whose class is in `_MAPPINGS`; the row of a run lacks its sequence number."""
-    values = {field.name: _stored(getattr(fact, field.name)) for field in fields(fact)}
+    values = {name: _stored(getattr(fact, name)) for name in _NAMES[type(fact)]}
     row = {name: values.pop(name) for name in _MAPPINGS[type(fact)].columns}
     match fact:
         case MaterializedTable():
@@ -155,6 +157,9 @@ def _fact(kind: type[Any], values: Mapping[str, Any], owner: str) -> Any:
 
 
 def _stored(value: Any) -> Any:
+    # A refresh stores a few hundred values, most of them of these types.
+    if type(value) in _PLAIN:
+        return value
     match value:
         case datetime():
             return instant_text(value)
@@ -243,6 +248,7 @@ _MAPPINGS: dict[type[Any], _Mapping] = {
             *("run_id", "table_id", "kind", "status", "attempt", "claim", "requested_at", "request_key"),
             *("schedule_time", "solo", "owner", "lease_until", "waits_until", "covered_by"),
             *("strategy", "rows_inserted", "rows_updated", "rows_deleted", "bytes_read"),
+            *("started_at", "finished_at", "reason_code"),
         ),
         readers={
             "kind": RunKind,
@@ -250,6 +256,7 @@ _MAPPINGS: dict[type[Any], _Mapping] = {
             "doubted": DoubtedPartitions.from_json,
             "status": RunStatus,
             "vector": tuple,
+            "reason_code": lambda code: None if code is None else ReasonCode(code),
             **dict.fromkeys(
                 (
                     "requested_at",
@@ -331,7 +338,7 @@ _MAPPINGS: dict[type[Any], _Mapping] = {
         noun="gateway", columns=("owner", "lease_until"), readers={"lease_until": instants_of}
     ),
 }
-_NAMES = {kind: frozenset(field.name for field in fields(kind)) for kind in _MAPPINGS}
+_NAMES = {kind: tuple(field.name for field in fields(kind)) for kind in _MAPPINGS}
 _REQUIRED: dict[type[Any], dict[str, None]] = {
     kind: {field.name: None for field in fields(kind) if field.default is field.default_factory is MISSING}
     for kind in _MAPPINGS

@@ -20,9 +20,11 @@ from sqlalchemy import ScalarSelect, and_, bindparam, delete, exists, func, or_,
 
 from mt_core.errors import RevisionConflict
 from mt_core.model.run import REFRESHES, RefreshRun, RunKind, RunStatus
+from mt_core.registry.changes import note_deletion
 from mt_core.registry.rows import instant_text, row_of
-from mt_core.registry.schema import GATEWAYS, RUNS, TABLES, word
+from mt_core.registry.schema import GATEWAYS, NEXT_CHANGE, RUNS, TABLES, word
 from mt_core.registry.statements import Statements
+from mt_core.tables.registry import RunChange
 
 QUEUED, RUNNING, COALESCED = word(RunStatus.QUEUED), word(RunStatus.RUNNING), word(RunStatus.COALESCED)
 DONE = (word(RunStatus.SUCCEEDED), word(RunStatus.SKIPPED))
@@ -44,6 +46,7 @@ class SqlRuns:
                 f"Refresh {run.run_id} was not added: its id or request key {run.request_key!r} is already "
                 f"in use, or another refresh of table {run.table_id} is RUNNING too; read the ledger again."
             )
+        self.statements.changes.append(RunChange(before=None, after=run))
 
     def replace(self, run: RefreshRun, *, expected: RefreshRun) -> None:
         statement = _REPLACE_RUNNING if run.status is RunStatus.RUNNING else _REPLACE
@@ -60,9 +63,12 @@ class SqlRuns:
                 f"{expected.status} at attempt {expected.attempt} with claim {expected.claim}, "
                 f"or another refresh of table {run.table_id} is RUNNING; read it again."
             )
+        self.statements.changes.append(RunChange(before=expected, after=run))
 
     def delete(self, run_ids: Iterable[str]) -> None:
-        self.statements.execute(delete(RUNS).where(RUNS.c.run_id.in_(list(run_ids))))
+        deleted = list(run_ids)
+        note_deletion(self.statements, RUNS, deleted)
+        self.statements.execute(_DELETE, {"run_ids": deleted})
 
     def with_key(self, table_id: str, request_key: str) -> RefreshRun | None:
         return self.statements.fact(RefreshRun, _WITH_KEY, {"table_id": table_id, "request_key": request_key})
@@ -142,13 +148,18 @@ def _place_of(run_id: str) -> ScalarSelect[Any]:
 
 
 # Statements are built once, because building one and its cache key takes longer than executing it.
-_RUN = select(RUNS).where(RUNS.c.run_id == bindparam("run_id")).with_for_update()
-_REPLACE = update(RUNS).where(
-    RUNS.c.run_id == bindparam("its_run_id"),
-    RUNS.c.status == bindparam("its_status"),
-    RUNS.c.attempt == bindparam("its_attempt"),
-    RUNS.c.claim == bindparam("its_claim"),
+_RUN = select(RUNS).where(RUNS.c.run_id == bindparam("run_id"))
+_REPLACE = (
+    update(RUNS)
+    .where(
+        RUNS.c.run_id == bindparam("its_run_id"),
+        RUNS.c.status == bindparam("its_status"),
+        RUNS.c.attempt == bindparam("its_attempt"),
+        RUNS.c.claim == bindparam("its_claim"),
+    )
+    .values(changed=NEXT_CHANGE)
 )
+_DELETE = delete(RUNS).where(RUNS.c.run_id.in_(bindparam("run_ids", expanding=True)))
 _OTHER = RUNS.alias("other")
 _OTHERS = (_OTHER.c.table_id == bindparam("its_table_id"), _OTHER.c.run_id != bindparam("its_run_id"))
 _REPLACE_RUNNING = _REPLACE.where(~exists().where(*_OTHERS, _OTHER.c.status == RUNNING))

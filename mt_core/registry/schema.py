@@ -10,13 +10,17 @@ from sqlalchemy import (
     Boolean,
     Column,
     ColumnElement,
+    Double,
     Index,
     Integer,
     MetaData,
     Table,
     Text,
+    func,
     literal_column,
+    select,
     text,
+    union_all,
 )
 
 from mt_core.model.run import RunKind, RunStatus
@@ -24,7 +28,7 @@ from mt_core.model.run import RunKind, RunStatus
 METADATA = MetaData()
 
 # The newest migration: a registry that has it can be opened without loading the others.
-NEWEST = "0015"
+NEWEST = "0016"
 
 # Text is compared byte by byte in both databases, so that instants and names sort identically.
 TEXT = Text().with_variant(Text(collation="C"), "postgresql")
@@ -42,7 +46,9 @@ TABLES = Table(
     Column("claim", BigInteger, nullable=False),
     Column("exclusive", Boolean, nullable=False),
     Column("continuous", Boolean, nullable=False, server_default=text("false")),
+    Column("changed", BigInteger, nullable=False, server_default=text("0")),
     Column("body", TEXT, nullable=False),
+    Index("materialized_tables_by_change", "changed"),
     Index("materialized_tables_name", "catalog", "namespace", "name", unique=True),
     Index(
         "materialized_tables_exclusive",
@@ -83,11 +89,16 @@ RUNS = Table(
     Column("rows_updated", BigInteger),
     Column("rows_deleted", BigInteger),
     Column("bytes_read", BigInteger),
+    Column("started_at", TEXT),
+    Column("finished_at", TEXT),
+    Column("reason_code", TEXT),
+    Column("changed", BigInteger, nullable=False, server_default=text("0")),
     Column("body", TEXT, nullable=False),
     Index("runs_run_id", "run_id", unique=True),
     Index("runs_of_table", "table_id", "seq"),
     Index("runs_of_table_by_status", "table_id", "status", "seq"),
     Index("runs_by_status", "status", "seq"),
+    Index("runs_by_change", "changed"),
     implicit_returning=False,
     sqlite_autoincrement=True,
 )
@@ -158,12 +169,50 @@ JOBS = Table(
     implicit_returning=False,
 )
 
+# A gateway takes its lease before it migrates, so this table must remain as earlier releases have it.
 GATEWAYS = Table(
     "gateways",
     METADATA,
     Column("owner", TEXT, primary_key=True),
     Column("lease_until", TEXT, nullable=False),
     Column("body", TEXT, nullable=False),
+    implicit_returning=False,
+)
+
+# The tables that were deleted, or whose runs were, with the change number of the last deletion.
+DELETIONS = Table(
+    "deletions",
+    METADATA,
+    Column("table_id", TEXT, primary_key=True),
+    Column("changed", BigInteger, nullable=False),
+    Column("deleted_at", TEXT, nullable=False),
+    Index("deletions_by_change", "changed"),
+    implicit_returning=False,
+)
+
+NOTICES = Table(
+    "notices",
+    METADATA,
+    Column("number", SEQUENCE, primary_key=True, autoincrement=True),
+    Column("kind", TEXT, nullable=False),
+    Column("at", TEXT, nullable=False),
+    Column("body", TEXT, nullable=False),
+    implicit_returning=False,
+    sqlite_autoincrement=True,
+)
+
+HOURS = Table(
+    "freshness_hours",
+    METADATA,
+    Column("table_id", TEXT, primary_key=True),
+    Column("hour", TEXT, primary_key=True),
+    Column("worst_s", Double, nullable=False),
+    Column("late_s", Double, nullable=False),
+    Column("fault", TEXT),
+    Column("batches", BigInteger, nullable=False),
+    Column("rows", BigInteger, nullable=False),
+    Column("failed", BigInteger, nullable=False),
+    Index("freshness_hours_by_hour", "hour"),
     implicit_returning=False,
 )
 
@@ -181,6 +230,7 @@ for _name, _columns, _condition, _unique in (
     ("runs_waiting", ("seq",), "waits_until IS NOT NULL AND status = 'QUEUED'", False),
     ("runs_covered", ("covered_by",), "covered_by IS NOT NULL", False),
     ("runs_of_table_by_strategy", ("table_id", "strategy", "seq"), "strategy IS NOT NULL", False),
+    ("runs_by_finish", ("finished_at",), "finished_at IS NOT NULL", False),
 ):
     Index(
         _name,
@@ -189,6 +239,17 @@ for _name, _columns, _condition, _unique in (
         sqlite_where=text(_condition),
         postgresql_where=text(_condition),
     )
+
+
+_MAXIMA = union_all(
+    *(
+        select(func.max(table.alias(f"changed_{table.name}").c.changed).label("number"))
+        for table in (TABLES, RUNS, DELETIONS)
+    )
+).subquery("changes")
+LAST_CHANGE = select(func.coalesce(func.max(_MAXIMA.c.number), literal_column("0"))).scalar_subquery()
+NEXT_CHANGE = LAST_CHANGE + literal_column("1")
+"""The value of the column `changed` in a row that a statement writes."""
 
 
 def word(value: RunStatus | RunKind) -> ColumnElement[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -21,10 +21,12 @@ from mt_core.registry.schema import (
     FUNCTIONS,
     GATEWAYS,
     JOBS,
+    NEXT_CHANGE,
     RUNS,
     TABLES,
     TOMBSTONES,
 )
+from mt_core.tables.registry import Change
 
 F = TypeVar("F")
 
@@ -42,6 +44,8 @@ class Statements:
     # Lists that collect the errors of unreadable rows, one per block, innermost last; if there is none, the
     # errors are raised.
     unreadable: list[list[FactUnreadable]] = field(default_factory=list)
+    # What the transaction has written, in order.
+    changes: list[Change] = field(default_factory=list)
 
     def now(self) -> datetime:
         if self.clock is not None:
@@ -91,8 +95,16 @@ class Statements:
 
 
 _SQLITE_NOW = select(func.strftime("%Y-%m-%dT%H:%M:%fZ", "now"))
+
+
+def _inserting(insert: Callable[..., Any], table: Table) -> Executable:
+    statement = insert(table).on_conflict_do_nothing().execution_options(preserve_rowcount=True)
+    inserting: Executable = statement.values(changed=NEXT_CHANGE) if "changed" in table.c else statement
+    return inserting
+
+
 _INSERTS = {
-    (dialect, table): insert(table).on_conflict_do_nothing().execution_options(preserve_rowcount=True)
+    (dialect, table): _inserting(insert, table)
     for dialect, insert in (("sqlite", sqlite.insert), ("postgresql", postgresql.insert))
     for table in (TABLES, RUNS, JOBS, TOMBSTONES, CATALOGS, CONNECTOR_TABLES, FUNCTIONS, GATEWAYS)
 }

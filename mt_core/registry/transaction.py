@@ -12,7 +12,10 @@ from mt_core.model.catalog import CreatedCatalog
 from mt_core.model.connector_table import ConnectorTable
 from mt_core.model.function import CreatedFunction
 from mt_core.model.gateway import GatewayLease
+from mt_core.registry.changes import SqlChanges
+from mt_core.registry.freshness import SqlFreshness
 from mt_core.registry.jobs import SqlJobs
+from mt_core.registry.notices import SqlNotices
 from mt_core.registry.rows import row_of
 from mt_core.registry.runs import SqlRuns
 from mt_core.registry.schema import CATALOGS, CONNECTOR_TABLES, FUNCTIONS, GATEWAYS, TOMBSTONES
@@ -20,8 +23,11 @@ from mt_core.registry.statements import Statements
 from mt_core.registry.tables import SqlTables
 from mt_core.registry.workflows import SqlWorkflows
 from mt_core.tables.registry import (
+    StoredChanges,
     StoredFacts,
+    StoredFreshness,
     StoredJobs,
+    StoredNotices,
     StoredRuns,
     StoredTables,
     StoredWorkflows,
@@ -55,6 +61,9 @@ class SqlTransaction:
         self.functions: StoredFacts[CreatedFunction] = SqlFacts(
             statements=statements, kind=CreatedFunction, table=FUNCTIONS
         )
+        self.changes: StoredChanges = SqlChanges(statements)
+        self.notices: StoredNotices = SqlNotices(statements)
+        self.freshness: StoredFreshness = SqlFreshness(statements)
         self.gateways: StoredFacts[GatewayLease] = SqlFacts(
             statements=statements, kind=GatewayLease, table=GATEWAYS
         )

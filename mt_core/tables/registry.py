@@ -1,10 +1,16 @@
 """The registry port: transactions over the gateway's facts, with one interface per kind of fact.
 
 Everything that must survive a crash or be visible to other gateways is in the registry. Its transactions are
-serializable, and a row that a transaction reads by key is locked until the transaction ends. In addition,
-every table has a revision, and every run has a status, attempt and claim. `replace` succeeds only if these
-are as expected, so that a decision made outside the transaction cannot overwrite a later change.
-`in_transaction` repeats the work after a conflict, so the work must have no effects outside the transaction.
+serial: one begins when the previous one has ended, in whatever process. In addition, every table has a
+revision, and every run has a status, attempt and claim. `replace` succeeds only if these are as expected, so
+that a decision made outside the transaction cannot overwrite a later change. `in_transaction` repeats the
+work after a conflict, so the work must have no effects outside the transaction.
+
+`Registry.reading` does not take part in this order. It reads what was last committed, at the same time as a
+transaction, and cannot write. What it returns is shown to users and clients, and never decided on: between
+the read and the decision, a transaction may change it. Whoever shows facts learns of changes in two ways.
+Every write of a table or run gives the row the next change number, across all gateways (`StoredChanges`).
+And after a commit, this process's writes are passed to `Registry.on_commit`.
 
 Damaged rows are listed separately (`past_unreadable`): a row that cannot be decoded must not hide the others,
 but commands on it fail.
@@ -12,20 +18,21 @@ but commands on it fail.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime
 from functools import wraps
-from typing import Concatenate, ParamSpec, Protocol, TypeVar
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 from mt_core.errors import FactUnreadable, RevisionConflict
 from mt_core.model.catalog import CreatedCatalog
 from mt_core.model.connector_table import ConnectorTable
+from mt_core.model.freshness_hour import FreshnessHour
 from mt_core.model.function import CreatedFunction
 from mt_core.model.gateway import GatewayLease
-from mt_core.model.job import Job
-from mt_core.model.run import REFRESHES, RefreshRun, RunKind, RunStatus
+from mt_core.model.job import Job, JobStatus
+from mt_core.model.run import REFRESHES, TERMINAL, RefreshRun, RunKind, RunStatus
 from mt_core.model.table import MaterializedTable, TableIdentifier
 from mt_core.workflow.definitions import DefinitionStore
 
@@ -46,14 +53,67 @@ class Tombstone:
     dropped_at: datetime
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunChange:
+    """A run that a transaction inserted (`before` is None) or replaced."""
+
+    before: RefreshRun | None
+    after: RefreshRun
+
+    @property
+    def ended(self) -> bool:
+        """Whether the run ended with this change."""
+        return self.after.status in TERMINAL and (self.before is None or self.before.status not in TERMINAL)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableChange:
+    """A table that a transaction inserted, replaced or deleted (`after` is None).
+
+    `before` is None if the table was inserted, or if the transaction did not read it. A new claim number is
+    not a change.
+    """
+
+    table_id: str
+    before: MaterializedTable | None
+    after: MaterializedTable | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobChange:
+    """A job that a transaction inserted or replaced.
+
+    `before` is None if the job was inserted, or if the transaction did not read it.
+    """
+
+    before: Job | None
+    after: Job
+
+
+Change = RunChange | TableChange | JobChange
+
+RUN_ENDED = "run_ended"
+"""The kind of the notices about ended runs; `notice_of` returns their body."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Notice:
+    """A message that is kept until its receiver has accepted it. Numbers rise and are not reused."""
+
+    number: int
+    kind: str
+    at: datetime
+    body: Mapping[str, Any]
+
+
 class StoredTables(Protocol):
     """The materialized tables, within a transaction."""
 
     def get(self, table_id: str) -> MaterializedTable | None:
-        """Return a table, or None, and lock it until the end of the transaction."""
+        """Return a table, or None."""
 
     def named(self, identifier: TableIdentifier) -> MaterializedTable | None:
-        """Return the table with this name, or None, and lock it until the end of the transaction."""
+        """Return the table with this name, or None."""
 
     def with_names(self, identifiers: Collection[TableIdentifier]) -> Sequence[MaterializedTable]:
         """Return the tables with these names, sorted by identifier."""
@@ -89,7 +149,7 @@ class StoredRuns(Protocol):
     """The run ledger, within a transaction."""
 
     def get(self, run_id: str) -> RefreshRun | None:
-        """Return a run, or None, and lock it until the end of the transaction."""
+        """Return a run, or None."""
 
     def insert(self, run: RefreshRun) -> None:
         """Insert a run.
@@ -168,11 +228,15 @@ class StoredRuns(Protocol):
         """Return the RUNNING runs whose lease, or whose gateway's lease, has expired."""
 
 
+JobPlace = tuple[datetime, str]
+"""The place of a job in the order of jobs: the time at which it started, and its id."""
+
+
 class StoredJobs(Protocol):
     """The jobs of statements that change data, within a transaction."""
 
     def get(self, job_id: str) -> Job | None:
-        """Return a job, or None, and lock it until the end of the transaction."""
+        """Return a job, or None."""
 
     def with_ids(self, job_ids: Collection[str]) -> Sequence[Job]:
         """Return the jobs with these ids, sorted by id."""
@@ -186,8 +250,17 @@ class StoredJobs(Protocol):
         Raises RevisionConflict if the stored revision differs.
         """
 
-    def newest(self, limit: int) -> Sequence[Job]:
-        """Return the *limit* jobs that started last, newest first."""
+    def newest(
+        self,
+        limit: int,
+        *,
+        before: JobPlace | None = None,
+        statuses: Collection[JobStatus] = tuple(JobStatus),
+    ) -> Sequence[Job]:
+        """Return the *limit* jobs with *statuses* that started last, newest first.
+
+        If *before* is given, only those before this place.
+        """
 
     def open(self) -> Sequence[Job]:
         """Return the jobs that have not ended, oldest first."""
@@ -221,6 +294,53 @@ class StoredWorkflows(Protocol):
         """Return text that changes whenever a workflow definition of the shard or its table changes."""
 
 
+class StoredChanges(Protocol):
+    """The change numbers, within a transaction.
+
+    Each write of a table or run, including a claim and a deletion, has a number that is higher than all
+    before, whichever gateway wrote. A reader that knows a number asks for the tables that changed after it.
+    """
+
+    def newest(self) -> int:
+        """Return the number of the last change, 0 if there was none."""
+
+    def tables_after(self, number: int) -> Collection[str]:
+        """Return the ids of the tables that were written or deleted, or whose runs were, after *number*."""
+
+    def forget(self, before: datetime) -> None:
+        """Forget the deletions before this instant, except the last one, so that numbers never fall."""
+
+
+class StoredNotices(Protocol):
+    """The outbox: notices that their receiver has not yet accepted, within a transaction."""
+
+    def put(self, kind: str, body: Mapping[str, Any]) -> None:
+        """Store a notice."""
+
+    def oldest(self, limit: int) -> Sequence[Notice]:
+        """Return up to *limit* notices, oldest first."""
+
+    def delete(self, numbers: Collection[int]) -> None:
+        """Delete the notices with these numbers; harmless for missing ones."""
+
+
+class StoredFreshness(Protocol):
+    """The hours of tables that were late, failed or CONTINUOUS, within a transaction."""
+
+    def add(self, hour: FreshnessHour) -> None:
+        """Store an hour, merged with the stored part of it.
+
+        The result has the higher `worst_s`, the sums of the other numbers, and the new `fault` unless it is
+        None.
+        """
+
+    def of(self, table_id: str, since: datetime) -> Sequence[FreshnessHour]:
+        """Return the table's hours that begin at *since* or later, oldest first."""
+
+    def forget(self, before: datetime) -> None:
+        """Delete the hours that begin before this instant."""
+
+
 class StoredFacts(Protocol[F]):
     """The facts of one kind, within a transaction.
 
@@ -238,7 +358,7 @@ class StoredFacts(Protocol[F]):
 
 
 class Transaction(Protocol):
-    """A serializable transaction of the registry."""
+    """A transaction of the registry."""
 
     tables: StoredTables
     runs: StoredRuns
@@ -249,6 +369,9 @@ class Transaction(Protocol):
     connector_tables: StoredFacts[ConnectorTable]
     functions: StoredFacts[CreatedFunction]
     gateways: StoredFacts[GatewayLease]
+    changes: StoredChanges
+    notices: StoredNotices
+    freshness: StoredFreshness
 
     def now(self) -> datetime:
         """Return the time of the registry's own clock (UTC), which leases use."""
@@ -261,12 +384,27 @@ class Transaction(Protocol):
 
 
 class Registry(Protocol):
-    """The database that stores the gateway's facts."""
+    """The database that stores the gateway's facts.
+
+    `on_commit`, if any, is called with the changes of each transaction that wrote some, after its commit, in
+    its thread and before the next transaction of this process begins. It must return at once, must not raise,
+    and cannot begin a transaction. If `keeps_notices` is true, a transaction in which a run ends stores a
+    notice about it (`RUN_ENDED`), which is committed or rolled back with the run's end.
+    """
 
     definitions: DefinitionStore
+    on_commit: Callable[[tuple[Change, ...]], None] | None
+    keeps_notices: bool
 
     def transaction(self) -> AbstractContextManager[Transaction]:
         """Begin a transaction; it is committed at the end of the block, and rolled back on an exception."""
+
+    def reading(self) -> AbstractContextManager[Transaction]:
+        """Begin a read of what is committed, which neither waits for transactions nor delays them.
+
+        All reads in the block see the same state, and writes raise RegistryError. What is read here is only
+        shown: a decision reads in a transaction.
+        """
 
     def close(self) -> None: ...
 
@@ -284,6 +422,31 @@ def in_transaction(registry: Registry, work: Callable[[Transaction], T]) -> T:
             continue
     with registry.transaction() as tx:
         return work(tx)
+
+
+def notice_of(run: RefreshRun) -> dict[str, Any]:
+    """Return the body of the notice that *run* has ended: what the run was, why, and how it ended."""
+    instants = {
+        "requested_at": run.requested_at,
+        "started_at": run.started_at,
+        "finished_at": run.finished_at,
+    }
+    return {
+        "version": 1,
+        "run_id": run.run_id,
+        "table_id": run.table_id,
+        "kind": run.kind.value,
+        "status": run.status.value,
+        "attempt": run.attempt,
+        **{name: None if at is None else at.isoformat() for name, at in instants.items()},
+        "reason": run.why,
+        "reason_code": run.reason_code,
+        "error": run.error,
+        "by_query": run.by_query,
+        "strategy": run.strategy,
+        "rows": run.rows,
+        "steps": dict(run.steps),
+    }
 
 
 def each_row(tx: Transaction, read: Callable[[], Sequence[T]]) -> list[T | FactUnreadable]:

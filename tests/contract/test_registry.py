@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from sqlalchemy import QueuePool
 
 from mt_core.clock import SystemClock
 from mt_core.registry.database import connect
@@ -38,6 +39,7 @@ def _opened(url: str) -> Iterator[SqlRegistry]:
     registry = SqlRegistry(engine)
     try:
         yield registry
+        assert isinstance(engine.pool, QueuePool)
         assert engine.pool.checkedout() == 0
     finally:
         registry.close()

@@ -19,7 +19,7 @@ import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import create_engine, text
+from sqlalchemy import QueuePool, create_engine, text
 
 from mt_core.errors import ConfigError, RegistryError
 from mt_core.model.run import RefreshRun, RunStatus
@@ -180,6 +180,56 @@ def test_several_gateways_see_each_others_queue_before_they_add_to_it(gateways: 
     assert sorted(map(str, seen)) == ["0"] + ["1"] * (len(seen) - 1)
 
 
+def test_several_gateways_number_their_changes_together_and_see_those_of_the_others(
+    gateways: list[SqlRegistry],
+) -> None:
+    first, second, third = gateways
+    tables = [a_table(name) for name in ("a", "b")]
+    run = a_run(tables[0].table_id)
+    seen: list[tuple[int, set[str]]] = []
+
+    def look(registry: SqlRegistry) -> None:
+        before = seen[-1][0] if seen else 0
+        with registry.reading() as read:
+            seen.append((read.changes.newest(), set(read.changes.tables_after(before))))
+
+    insert_tables(first, tables[0])
+    look(second)
+    insert_tables(second, tables[1])
+    look(third)
+    insert_runs(third, run)
+    look(first)
+    with second.transaction() as tx:
+        tx.runs.delete([run.run_id])
+        tx.tables.delete(tables[1].table_id)
+    look(first)
+
+    ids = [table.table_id for table in tables]
+    assert seen == [(1, {ids[0]}), (2, {ids[1]}), (3, {ids[0]}), (5, set(ids))]
+
+
+def test_many_gateways_never_give_one_number_twice(gateways: list[SqlRegistry]) -> None:
+    turn = cycle(gateways)
+
+    def insert() -> int:
+        with next(turn).transaction() as tx:
+            tx.runs.insert(a_run())
+            return tx.changes.newest()
+
+    numbers = [number for _ in range(5) for number in at_once(insert)]
+
+    assert sorted(map(str, numbers)) == sorted(str(number + 1) for number in range(len(numbers)))
+
+
+def test_closing_a_registry_that_was_read_leaves_one_file(tmp_path: Path) -> None:
+    with closing(SqlRegistry.open(f"sqlite:///{tmp_path}/registry.db")) as registry:
+        insert_tables(registry, a_table())
+        with registry.reading() as read:
+            assert len(read.tables.page()) == 1
+
+    assert [file.name for file in tmp_path.iterdir()] == ["registry.db"]
+
+
 def test_a_given_clock_takes_the_place_of_the_databases(url: str) -> None:
     clock = FakeClock(NOON)
     run = a_run(status=RunStatus.RUNNING, owner="g1", lease_until=NOON + timedelta(seconds=1))
@@ -302,6 +352,7 @@ def test_a_connection_that_ends_in_a_transaction_is_an_error_of_ours(postgres_da
             insert_and_lose_the_connection(registry)
 
         assert all_runs(registry) == []
+        assert isinstance(engine.pool, QueuePool)
         assert engine.pool.checkedout() == 0
 
 

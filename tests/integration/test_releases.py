@@ -218,6 +218,7 @@ def test_the_ledger_and_the_jobs_that_still_run_are_shown(gateway: Opened) -> No
         ("INITIAL", "SUCCEEDED", "recompute"),
         ("PERIODIC", "SUCCEEDED", "merge"),
     ]
+    assert all(run["started at"] <= run["finished at"] for run in runs), runs
     assert described["status"].startswith("ACTIVATED")
     kinds = ["CONTINUOUS REFRESH", "CREATE TABLE AS", "INSERT"]
     wait_until(lambda: running() == kinds, f"not all jobs run again, only {running()}")

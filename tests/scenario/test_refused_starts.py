@@ -5,13 +5,20 @@ from __future__ import annotations
 import os
 import re
 import socket
+import threading
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from mt_core.app.home import Home
 from mt_core.client.home import TRY_AGAIN
+from mt_core.model.gateway import GatewayLease
+from mt_core.registry.store import SqlRegistry
+from mt_core.tables.upkeep.gateways import LEASE
+from tests.support.earlier_registry import SCHEMA, schema_of, write_earlier_registry
 from tests.support.gateway.forked import run_gateway
 
 ANY_PORT = "sql-gateway.endpoint.rest.port=0"
@@ -140,3 +147,30 @@ def test_a_registry_that_cannot_be_opened_is_named(tmp_path: Path) -> None:
     )
 
     assert "/proc/none/registry.db" in said
+
+
+def test_a_registry_that_a_gateway_of_an_earlier_release_uses_is_not_migrated(tmp_path: Path) -> None:
+    url, ended = f"sqlite:///{tmp_path}/registry.db", threading.Event()
+    write_earlier_registry(url)
+
+    def renew(registry: SqlRegistry) -> None:
+        with registry.transaction() as tx:
+            lease_until = tx.now() + LEASE
+            tx.gateways.put(GatewayLease(owner="earlier", lease_until=lease_until, url=URL))
+
+    def renew_often(registry: SqlRegistry) -> None:
+        while not ended.wait(0.2):
+            renew(registry)
+
+    with closing(SqlRegistry.open(url, migrate=False)) as registry, ThreadPoolExecutor(1) as pool:
+        renew(registry)
+        renewal = pool.submit(renew_often, registry)
+        try:
+            gateway = run_gateway("--home", str(tmp_path / "home"), *options(ANY_PORT, f"registry.url={url}"))
+        finally:
+            ended.set()
+        renewal.result()
+
+    assert gateway.returncode == 1
+    assert f"Error: The registry is used by the gateway at {URL}" in gateway.stderr
+    assert schema_of(url) == SCHEMA

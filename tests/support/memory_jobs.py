@@ -9,8 +9,9 @@ from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from mt_core.errors import RevisionConflict
-from mt_core.model.job import OPEN, Job
+from mt_core.model.job import OPEN, Job, JobStatus
 from mt_core.registry.rows import instant_text
+from mt_core.tables.registry import JobChange, JobPlace
 
 if TYPE_CHECKING:
     from tests.support.memory_registry import MemoryTransaction
@@ -33,7 +34,7 @@ class MemoryJobs:
             raise RevisionConflict(
                 f"Job {job.job_id} was not added: its id is already in use; use another one."
             )
-        self._store(job)
+        self._store(job, before=None)
 
     def replace(self, job: Job) -> Job:
         current = self.get(job.job_id)
@@ -42,11 +43,18 @@ class MemoryJobs:
                 f"Job {job.job_id} is no longer at revision {job.revision}; read it again."
             )
         stored = replace(job, revision=job.revision + 1)
-        self._store(stored)
+        self._store(stored, before=current)
         return stored
 
-    def newest(self, limit: int) -> Sequence[Job]:
-        return self._sorted()[::-1][:limit]
+    def newest(
+        self,
+        limit: int,
+        *,
+        before: JobPlace | None = None,
+        statuses: Collection[JobStatus] = tuple(JobStatus),
+    ) -> Sequence[Job]:
+        jobs = [job for job in self._sorted()[::-1] if job.status in statuses]
+        return [job for job in jobs if before is None or (job.started_at, job.job_id) < before][:limit]
 
     def open(self) -> Sequence[Job]:
         return [job for job in self._sorted() if job.status in OPEN]
@@ -74,11 +82,12 @@ class MemoryJobs:
     def _sorted(self) -> list[Job]:
         return sorted(self._tx.state.jobs.values(), key=attrgetter("started_at", "job_id"))
 
-    def _store(self, job: Job) -> None:
+    def _store(self, job: Job, *, before: Job | None) -> None:
         for instant in (job.started_at, job.finished_at, *(hook.retry_at for hook in job.hooks)):
             if instant is not None:
                 instant_text(instant)
         self._tx.change(jobs={**self._tx.state.jobs, job.job_id: job})
+        self._tx.written.append(JobChange(before=before, after=job))
 
 
 def _ended(job: Job, before: datetime) -> bool:

@@ -14,20 +14,31 @@ from mt_core.clock import Clock
 from mt_core.errors import FactUnreadable, RegistryError, RevisionConflict, TableExists, TableGone
 from mt_core.model.catalog import CreatedCatalog
 from mt_core.model.connector_table import ConnectorTable
+from mt_core.model.freshness_hour import FreshnessHour
 from mt_core.model.function import CreatedFunction
 from mt_core.model.gateway import GatewayLease
 from mt_core.model.job import Job
 from mt_core.model.run import DONE, REFRESHES, RefreshRun, RunKind, RunStatus
 from mt_core.model.table import MaterializedTable, TableIdentifier
 from mt_core.tables.registry import (
+    RUN_ENDED,
+    Change,
+    Notice,
+    RunChange,
+    StoredChanges,
     StoredFacts,
+    StoredFreshness,
     StoredJobs,
+    StoredNotices,
     StoredRuns,
     StoredTables,
     StoredWorkflows,
+    TableChange,
     Tombstone,
+    notice_of,
 )
 from mt_core.workflow.definitions import DefinitionStore, WorkflowDefinition, shard_of
+from tests.support.memory_changes import MemoryChanges, MemoryFreshness, MemoryNotices
 from tests.support.memory_jobs import MemoryJobs
 
 _Fact = TypeVar("_Fact")
@@ -48,6 +59,12 @@ class _State:
     connector_tables: Mapping[str, ConnectorTable] = field(default_factory=dict)
     functions: Mapping[str, CreatedFunction] = field(default_factory=dict)
     gateways: Mapping[str, GatewayLease] = field(default_factory=dict)
+    notices: Mapping[int, Notice] = field(default_factory=dict)
+    last_notice: int = 0
+    hours: Mapping[tuple[str, datetime], FreshnessHour] = field(default_factory=dict)
+    # By table: the number of the last write of it or its runs; number and time of the last deletion.
+    changed: Mapping[str, int] = field(default_factory=dict)
+    deletions: Mapping[str, tuple[int, datetime]] = field(default_factory=dict)
 
 
 class MemoryRegistry:
@@ -59,6 +76,8 @@ class MemoryRegistry:
         self._lock = threading.Lock()
         self._holder: int | None = None
         self._closed = False
+        self.on_commit: Callable[[tuple[Change, ...]], None] | None = None
+        self.keeps_notices = False
         self.definitions: DefinitionStore = LedgerDefinitionStore(self._begin)
 
     @contextmanager
@@ -67,8 +86,22 @@ class MemoryRegistry:
         with self._begin() as transaction:
             yield transaction
 
+    @contextmanager
+    def reading(self) -> Iterator[MemoryTransaction]:
+        """Begin a read of the committed state."""
+        self._check_open()
+        transaction = MemoryTransaction(self._state, self._clock, read_only=True)
+        try:
+            yield transaction
+        finally:
+            transaction.end()
+
     def close(self) -> None:
         self._closed = True
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise RegistryError("Registry in memory is closed; make another one.")
 
     @contextmanager
     def _begin(self) -> Iterator[MemoryTransaction]:
@@ -77,13 +110,16 @@ class MemoryRegistry:
                 "Registry in memory: this thread is already in a transaction; end it before the next."
             )
         with self._lock:
-            if self._closed:
-                raise RegistryError("Registry in memory is closed; make another one.")
+            self._check_open()
             self._holder = threading.get_ident()
             transaction = MemoryTransaction(self._state, self._clock)
             try:
                 yield transaction
+                if self.keeps_notices:
+                    transaction.note_ends()
                 self._state = transaction.state
+                if self.on_commit is not None and transaction.written:
+                    self.on_commit(tuple(transaction.written))
             finally:
                 transaction.end()
                 self._holder = None
@@ -92,9 +128,11 @@ class MemoryRegistry:
 class MemoryTransaction:
     """A `Transaction` on its own copy of the state, which the registry adopts at the end."""
 
-    def __init__(self, state: _State, clock: Clock) -> None:
+    def __init__(self, state: _State, clock: Clock, *, read_only: bool = False) -> None:
         self._current: _State | None = state
         self._clock = clock
+        self._read_only = read_only
+        self.written: list[Change] = []
         self.tables: StoredTables = MemoryTables(self)
         self.runs: StoredRuns = MemoryRuns(self)
         self.jobs: StoredJobs = MemoryJobs(self)
@@ -108,6 +146,10 @@ class MemoryTransaction:
         )
         self.functions: StoredFacts[CreatedFunction] = MemoryFacts(self, "functions", order=("name",))
         self.gateways: StoredFacts[GatewayLease] = MemoryFacts(self, "gateways", order=("owner",))
+        self.numbers = MemoryChanges(self)
+        self.changes: StoredChanges = self.numbers
+        self.notices: StoredNotices = MemoryNotices(self)
+        self.freshness: StoredFreshness = MemoryFreshness(self)
 
     @property
     def state(self) -> _State:
@@ -116,9 +158,17 @@ class MemoryTransaction:
             raise RegistryError("Registry in memory: the transaction has ended; begin another one.")
         return self._current
 
-    def change(self, **facts: Mapping[str, Any]) -> None:
+    def change(self, **facts: Any) -> None:
         """Replace the stored facts of the given kinds."""
+        if self._read_only:
+            raise RegistryError("Registry in memory: a read cannot write; begin a transaction.")
         self._current = replace(self.state, **facts)
+
+    def note_ends(self) -> None:
+        """Store a notice about each run that ended in the transaction."""
+        for change in self.written:
+            if isinstance(change, RunChange) and change.ended:
+                self.notices.put(RUN_ENDED, notice_of(change.after))
 
     def end(self) -> None:
         self._current = None
@@ -163,7 +213,7 @@ class MemoryTables:
             raise TableExists(
                 f"Materialized table {table.identifier} already exists; DROP it or choose another name."
             )
-        self._store(table)
+        self._store(table, before=None)
 
     def replace(self, table: MaterializedTable) -> MaterializedTable:
         current, named = self.get(table.table_id), self.named(table.identifier)
@@ -175,22 +225,34 @@ class MemoryTables:
                 f"{table.revision}; read it again."
             )
         stored = replace(table, revision=table.revision + 1, claim=current.claim)
-        self._store(stored)
+        self._store(stored, before=current)
         return stored
 
     def delete(self, table_id: str) -> None:
-        self._tx.change(tables=_without(self._tx.state.tables, table_id))
+        before = self.get(table_id)
+        if before is not None:
+            self._tx.numbers.note_deletions([table_id])
+            self._tx.written.append(TableChange(table_id=table_id, before=before, after=None))
+            state = self._tx.state
+            self._tx.change(
+                tables=_without(state.tables, table_id), changed=_without(state.changed, table_id)
+            )
 
     def next_claim(self, table_id: str) -> int:
         table = self.get(table_id)
         if table is None:
             raise TableGone(f"Materialized table {table_id} was dropped; look it up by its name again.")
-        self._store(replace(table, claim=table.claim + 1))
+        self._put(replace(table, claim=table.claim + 1))
         return table.claim + 1
 
-    def _store(self, table: MaterializedTable) -> None:
+    def _store(self, table: MaterializedTable, *, before: MaterializedTable | None) -> None:
         _check_zones(table.created_at, table.status_at, table.covered_until, *table.failing)
+        self._put(table)
+        self._tx.written.append(TableChange(table_id=table.table_id, before=before, after=table))
+
+    def _put(self, table: MaterializedTable) -> None:
         self._tx.change(tables={**self._tx.state.tables, table.table_id: table})
+        self._tx.numbers.note(table.table_id)
 
 
 class MemoryRuns:
@@ -208,7 +270,7 @@ class MemoryRuns:
                 f"Refresh {run.run_id} was not added: its id or request key {run.request_key!r} is already "
                 f"in use, or another refresh of table {run.table_id} is RUNNING too; read the ledger again."
             )
-        self._store(run)
+        self._store(run, before=None)
 
     def replace(self, run: RefreshRun, *, expected: RefreshRun) -> None:
         current = self.get(expected.run_id)
@@ -218,7 +280,7 @@ class MemoryRuns:
                 f"{expected.status} at attempt {expected.attempt} with claim {expected.claim}, "
                 f"or another refresh of table {run.table_id} is RUNNING; read it again."
             )
-        self._store(run)
+        self._store(run, before=expected)
 
     def with_key(self, table_id: str, request_key: str) -> RefreshRun | None:
         keyed = self._where(lambda run: (run.table_id, run.request_key) == (table_id, request_key))
@@ -261,8 +323,10 @@ class MemoryRuns:
 
     def delete(self, run_ids: Iterable[str]) -> None:
         gone = frozenset(run_ids)
-        kept = {run_id: run for run_id, run in self._tx.state.runs.items() if run_id not in gone}
-        self._tx.change(runs=kept)
+        runs = self._tx.state.runs
+        if deleted := {run.table_id for run_id, run in runs.items() if run_id in gone}:
+            self._tx.numbers.note_deletions(deleted)
+            self._tx.change(runs={run_id: run for run_id, run in runs.items() if run_id not in gone})
 
     def queued(self, table_id: str) -> Sequence[RefreshRun]:
         return self._where(lambda run: run.table_id == table_id and run.status is RunStatus.QUEUED)
@@ -305,11 +369,13 @@ class MemoryRuns:
             run for run in running if run.owner in ended or run.lease_until is None or run.lease_until < now
         ]
 
-    def _store(self, run: RefreshRun) -> None:
+    def _store(self, run: RefreshRun, *, before: RefreshRun | None) -> None:
         _check_zones(
             run.requested_at, run.schedule_time, run.lease_until, run.started_at, run.finished_at, *run.points
         )
         self._tx.change(runs={**self._tx.state.runs, run.run_id: run})
+        self._tx.numbers.note(run.table_id)
+        self._tx.written.append(RunChange(before=before, after=run))
 
     def _where(self, wanted: Callable[[RefreshRun], bool]) -> list[RefreshRun]:
         return [run for run in self._tx.state.runs.values() if wanted(run)]

@@ -18,6 +18,7 @@ from mt_core.model.run import RefreshRun, RunKind, RunStatus
 from mt_core.model.table import RefreshStatus, TableIdentifier
 from mt_core.tables.registry import Registry, Tombstone
 from mt_core.workflow.definitions import etag_of, shard_of
+from tests.support.registry_contract_changes import ChangesContract
 from tests.support.registry_contract_functions import FunctionsContract
 from tests.support.registry_contract_jobs import JobsContract
 from tests.support.registry_contract_ledger import LedgerContract
@@ -436,5 +437,6 @@ class RegistryContract(
     CatalogsContract,
     FunctionsContract,
     TransactionsContract,
+    ChangesContract,
 ):
     """The whole contract of the port `Registry`."""

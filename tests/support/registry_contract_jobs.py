@@ -76,6 +76,31 @@ class JobsContract:
             assert [job.job_id for job in transaction.jobs.with_ids(["c", "a", "gone"])] == ["a", "c"]
             assert transaction.jobs.with_ids([]) == []
 
+    def test_the_newest_jobs_before_a_place_are_those_that_started_earlier_or_have_a_smaller_id(
+        self, registry: Registry
+    ) -> None:
+        started = [("a", NOON), ("b", NOON + HOUR), ("c", NOON + HOUR), ("d", NOON + HOUR)]
+        _insert(registry, *(a_job(job_id, started_at=at) for job_id, at in started))
+
+        with registry.reading() as reading:
+            pages = [
+                reading.jobs.newest(2, before=(at, job_id))
+                for at, job_id in ((NOON + HOUR, "d"), (NOON + HOUR, "b"), (NOON, "a"))
+            ]
+
+        assert [[job.job_id for job in page] for page in pages] == [["c", "b"], ["a"], []]
+
+    def test_the_newest_jobs_are_found_by_status(self, registry: Registry) -> None:
+        failed = {"status": JobStatus.FAILED, "finished_at": NOON + HOUR}
+        _insert(registry, a_job("a", **failed), a_job("b"), a_job("c", **failed), a_job("d", **failed))
+
+        with registry.reading() as reading:
+            first = reading.jobs.newest(2, statuses=[JobStatus.FAILED, JobStatus.CANCELED])
+            second = reading.jobs.newest(2, before=(NOON, "c"), statuses=[JobStatus.FAILED])
+            none = reading.jobs.newest(2, statuses=[])
+
+        assert [[job.job_id for job in page] for page in (first, second, none)] == [["d", "c"], ["a"], []]
+
     def test_jobs_come_newest_first_and_open_ones_oldest_first(self, registry: Registry) -> None:
         ended = a_job("b", status=JobStatus.CANCELED, finished_at=NOON + HOUR)
         restarting = a_job("c", started_at=NOON + HOUR, status=JobStatus.RESTARTING)

@@ -11,6 +11,7 @@ from datetime import timedelta
 from functools import partial
 
 from mt_core.base.background import error_of
+from mt_core.base.backoff import pause_after
 from mt_core.base.secrets import without_passwords
 from mt_core.clock import Clock, is_ahead
 from mt_core.errors import MtError
@@ -21,7 +22,6 @@ from mt_core.tables.upkeep.gateways import living_owners
 
 log = logging.getLogger(__name__)
 LOOK_AGAIN = timedelta(seconds=30)
-_MOST_DOUBLINGS = 16
 # Up to this many unresponsive receivers do not delay the hooks of other jobs.
 _CALLERS = 8
 
@@ -144,7 +144,7 @@ class HookCalls:
         if kind.retries is not None and failures > kind.retries:
             given_up = (*due.hook.given_up, due.event)
             return replace(due.hook, given_up=given_up, failures=0, retry_at=None, error=error)
-        pause = min(kind.first_pause * 2 ** min(failures - 1, _MOST_DOUBLINGS), kind.longest_pause)
+        pause = pause_after(failures, first=kind.first_pause, longest=kind.longest_pause)
         return replace(due.hook, failures=failures, retry_at=self._clock.now() + pause, error=error)
 
     @transactional

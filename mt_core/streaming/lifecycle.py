@@ -6,6 +6,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from enum import Enum, auto
 
+from mt_core.base import backoff
 from mt_core.clock import is_ahead
 from mt_core.model.job import Job, JobStatus
 from mt_core.model.stream import StopRequest, StreamProgress, StreamState
@@ -17,7 +18,6 @@ STEADY = timedelta(hours=1)
 RECORD_EVERY = timedelta(seconds=5)
 RECHECK_AFTER = timedelta(seconds=30)
 LOST = "Spark ended while the stream ran"
-_MOST_DOUBLINGS = 16
 
 
 class Step(Enum):
@@ -86,8 +86,7 @@ def failures_after(state: StreamState, progress: StreamProgress, ran: timedelta)
 
 def pause_after(failures: int) -> timedelta:
     """Return the pause before the restart that follows failure number *failures*."""
-    pause: timedelta = FIRST_PAUSE * 2 ** min(max(failures - 1, 0), _MOST_DOUBLINGS)
-    return min(pause, LONGEST_PAUSE)
+    return backoff.pause_after(failures, first=FIRST_PAUSE, longest=LONGEST_PAUSE)
 
 
 def begun(job: Job) -> Job:

@@ -13,7 +13,7 @@ import pytest
 from mt_core.app.table_wiring import wire_tables
 from mt_core.base.identifiers import quote
 from mt_core.model.formatter import show_schedule_time
-from mt_core.model.run import RefreshRun
+from mt_core.model.run import RefreshRun, RunStatus
 from mt_core.model.table import MaterializedTable, TableIdentifier
 from mt_core.spark.contexts import SparkContexts
 from mt_core.spark.driver.spark_driver import SparkDriver
@@ -22,7 +22,7 @@ from mt_core.sql.parser import parse
 from mt_core.tables.engine import Query, SourceVector
 from mt_core.tables.manager import TableManager
 from mt_core.tables.refresh.attempt import Attempt
-from mt_core.tables.refresh.publication import Steps
+from mt_core.tables.refresh.step_times import Steps
 from mt_core.tables.registry import Registry, in_transaction
 from mt_core.tables.services import query_of
 from mt_core.tables.settings import InitialRefresh, ManagerSettings
@@ -197,20 +197,21 @@ class RefreshWorld:
         )
         return self.manager.requests.request_refresh(request).run_id
 
+    def on_end(self, _status: RunStatus | None) -> None:
+        self.signal.set()
+
     def attempt(self) -> Steps:
         """Claim the next run and return its steps, to be driven one by one."""
         claimed = self.ledger.claim()
         assert claimed is not None
-        return Attempt(claimed, ledger=self.ledger, engine=self.engine, on_end=self.signal.set).steps()
+        return Attempt(claimed, ledger=self.ledger, engine=self.engine, on_end=self.on_end).steps()
 
     def work(self, *, before: str = "", do: Callable[[], object] | None = None) -> None:
         """Carry out queued runs until there are none; *do* happens once,
         just before the first step *before*.
         """
         while (claimed := self.ledger.claim()) is not None:
-            for step in Attempt(
-                claimed, ledger=self.ledger, engine=self.engine, on_end=self.signal.set
-            ).steps():
+            for step in Attempt(claimed, ledger=self.ledger, engine=self.engine, on_end=self.on_end).steps():
                 if do is not None and step == before:
                     once, do = do, None
                     once()

@@ -19,7 +19,7 @@ from mt_core.model.storage import Snapshot, run_branches
 from mt_core.model.table import MaterializedTable
 from mt_core.tables.definition.fingerprint import fingerprint_of
 from mt_core.tables.engine import Write
-from mt_core.tables.refresh.publication import Steps
+from mt_core.tables.refresh.step_times import Steps
 from mt_core.tables.registry import Registry, in_transaction
 from mt_core.tables.runs.due import cover, due_share, scope_of
 from mt_core.tables.runs.ledger import ClaimedRun

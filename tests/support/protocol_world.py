@@ -12,7 +12,7 @@ from mt_core.errors import MtError
 from mt_core.model.run import OPEN, RefreshRun, RunStatus
 from mt_core.model.table import MaterializedTable, RefreshStatus
 from mt_core.tables.refresh.exclusive_claim import fence
-from mt_core.tables.refresh.publication import Steps
+from mt_core.tables.refresh.step_times import Steps
 from mt_core.tables.registry import Transaction, in_transaction
 from mt_core.tables.runs.ledger import ClaimedRun
 from mt_core.tables.settings import InitialRefresh

@@ -4,6 +4,7 @@ from dataclasses import replace
 import pytest
 
 from mt_core.model.partition import WHOLE, PartitionSpec, Scope
+from mt_core.model.run import ReasonCode
 from mt_core.model.storage import Snapshot
 from mt_core.tables.engine import SourceVector, SourceVersion
 from mt_core.tables.runs.decide import Decision, decide, only_compacted
@@ -43,7 +44,9 @@ def decided(scope, history, *, asked=None, read=None, fingerprint="f"):
 
 
 def test_a_whole_table_at_the_current_vector_is_skipped():
-    assert decided(WHOLE, [wrote(WHOLE), FIRST]) == Decision(scope=None, reason="sources unchanged")
+    assert decided(WHOLE, [wrote(WHOLE), FIRST]) == Decision(
+        scope=None, reason="sources unchanged", code=ReasonCode.SOURCES_UNCHANGED
+    )
 
 
 def test_a_new_partition_at_an_unchanged_vector_is_refreshed():
@@ -76,26 +79,38 @@ def test_a_partition_written_by_a_whole_table_run_is_skipped():
 
 
 @pytest.mark.parametrize(
-    ("history", "read", "fingerprint", "reason"),
+    ("history", "read", "fingerprint", "reason", "code"),
     [
-        ([wrote(WHOLE), FIRST], vector(8), "f", "lake.s.t changed"),
-        ([wrote(WHOLE), FIRST], vector(), "g", "the definition or its options changed"),
-        ([FOREIGN, wrote(WHOLE), FIRST], vector(), "f", "another writer committed snapshot s9"),
-        ([FIRST], vector(), "f", "never refreshed before"),
-        ([wrote(Scope.of([P1])), wrote(WHOLE), FIRST], vector(), "f", "refreshed in parts since"),
-        ([COMPACTION], vector(), "f", "its last refresh is no longer in the table's history"),
+        ([wrote(WHOLE), FIRST], vector(8), "f", "lake.s.t changed", "SOURCES_CHANGED"),
+        ([wrote(WHOLE), FIRST], vector(), "g", "the definition or its options changed", "DEFINITION_CHANGED"),
+        ([FOREIGN, wrote(WHOLE)], vector(), "f", "another writer committed snapshot s9", "OTHER_WRITER"),
+        ([FIRST], vector(), "f", "never refreshed before", "NEVER_REFRESHED"),
+        ([wrote(Scope.of([P1])), wrote(WHOLE)], vector(), "f", "refreshed in parts since", "IN_PARTS"),
+        ([COMPACTION], vector(), "f", "its last refresh is no longer in the table's history", "HISTORY_LOST"),
         (
             [wrote(WHOLE), FIRST],
             vector(unstable="current_date()"),
             "f",
             "the query is not stable: current_date()",
+            "UNSTABLE_QUERY",
         ),
     ],
 )
-def test_a_whole_table_is_refreshed_and_the_reason_names_why(history, read, fingerprint, reason):
+def test_a_whole_table_is_refreshed_and_the_reason_names_why(history, read, fingerprint, reason, code):
     decision = decided(WHOLE, history, read=read, fingerprint=fingerprint)
 
-    assert decision == Decision(scope=WHOLE, reason=reason)
+    assert decision == Decision(scope=WHOLE, reason=reason, code=code)
+
+
+def test_partitions_with_one_reason_have_its_code_and_partitions_with_different_ones_have_several():
+    one = decided(Scope.of([P1, P2]), [wrote(Scope.of([P1])), FIRST])
+    different = decided(Scope.of([P1, P2]), [wrote(Scope.of([P1]), read=vector(6)), FIRST])
+
+    assert one.code is ReasonCode.NEW_PARTITION
+    assert (different.code, different.reason) == (
+        ReasonCode.SEVERAL,
+        "lake.s.t changed; new partition",
+    )
 
 
 def test_our_own_compaction_above_the_last_refresh_changes_nothing():

@@ -12,6 +12,7 @@ from mt_core.model.table import TableIdentifier
 from mt_core.sql.statements import DropBehavior, DropTable
 from mt_core.tables.intents import get_table
 from mt_core.tables.registry import Tombstone, Transaction, in_transaction
+from mt_core.tables.runs.ledger import canceled_with_table
 from mt_core.tables.services import TableServices
 from mt_core.tables.table_commands import CommandOutcome
 from mt_core.tables.views.readers import readers_of
@@ -114,7 +115,7 @@ def _bury(
     tx.workflows.delete(table.table_id)
     for run in tx.runs.newest(table_id=table.table_id, statuses=OPEN):
         if run.status is RunStatus.QUEUED:
-            ended = run.advance(RunStatus.CANCELED, finished_at=tx.now(), reason="its table was dropped")
+            ended = canceled_with_table(run, tx.now())
         else:
             ended = replace(run, cancel_requested=True)
             for covered in tx.runs.covered_by(run.run_id):

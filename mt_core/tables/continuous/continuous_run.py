@@ -25,11 +25,12 @@ from typing import Any
 
 from mt_core.errors import EngineUnavailable, MtError, StorageMissing
 from mt_core.incremental.strategy import Way
-from mt_core.model.run import DONE, Batch, Loss, RunStatus
+from mt_core.model.run import DONE, Batch, Loss, ReasonCode, RunStatus
 from mt_core.model.storage import StorageMetadata, run_branches
-from mt_core.tables.refresh.attempt import kind_of, to_end
+from mt_core.tables.refresh.attempt import Ending, kind_of
 from mt_core.tables.refresh.outcome import ClaimLost, RunEnded
-from mt_core.tables.refresh.publication import Publication, Steps
+from mt_core.tables.refresh.publication import Publication
+from mt_core.tables.refresh.step_times import IDLE, OnStep, Steps, StepTimes, unobserved
 from mt_core.tables.runs.ledger import ClaimedRun
 from mt_core.tables.runs.losses import Losses
 from mt_core.tables.services import TableServices
@@ -37,7 +38,6 @@ from mt_core.tables.settings import refresh_timeout_of
 from mt_core.tables.upkeep.compaction import compact, too_many
 from mt_core.tables.views.readers import versions_read
 
-IDLE = "idle"
 LONGEST = timedelta(hours=1)
 MOST_RECENT = 50
 MOST_SNAPSHOTS = 500
@@ -59,9 +59,16 @@ class ContinuousRun:
     """
 
     def __init__(
-        self, claimed: ClaimedRun, services: TableServices, *, beside: Submit, losses: Losses
+        self,
+        claimed: ClaimedRun,
+        services: TableServices,
+        *,
+        beside: Submit,
+        losses: Losses,
+        on_step: OnStep = unobserved,
     ) -> None:
         self._services, self._ledger, self._clock = services, services.ledger, services.clock
+        self._times = StepTimes(services.clock, on_step)
         self._publication = Publication(
             claimed, ledger=services.ledger, engine=services.engine, note=self._note, goes_on=self._goes_on
         )
@@ -90,13 +97,13 @@ class ContinuousRun:
 
     def steps(self) -> Steps:
         """Publish batches; yield the name of each step before it runs, and IDLE between two batches."""
-        return to_end(
-            self._publication, self._batches(), self._ledger, self._release, self._services.signal.set
-        )
+        ending = Ending(self._publication, self._ledger, self._times, self._release, self._on_end)
+        return self._times.measured(ending.after(self._batches()))
 
     def _batches(self) -> Steps:
         while not self.ending:
             self._noted, self._began_at, self._began = {}, self._clock.now(), self._clock.elapsed()
+            self._times.restart()
             self._set_deadline()
             try:
                 with self._turn:
@@ -111,9 +118,8 @@ class ContinuousRun:
             if not self.ending:
                 yield IDLE
         status = RunStatus.SUCCEEDED if self._recent else RunStatus.SKIPPED
-        raise RunEnded(
-            status=status, changes={"reason": f"{self._noted.get('reason', 'idle')}; ended: {self.ending}"}
-        )
+        why, code = self._noted.get("reason", "idle"), self._noted.get("reason_code", ReasonCode.IDLE)
+        raise RunEnded(status=status, changes={"reason": f"{why}; ended: {self.ending}", "reason_code": code})
 
     def _set_deadline(self) -> None:
         """Give the current batch a deadline: the timeout of a refresh, from its start."""
@@ -199,6 +205,9 @@ class ContinuousRun:
         else:
             self._ledger.release(self.claimed, str(lost), loss)
 
+    def _on_end(self, _status: RunStatus | None) -> None:
+        self._services.signal.set()
+
     def _note(self, changes: Mapping[str, Any]) -> None:
         """Buffer *changes* until the batch ends, when one transaction records all of them."""
         self._noted.update(changes)
@@ -206,7 +215,7 @@ class ContinuousRun:
     def _end_batch(self, end: RunEnded) -> None:
         """Record a batch that published rows or found no changes."""
         self._earlier = Losses()
-        self._noted |= end.changes
+        self._noted |= {**end.changes, "steps": self._times.of_parts()}
         self.way = self._publication.way if end.status is RunStatus.SUCCEEDED else None
         if self.way is not None:
             self._count(self.way)

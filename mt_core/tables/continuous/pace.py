@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+from mt_core.base import backoff
 from mt_core.incremental.strategy import Way
 from mt_core.model.freshness import Freshness
 
@@ -53,6 +54,4 @@ def pause_after(freshness: Freshness, failures: int) -> timedelta:
     or, if that is longer, the freshness.
     """
     whole = max(timedelta(seconds=freshness.seconds), SHORTEST_PAUSE)
-    # The exponent is limited, because the result is limited anyway and larger ones overflow.
-    doubled: timedelta = whole * 2 ** min(failures - 1, 10)
-    return min(doubled, max(LONGEST_PAUSE, whole))
+    return backoff.pause_after(failures, first=whole, longest=max(LONGEST_PAUSE, whole))

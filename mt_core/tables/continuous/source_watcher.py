@@ -24,9 +24,10 @@ from mt_core.errors import IllegalStatus, TableBusy, TableNotFound
 from mt_core.model.run import DONE, RunStatus
 from mt_core.model.table import MaterializedTable
 from mt_core.tables.commands.lifecycle import suspend_failing
-from mt_core.tables.continuous.continuous_run import IDLE, ContinuousRun, Submit
+from mt_core.tables.continuous.continuous_run import ContinuousRun, Submit
 from mt_core.tables.continuous.pace import SHORTEST_PAUSE, batch_gap, next_poll_at, pause_after, poll_interval
 from mt_core.tables.engine import UnreadSources
+from mt_core.tables.refresh.step_times import IDLE
 from mt_core.tables.refresh.workers import Watch, unwatched
 from mt_core.tables.registry import Transaction, in_transaction
 from mt_core.tables.runs.ledger import why_no_batch
@@ -282,7 +283,13 @@ class SourceWatcher:
         claimed = services.ledger.claim_continuous(entry.table.table_id)
         if claimed is None:
             return None
-        continuous_run = ContinuousRun(claimed, services, beside=self._beside, losses=entry.losses)
+        continuous_run = ContinuousRun(
+            claimed,
+            services,
+            beside=self._beside,
+            losses=entry.losses,
+            on_step=partial(services.events.step_done, claimed.run),
+        )
         entry.steps = continuous_run.steps()
         return continuous_run
 
@@ -296,8 +303,6 @@ class SourceWatcher:
         if run is not None and run.status is RunStatus.FAILED:
             entry.failures += 1
             entry.batch_at = services.clock.elapsed() + pause_after(freshness, entry.failures)
-            error = services.errors.text(str(table.identifier), run.error)
-            log.warning("refresh of %s failed: %s", table.identifier, error, extra={"action": "batch_failed"})
             # A command in progress takes precedence; the next failure tries to suspend the table again.
             with suppress(TableBusy, TableNotFound, IllegalStatus):
                 suspend_failing(services, table.table_id)
@@ -306,7 +311,6 @@ class SourceWatcher:
             entry.batch_at = services.clock.elapsed() + poll_interval(freshness)
         else:
             entry.seen, entry.is_due, entry.failures = entry.due, False, 0
-            services.errors.forget(str(table.identifier))
             entry.idle_since, entry.batch_at = (
                 services.clock.elapsed(),
                 began + batch_gap(freshness, continuous_run.way),

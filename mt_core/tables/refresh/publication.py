@@ -55,14 +55,14 @@ from mt_core.tables.refresh.change_plan import plan_change, read_summary
 from mt_core.tables.refresh.cycles import refuse_new_cycle
 from mt_core.tables.refresh.late_data import late_data
 from mt_core.tables.refresh.outcome import ClaimLost, RunEnded, failed, is_of_query, timed_out
+from mt_core.tables.refresh.step_times import Steps
 from mt_core.tables.refresh.written_rows import written_rows
 from mt_core.tables.runs.decide import decide, has_same, only_compacted
-from mt_core.tables.runs.ledger import ClaimedRun, Ledger
+from mt_core.tables.runs.ledger import CANCELLED, ClaimedRun, Ledger
 from mt_core.tables.runs.losses import losses_of
 from mt_core.tables.services import query_of
 
 MAX_RESTARTS = 3
-Steps = Generator[str, None, None]
 Note = Callable[[Mapping[str, Any]], None]
 GoesOn = Callable[[StorageMetadata], bool]
 
@@ -192,8 +192,9 @@ class Publication:
         )
         self._in_vain = None if decision.base is None else decision.base.in_vain
         self._reason = "; ".join(part for part in (decision.reason, how, late.message) if part is not None)
-        facts = {"scope": scope, "decision": decision.name, "reason": self._reason, "doubted": late.doubted}
-        self._note({"vector": self._vector.to_json(), **facts})
+        facts = {"scope": scope, "decision": decision.name, "doubted": late.doubted}
+        why = {"reason": self._reason, "reason_code": decision.code}
+        self._note({"vector": self._vector.to_json(), **facts, **why})
         if decision.scope is None:
             raise RunEnded(status=RunStatus.SKIPPED)
         self._scope = decision.scope
@@ -202,7 +203,7 @@ class Publication:
 
     def _end_if_withdrawn(self) -> None:
         if self._ledger.withdrawn(self._run.run_id):
-            raise RunEnded(status=RunStatus.CANCELED, changes={"reason": "cancelled by its requesters"})
+            raise RunEnded(status=RunStatus.CANCELED, changes=CANCELLED)
 
     def _first_vector(self) -> SourceVector:
         """Return the current source vector.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -14,7 +13,6 @@ from mt_core.tables.runs.ledger import ClaimedRun
 from mt_core.tables.runs.losses import losses_of
 from mt_core.tables.services import TableServices
 
-log = logging.getLogger(__name__)
 _IDLE_S = 60.0
 _RUNS = "runs of the ledger"
 RENEWALS_PER_LEASE = 3
@@ -34,7 +32,7 @@ class Workers:
     def __init__(self, services: TableServices, *, count: int, watch: Watch | None = None) -> None:
         self._ledger, self._engine, self._signal = services.ledger, services.engine, services.signal
         self._intents = services.intents
-        self._changed_tables, self._errors = services.changed_tables, services.errors
+        self._changed_tables, self._events = services.changed_tables, services.events
         self._watch = watch or unwatched
         self._active: dict[str, ClaimedRun] = {}
         self._at_work, self._clock = services.at_work, services.clock
@@ -76,13 +74,13 @@ class Workers:
         claimed = self._claim() if self._engine.state.ready() else None
         if claimed is None:
             return False
-        end = partial(self._end, claimed)
+        end, step_done = partial(self._end, claimed), partial(self._events.step_done, claimed.run)
+        attempt = Attempt(claimed, ledger=self._ledger, engine=self._engine, on_end=end, on_step=step_done)
         try:
-            for step in Attempt(claimed, ledger=self._ledger, engine=self._engine, on_end=end).steps():
+            for step in attempt.steps():
                 self._watch(claimed, step)
         finally:
             end()
-        self._log_end(claimed)
         return True
 
     def _claim(self) -> ClaimedRun | None:
@@ -108,11 +106,13 @@ class Workers:
                 # The run that was waiting to be alone was cancelled, or its table was dropped.
                 self._at_work.stop_waiting(_RUNS)
 
-    def _end(self, claimed: ClaimedRun) -> None:
+    def _end(self, claimed: ClaimedRun, status: RunStatus | None = None) -> None:
         """Mark a run as ended, so that waiting runs can begin.
 
         Idempotent, and harmless if another thread has claimed the run in the meantime.
         """
+        if status is RunStatus.SUCCEEDED:
+            self._changed_tables.put(str(claimed.table.identifier))
         if self._active.get(claimed.run.run_id) is claimed:
             del self._active[claimed.run.run_id]
             self._at_work.end(claimed.run.run_id)
@@ -138,18 +138,3 @@ class Workers:
                 # The attempt reads from the ledger why its job was cancelled, as it does after a cancel by
                 # the requesters.
                 self._engine.jobs.cancel(claimed.run.job_id or "")
-
-    def _log_end(self, claimed: ClaimedRun) -> None:
-        run, table = self._ledger.shown(claimed.run.run_id), str(claimed.table.identifier)
-        if run is None:
-            return
-        if run.status is RunStatus.SUCCEEDED:
-            self._changed_tables.put(table)
-            self._signal.set()
-        level, outcome = logging.INFO, run.why
-        if run.status is RunStatus.FAILED:
-            level, outcome = logging.WARNING, self._errors.text(table, run.error)
-        else:
-            self._errors.forget(table)
-        facts = {"action": "refresh_ended", "table": table, "run": run.run_id}
-        log.log(level, "refresh of %s %s: %s", table, run.status, outcome, extra=facts)

@@ -15,17 +15,16 @@ from typing import Any
 from mt_core.base.plural import plural
 from mt_core.incremental.strategy import Way
 from mt_core.model.partition import WHOLE, PartitionSpec, Scope
+from mt_core.model.run import ReasonCode
 from mt_core.model.storage import COLUMNS, COMMITTED, PIN, SCHEMA, Snapshot
 from mt_core.tables.engine import SourceVector
 
 REFRESH, SKIP, SUSPENDED, CONTINUOUS = "refresh", "skip", "suspended", "continuous"
-# A reason, or the names of the sources that have changed.
-_Why = str | tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """The scope to refresh (None: nothing), and the reason that users see.
+    """The scope to refresh (None: nothing), the reason that users see, and its kind.
 
     `base` is a snapshot with all rows of the current definition, set if only sources have changed since:
     their changes can be applied to it.
@@ -33,6 +32,7 @@ class Decision:
 
     scope: Scope | None
     reason: str
+    code: ReasonCode
     base: Snapshot | None = None
 
     @property
@@ -56,26 +56,50 @@ def decide(
     changes are recomputed.
     """
     if asked is not None:
-        return Decision(scope=scope, reason=asked)
+        return Decision(scope=scope, reason=asked, code=ReasonCode.REQUESTED)
     if vector.unstable:
-        return Decision(scope=scope, reason=f"the query is not stable: {vector.unstable}")
+        reason = f"the query is not stable: {vector.unstable}"
+        return Decision(scope=scope, reason=reason, code=ReasonCode.UNSTABLE_QUERY)
     if vector.unversioned:
-        return Decision(scope=scope, reason=f"source {vector.unversioned[0]} has no versions")
+        reason = f"source {vector.unversioned[0]} has no versions"
+        return Decision(scope=scope, reason=reason, code=ReasonCode.UNVERSIONED_SOURCE)
     walk = _Walk(rest=iter(history), doubted=doubted)
     if scope.specs is None:
         why = walk.why_changed(None, vector, fingerprint)
-        if not why:
-            return Decision(scope=None, reason="sources unchanged")
-        return Decision(scope=WHOLE, reason=_text([why]), base=walk.base(fingerprint))
+        if why is None:
+            return _UNCHANGED
+        return Decision(scope=WHOLE, reason=_text([why]), code=why.code, base=walk.base(fingerprint))
     changed = {
         spec: why for spec in sorted(scope.specs) if (why := walk.why_changed(spec, vector, fingerprint))
     }
     if not changed:
-        return Decision(scope=None, reason="sources unchanged")
+        return _UNCHANGED
     text, unchanged = _text(changed.values()), len(scope.specs) - len(changed)
     if unchanged:
         text = f"{text} ({unchanged} of {len(scope.specs)} partitions unchanged)"
-    return Decision(scope=Scope.of(changed), reason=text)
+    codes = {why.code for why in changed.values()}
+    code = codes.pop() if len(codes) == 1 else ReasonCode.SEVERAL
+    return Decision(scope=Scope.of(changed), reason=text, code=code)
+
+
+_UNCHANGED = Decision(scope=None, reason="sources unchanged", code=ReasonCode.SOURCES_UNCHANGED)
+
+
+@dataclass(frozen=True, slots=True)
+class _Why:
+    """Why rows have to be refreshed: as text, or as the names of the sources that have changed."""
+
+    code: ReasonCode
+    text: str = ""
+    sources: tuple[str, ...] = ()
+
+
+_NEVER_REFRESHED = _Why(ReasonCode.NEVER_REFRESHED, "never refreshed before")
+_NEW_PARTITION = _Why(ReasonCode.NEW_PARTITION, "new partition")
+_ROWS_IN_DOUBT = _Why(ReasonCode.ROWS_IN_DOUBT, "its rows are in doubt")
+_IN_PARTS = _Why(ReasonCode.IN_PARTS, "refreshed in parts since")
+_HISTORY_LOST = _Why(ReasonCode.HISTORY_LOST, "its last refresh is no longer in the table's history")
+_REDEFINED = _Why(ReasonCode.DEFINITION_CHANGED, "the definition or its options changed")
 
 
 @dataclass(slots=True, kw_only=True)
@@ -93,24 +117,22 @@ class _Walk:
             yield snapshot
 
     def why_changed(self, spec: PartitionSpec | None, vector: SourceVector, fingerprint: str) -> _Why | None:
-        """Return why *spec* (None: the whole table) has to be refreshed.
-
-        The result is None or an empty tuple if no refresh is needed.
-        """
+        """Return why *spec* (None: the whole table) has to be refreshed; None if no refresh is needed."""
         for snapshot in self._snapshots():
             if not snapshot.describes_rows:
                 continue
             if snapshot.created:
-                return "never refreshed before" if spec is None else "new partition"
+                return _NEVER_REFRESHED if spec is None else _NEW_PARTITION
             if snapshot.run_id is None or snapshot.scope is None:
-                return f"another writer committed snapshot {snapshot.snapshot_id}"
+                text = f"another writer committed snapshot {snapshot.snapshot_id}"
+                return _Why(ReasonCode.OTHER_WRITER, text)
             if snapshot.scope.whole or (spec is not None and snapshot.scope.covers(spec)):
                 applied = snapshot.strategy not in (None, Way.RECOMPUTE)
-                doubt = "its rows are in doubt" if self.doubted and applied else None
+                doubt = _ROWS_IN_DOUBT if self.doubted and applied else None
                 return _difference(snapshot, vector, fingerprint) or doubt
             if spec is None or snapshot.scope.overlaps(spec):
-                return "refreshed in parts since"
-        return "its last refresh is no longer in the table's history"
+                return _IN_PARTS
+        return _HISTORY_LOST
 
     def base(self, fingerprint: str) -> Snapshot | None:
         """Return the newest snapshot that changed rows, or None if changes cannot be applied to it.
@@ -156,16 +178,17 @@ def _changed(then: Iterable[Mapping[str, Any]], now: Iterable[Mapping[str, Any]]
     )
 
 
-def _difference(snapshot: Snapshot, vector: SourceVector, fingerprint: str) -> _Why:
+def _difference(snapshot: Snapshot, vector: SourceVector, fingerprint: str) -> _Why | None:
     if snapshot.fingerprint != fingerprint:
-        return "the definition or its options changed"
-    return tuple(_changed(json.loads(snapshot.sources or "[]"), vector.to_json()))
+        return _REDEFINED
+    changed = tuple(_changed(json.loads(snapshot.sources or "[]"), vector.to_json()))
+    return _Why(ReasonCode.SOURCES_CHANGED, sources=changed) if changed else None
 
 
 def _text(reasons: Collection[_Why]) -> str:
     """Return the reasons of all partitions as one string, with the number of changed sources."""
-    texts = {reason for reason in reasons if isinstance(reason, str)}
-    sources = sorted({source for reason in reasons if not isinstance(reason, str) for source in reason})
+    texts = {reason.text for reason in reasons if reason.text}
+    sources = sorted({source for reason in reasons for source in reason.sources})
     if sources:
         more = len(sources) - 1
         texts.add(

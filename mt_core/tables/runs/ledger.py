@@ -22,7 +22,7 @@ from mt_core.clock import Clock
 from mt_core.errors import OperationNotFound, RequestKeyReused
 from mt_core.model.gateway import successor
 from mt_core.model.partition import NOT_DOUBTED, WHOLE
-from mt_core.model.run import OPEN, TERMINAL, Loss, RefreshRun, RunKind, RunStatus
+from mt_core.model.run import OPEN, QUEUE, TERMINAL, Loss, ReasonCode, RefreshRun, RunKind, RunStatus
 from mt_core.model.table import MaterializedTable, RefreshMode, RefreshStatus
 from mt_core.tables.definition.fingerprint import fingerprint_of
 from mt_core.tables.registry import Registry, Transaction, transactional
@@ -35,6 +35,8 @@ from mt_core.tables.settings import ManagerSettings, refresh_timeout_of
 
 MOST_MARKED = 50
 _SET_ASIDE = frozenset({RunStatus.FAILED, RunStatus.CANCELED})
+CANCELLED = {"reason": "cancelled by its requesters", "reason_code": ReasonCode.CANCELLED}
+"""The columns of a run that all its requesters have cancelled."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +57,7 @@ class Ledger:
     def __init__(
         self, registry: Registry, settings: ManagerSettings, new_id: Callable[[], str], clock: Clock
     ) -> None:
-        self.registry, self._clock = registry, clock
+        self.registry, self.clock = registry, clock
         self.max_partitions = settings.max_partitions
         self._settings = settings
         self._new_id = new_id
@@ -80,6 +82,7 @@ class Ledger:
                 points=(),
                 decision=SUSPENDED,
                 reason=f"{table.identifier} is suspended",
+                reason_code=ReasonCode.TABLE_SUSPENDED,
                 started_at=tx.now(),
                 finished_at=tx.now(),
             )
@@ -90,6 +93,7 @@ class Ledger:
                 points=(),
                 decision=CONTINUOUS,
                 reason=f"{table.identifier} is refreshed continuously",
+                reason_code=ReasonCode.TABLE_CONTINUOUS,
                 started_at=tx.now(),
                 finished_at=tx.now(),
             )
@@ -188,7 +192,7 @@ class Ledger:
                 return None, False
             table = tx.tables.get(run.table_id)
             if table is None:
-                after = run.advance(RunStatus.CANCELED, finished_at=tx.now(), reason="its table was dropped")
+                after = canceled_with_table(run, tx.now())
             else:
                 after = upstream.with_wait(table, run)
                 if after.waits_until is None or after.waits_until <= tx.now():
@@ -258,10 +262,11 @@ class Ledger:
             finished_at=None,
             job_id=self._new_id().replace("-", ""),
             fingerprint=fingerprint_of(table.definition),
+            steps=_queued_for(run, tx.now()),
         )
         tx.runs.replace(claimed, expected=run)
         return ClaimedRun(
-            run=claimed, table=table, ends_by=self._clock.elapsed() + timeout if timeout else None
+            run=claimed, table=table, ends_by=self.clock.elapsed() + timeout if timeout else None
         )
 
     # ------------------------------------------------------------------------------------------------ holding
@@ -289,7 +294,7 @@ class Ledger:
 
     def is_overdue(self, claimed: ClaimedRun) -> bool:
         """Return whether the run has exceeded its timeout."""
-        return claimed.ends_by is not None and self._clock.elapsed() >= claimed.ends_by
+        return claimed.ends_by is not None and self.clock.elapsed() >= claimed.ends_by
 
     @transactional
     def withdrawn(self, tx: Transaction, run_id: str) -> bool:
@@ -335,7 +340,7 @@ class Ledger:
                 run = replace(run, excused=(run.excused or 0) + 1)
             case _:
                 assert_never(loss)
-        _give_back(tx, run, reason)
+        _give_back(tx, run, reason, ReasonCode.SPARK_LOST)
 
     @transactional
     def recover(self, tx: Transaction) -> int:
@@ -355,7 +360,7 @@ class Ledger:
             if run.owner != ours or run.lease_until is None or run.lease_until < now
         ]
         for run in lost:
-            _give_back(tx, run, "its process was lost")
+            _give_back(tx, run, "its process was lost", ReasonCode.PROCESS_LOST)
         return len(lost) + wake_put_back(tx) + wake_needless(tx)
 
     # ------------------------------------------------------------------------------------------------- cancel
@@ -377,9 +382,7 @@ class Ledger:
             tx.runs.replace(replace(run, cancel_requested=True), expected=run)
         host = _host_of(tx, run)
         if host.status is RunStatus.QUEUED and host.claim == 0 and _withdrawn(tx, host.run_id):
-            ended = host.advance(
-                RunStatus.CANCELED, finished_at=tx.now(), reason="cancelled by its requesters"
-            )
+            ended = host.advance(RunStatus.CANCELED, finished_at=tx.now(), **CANCELLED)
             tx.runs.replace(ended, expected=host)
             wake(tx, host.table_id)
             return ended
@@ -403,6 +406,13 @@ class Ledger:
         since = max(table.created_at, tx.now() - history) if history else table.created_at
         covered = {point for run in tx.runs.covering(table.table_id, since) for point in run.points}
         return [point for point in points_between(table, since, until) if point not in covered]
+
+
+def _queued_for(run: RefreshRun, now: datetime) -> Mapping[str, float]:
+    """Return the seconds from the request of *run* to its first claim; empty for a CONTINUOUS run."""
+    if run.claim or run.kind is RunKind.CONTINUOUS:
+        return run.steps
+    return {QUEUE: round(max(0.0, (now - run.requested_at).total_seconds()), 3)}
 
 
 def _with_doubted(table: MaterializedTable, run: RefreshRun) -> MaterializedTable:
@@ -469,13 +479,20 @@ def why_no_batch(table: MaterializedTable) -> str:
     return "" if table.definition.refresh_mode is RefreshMode.CONTINUOUS else "the refresh mode changed"
 
 
-def _give_back(tx: Transaction, run: RefreshRun, reason: str) -> None:
+def canceled_with_table(run: RefreshRun, now: datetime) -> RefreshRun:
+    """Return a queued *run* as CANCELED, because its table was dropped."""
+    reason, code = "its table was dropped", ReasonCode.TABLE_DROPPED
+    return run.advance(RunStatus.CANCELED, finished_at=now, reason=reason, reason_code=code)
+
+
+def _give_back(tx: Transaction, run: RefreshRun, reason: str, code: ReasonCode) -> None:
     """Return a run to the queue.
 
     A continuous run is cancelled instead: the next one publishes what this one has not published yet.
     """
     if run.kind is RunKind.CONTINUOUS:
-        tx.runs.replace(run.advance(RunStatus.CANCELED, finished_at=tx.now(), reason=reason), expected=run)
+        ended = run.advance(RunStatus.CANCELED, finished_at=tx.now(), reason=reason, reason_code=code)
+        tx.runs.replace(ended, expected=run)
         return
     queued = run.advance(
         RunStatus.QUEUED,
@@ -483,5 +500,6 @@ def _give_back(tx: Transaction, run: RefreshRun, reason: str) -> None:
         owner=None,
         lease_until=None,
         reason=f"attempt {run.attempt}: {reason}",
+        reason_code=code,
     )
     tx.runs.replace(queued, expected=run)

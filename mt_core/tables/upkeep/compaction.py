@@ -17,7 +17,7 @@ from mt_core.base.plural import plural
 from mt_core.errors import CommitConflict, CommitUnknown, EngineError, EngineUnavailable, MtError
 from mt_core.model.fence import MAX_CONFLICTS
 from mt_core.model.partition import WHOLE
-from mt_core.model.run import RefreshRun, RunKind, RunStatus
+from mt_core.model.run import ReasonCode, RefreshRun, RunKind, RunStatus
 from mt_core.model.storage import MetadataChange, StorageMetadata, run_branch, run_branches
 from mt_core.model.table import MaterializedTable
 from mt_core.tables.engine import Fragments, Rewrite, Staged
@@ -129,6 +129,7 @@ class _Compaction:
             status=RunStatus.SUCCEEDED,
             decision=COMPACTED,
             reason=f"{self.fragments}; {files} {plural(files, 'file')} since",
+            reason_code=ReasonCode.TOO_MANY_FILES,
             rows=staged.snapshot.added_rows,
             snapshot_id=staged.snapshot.snapshot_id,
         )

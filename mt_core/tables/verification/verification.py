@@ -19,7 +19,7 @@ from mt_core.base.plural import plural
 from mt_core.base.rowset import RowSet
 from mt_core.errors import Incomparable
 from mt_core.model.partition import WHOLE, Scope
-from mt_core.model.run import RefreshRun, RunKind, RunStatus
+from mt_core.model.run import ReasonCode, RefreshRun, RunKind, RunStatus
 from mt_core.model.storage import StorageMetadata
 from mt_core.model.table import MaterializedTable
 from mt_core.tables.definition.fingerprint import fingerprint_of
@@ -31,6 +31,11 @@ from mt_core.tables.verification.shares import Share, foreign_commit, shares_of,
 
 MOST_DIFFERENCES = 1000
 SAMPLE = "sample"
+_CODES = {
+    RunStatus.SUCCEEDED: ReasonCode.ROWS_EQUAL,
+    RunStatus.FAILED: ReasonCode.ROWS_DIFFER,
+    RunStatus.SKIPPED: ReasonCode.ROWS_NOT_COMPARED,
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,6 +150,7 @@ class Verification:
                 kind=RunKind.VERIFY,
                 status=status,
                 reason=reason,
+                reason_code=_CODES[status],
                 requested_by=self.requested_by,
                 job_id=self.job_id,
                 started_at=begun,

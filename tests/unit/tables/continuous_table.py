@@ -11,6 +11,7 @@ from mt_core.model.run import RefreshRun, RunKind, RunStatus
 from mt_core.model.table import TableIdentifier
 from mt_core.tables.continuous.source_watcher import SourceWatcher
 from mt_core.tables.engine import Write
+from mt_core.tables.refresh.refresh_log import RefreshLog
 from mt_core.tables.registry import in_transaction
 from mt_core.tables.runs.ledger import ClaimedRun
 from tests.support.manager_world import ManagerWorld
@@ -55,6 +56,7 @@ class LiveTable(ManagerWorld):
 
     def restart(self) -> None:
         super().restart()
+        self.services.events.subscribe("log", RefreshLog(self.registry, self.services.errors))
         self.lookout = SourceWatcher(
             self.services, submit=lambda work: attempt("a continuous refresh", work), watch=self._watch
         )
@@ -68,6 +70,7 @@ class LiveTable(ManagerWorld):
         """Let the look-out look so many seconds later."""
         self.clock.advance(timedelta(seconds=after))
         self.lookout.poll()
+        self.services.events.deliver()
 
     def shows_its_source(self) -> bool:
         """Whether a reader sees exactly the rows of the source."""

@@ -252,7 +252,8 @@ def test_a_drop_that_cannot_remove_everything_succeeds_with_a_warning_and_the_re
 
     assert len(outcome.warnings) == 1
     assert "are removed as soon as possible" in outcome.warnings[0]
-    assert [run.status for run in world.state()["runs"]] == [RunStatus.CANCELED]
+    runs = in_transaction(world.registry, lambda tx: tx.runs.newest())
+    assert [run.status for run in runs] == [RunStatus.CANCELED]
     assert {**world.state(), "runs": []} == before
 
 

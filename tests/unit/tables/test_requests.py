@@ -292,7 +292,7 @@ def test_a_request_that_cannot_be_used_is_refused_and_queues_nothing(
 
 def test_a_request_on_a_table_that_is_being_created_says_when_to_ask_again() -> None:
     world = ManagerWorld()
-    refusals: list[MtError] = []
+    refusals: list[TableInitializing] = []
     create = world.scheduler.create_refresh_workflow
 
     def asked_meanwhile(workflow):

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 ROOT = Path(__file__).resolve().parent.parent
 if str(ROOT) not in sys.path:
@@ -26,11 +26,23 @@ from mt_core.gateway.application import documents  # noqa: E402
 from mt_core.gateway.services import GatewayServices, ProductInfo  # noqa: E402
 from mt_core.model import run, table  # noqa: E402
 from mt_core.sessions.operations import operation  # noqa: E402
+from mt_core.tables.overview.lateness import State  # noqa: E402
 
+S = TypeVar("S", bound=StrEnum)
 NOTICE = "<!-- Written by docs/build.py from the code; change the code and run `make docs`. -->\n"
 BUNDLED_SCHEDULERS = ("memory", "airflow")
 # Modules that do something when they are imported: Alembic runs these itself.
 NOT_IMPORTED = ("mt_core.registry.migrations", "mt_core.__main__")
+
+HEALTH: Mapping[State, str] = {
+    State.SUSPENDED: "No scheduled refresh runs; *status by* says who suspended it, or after which failures.",
+    State.LATE: "The source data in the table is older than its freshness allows; *late by* names the cause.",
+    State.FAILING: "The last refresh, or a schedule time that is retried separately, has FAILED.",
+    State.DOUBTED: "Partitions are [in doubt](concepts.md#late-rows).",
+    State.SOON: "The table will be LATE before a refresh that begins now can end.",
+    State.OK: "None of these.",
+    State.INITIALIZING: "No refresh has written rows yet; the table can be LATE or FAILING instead.",
+}
 
 WAYS_OUT: Mapping[str, str] = {
     "INTERNAL": "Please report the details, which are in the gateway's log (`<home>/logs/gateway.log`).",
@@ -150,8 +162,8 @@ def pages() -> dict[Path, str]:
 
 
 def openapi_documents() -> Mapping[str, dict[str, Any]]:
-    """Return the document that the gateway serves for each version, by the version's prefix
-    without its slash.
+    """Return the document that the gateway serves for each API, by its prefix with dashes between
+    the parts.
     """
     nothing = cast("Any", None)
     services = GatewayServices(
@@ -162,9 +174,12 @@ def openapi_documents() -> Mapping[str, dict[str, Any]]:
         names=nothing,
         operations=nothing,
         runs=nothing,
+        facts=nothing,
         info=ProductInfo(version=mt_core.__version__),
     )
-    return {name.strip("/"): document for name, document in documents(services).items() if name}
+    return {
+        name.strip("/").replace("/", "-"): document for name, document in documents(services).items() if name
+    }
 
 
 # --------------------------------------------------------------------------------------------------- settings
@@ -282,6 +297,12 @@ def statuses_page() -> str:
 `SHOW MATERIALIZED TABLES` shows these statuses. DROP works in each of them.
 
 {_transitions(table.TRANSITIONS)}
+## Health
+
+The column *health* of `SHOW MATERIALIZED TABLES`, and `state` in the [JSON](rest.md#facts), is one word: the
+first of this list that applies.
+
+{_health()}
 ## Refresh runs
 
 `SHOW REFRESHES` shows these statuses. A RUNNING run returns to QUEUED when its process or Spark is lost.
@@ -304,7 +325,11 @@ A periodic refresh of a SUSPENDED table succeeds: the ledger records it as SKIPP
 """
 
 
-def _transitions(allowed: Mapping[StrEnum, frozenset[StrEnum]]) -> str:
+def _health() -> str:
+    return "\n".join(["| health | meaning |", "|---|---|", *(f"| {s} | {HEALTH[s]} |" for s in State)]) + "\n"
+
+
+def _transitions(allowed: Mapping[S, frozenset[S]]) -> str:
     lines = ["| from | to |", "|---|---|"]
     for status, targets in allowed.items():
         following = ", ".join(target for target in type(status) if target in targets)

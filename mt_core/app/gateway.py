@@ -1,10 +1,10 @@
 """A complete gateway in this process: it starts the services in order, runs background loops, and stops them.
 
 Each step of the start relies on the steps before it. The lease is acquired first, because only the gateway
-that holds it may change the registry. Then the jobs that an earlier gateway left unfinished are settled,
-before a request can see them. The HTTP server serves requests before Spark is ready, which takes up to half a
-minute. Meanwhile statements wait for Spark, and accepted refreshes are queued in the ledger. Workers, the
-reconciler and maintenance start only when Spark is ready.
+that holds it may change the registry. A registry of an earlier release is migrated next. Then the jobs that
+an earlier gateway left unfinished are settled, before a request can see them. The HTTP server serves requests
+before Spark is ready, which takes up to half a minute. Meanwhile statements wait for Spark, and accepted
+refreshes are queued in the ledger. Workers, the reconciler and maintenance start only when Spark is ready.
 
 Stopping proceeds in the reverse order. The gateway refuses new work, lets running publishes finish within
 `DRAIN_S`, then stops Spark and releases the lease and the registry. Every step of `stop` runs even if an
@@ -29,7 +29,7 @@ from mt_core.app.lease import RegistryLease, lease_of
 from mt_core.app.settings import EMBEDDED_KEY, api_versions, check_exposure, scheduler_options
 from mt_core.app.spark_parts import SparkParts
 from mt_core.app.tokens import gateway_tokens
-from mt_core.base.background import BackgroundLoop
+from mt_core.base.background import BackgroundLoop, LoopState
 from mt_core.clock import SystemClock
 from mt_core.config import Config
 from mt_core.errors import MtError
@@ -39,6 +39,7 @@ from mt_core.jobs.remaining_work import remaining_work
 from mt_core.registry.store import SqlRegistry
 from mt_core.spark.driver.java import check_java
 from mt_core.tables.continuous.workers import ContinuousWorkers
+from mt_core.tables.overview.hours import LOOK_EVERY
 from mt_core.tables.refresh.workers import Watch, Workers
 from mt_core.tables.registry import in_transaction
 from mt_core.tables.services import TableServices
@@ -80,7 +81,7 @@ class Gateway:
         check_java(environ)
         self._home, self._clock = home, SystemClock()
         self._loops: list[BackgroundLoop] = []
-        self._registry = SqlRegistry.open(config.registry_url.reveal())
+        self._registry = SqlRegistry.open(config.registry_url.reveal(), migrate=False)
         self._spark = SparkParts(config, home, environ, self._registry, on_launch=self._note_jvm)
         scheduler = load_scheduler(config.text("workflow-scheduler.type"))
         self._scheduler, self._scheduler_options = scheduler(), scheduler_options(config, scheduler)
@@ -108,6 +109,10 @@ class Gateway:
         # The loop has no period, because the owner of detached jobs itself waits for its next pass.
         self._stream_loop = BackgroundLoop("streams", self._owner.watch, clock=self._clock)
         self._loops.append(self._stream_loop)
+        # The overview itself waits as well, for the next event.
+        self._overview_loop = BackgroundLoop("overview", self._tables.overview.keep_up, clock=self._clock)
+        self._loops.append(self._overview_loop)
+        self._hours_loop = self._loop("hours of freshness", LOOK_EVERY, self._work.hours.look)
 
     @property
     def url(self) -> str:
@@ -125,7 +130,12 @@ class Gateway:
         """
         if not self._lease.take(interrupt or threading.Event()):
             return
+        # A migration may take longer than the lease, and the renewal would wait for it.
+        self._registry.migrate(self._lease.hold)
         self._lease.start()
+        self._tables.events.start()
+        self._overview_loop.start()
+        self._hours_loop.start()
         # This must precede the first request, because a table of a scheduler that is not configured can be
         # neither altered nor dropped.
         for line in take_over_tables(self._tables):
@@ -173,6 +183,7 @@ class Gateway:
         """
         for loop in self._loops:
             loop.end()
+        self._tables.overview.end()
         self._work.workers.end()
         self._work.continuous.end()
         # Steps run in reverse order, each even if another one failed. The error is raised at the end.
@@ -180,6 +191,8 @@ class Gateway:
             steps.callback(self._home.note, url=None, jvm_pid=None)
             steps.callback(self._registry.close)
             steps.callback(self._lease.release)
+            steps.callback(self._work.hours.flush)
+            steps.callback(self._tables.events.stop, PASS_END_S)
             steps.callback(self._join)
             steps.callback(self._spark.driver.stop)
             steps.callback(self._owner.close)
@@ -196,6 +209,7 @@ class Gateway:
         hosts = config.names("sql-gateway.security.allowed-hosts")
         endpoints = replace(
             self._services.endpoints,
+            facts=replace(self._services.endpoints.facts, loops=self._loop_states),
             tokens=self._tokens,
             hosts=hosts,
             versions=api_versions(config),
@@ -220,6 +234,9 @@ class Gateway:
         if not every:
             loop.end()
         return loop
+
+    def _loop_states(self) -> list[LoopState]:
+        return [loop.state for loop in self._loops if not loop.ending.is_set()]
 
     def _join(self) -> None:
         """Wait for running passes to end, because they need the registry, which is closed next."""

@@ -15,8 +15,12 @@ from mt_core.keepers.workflow import WorkflowKeeper
 from mt_core.streaming.table_keeper import StreamKeeper
 from mt_core.tables.continuous.workers import ContinuousWorkers
 from mt_core.tables.engine import RefreshEngine
+from mt_core.tables.events import Events
 from mt_core.tables.intents import Intents
 from mt_core.tables.manager import TableManager
+from mt_core.tables.overview.hours import HoursRecord
+from mt_core.tables.overview.overview import Overview
+from mt_core.tables.refresh.refresh_log import RefreshLog
 from mt_core.tables.refresh.workers import Watch, Workers
 from mt_core.tables.registry import Registry
 from mt_core.tables.runs.ledger import Ledger
@@ -47,14 +51,20 @@ class TablePorts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableWork:
-    """The manager with its services, the workers, the scheduler watch and the served workflows."""
+    """The manager with its services, the workers, the scheduler watch, the served workflows and the record
+    of freshness.
+
+    `refresh_threads` is the number of threads of the workers.
+    """
 
     services: TableServices
     manager: TableManager
     workers: Workers
+    refresh_threads: int
     continuous: ContinuousWorkers
     scheduler_watch: SchedulerWatch
     published: ServedWorkflows
+    hours: HoursRecord
 
 
 def wire_table_work(ports: TablePorts, *, watch: Watch | None = None) -> TableWork:
@@ -62,13 +72,19 @@ def wire_table_work(ports: TablePorts, *, watch: Watch | None = None) -> TableWo
     tables = wire_tables(ports.registry, ports.engine, ports.scheduler, ports.settings, ports.clock)
     assert isinstance(tables.keeper, Keepers)
     tables = replace(tables, keeper=tables.keeper.with_streams(ports.streams))
+    tables.events.subscribe("the log of refreshes", RefreshLog(ports.registry, tables.errors))
+    tables.events.subscribe("the overview", tables.overview.note)
+    hours = HoursRecord(ports.registry, tables.overview)
+    tables.events.subscribe("the hours of freshness", hours.hear)
     return TableWork(
         services=tables,
         manager=TableManager(tables),
         workers=Workers(tables, count=ports.refresh_threads, watch=watch),
+        refresh_threads=ports.refresh_threads,
         continuous=ContinuousWorkers(tables, count=ports.continuous_threads, watch=watch),
         scheduler_watch=SchedulerWatch(ports.scheduler, ports.clock),
         published=ServedWorkflows(ports.registry, ports.scheduler.identifier),
+        hours=hours,
     )
 
 
@@ -88,7 +104,7 @@ def wire_tables(
     signal = Signal()
     fresh_at: dict[str, datetime] = {}
     # This rejects tables that read streams, until their keeper is added.
-    change = ChangeKeeper(fresh_at)
+    change = ChangeKeeper()
     return TableServices(
         registry=registry,
         engine=engine,
@@ -105,5 +121,7 @@ def wire_tables(
         intents=Intents(registry, settings, signal),
         new_id=new_id,
         signal=signal,
+        overview=Overview(registry, clock, fresh_at),
+        events=Events(registry, clock),
         fresh_at=fresh_at,
     )

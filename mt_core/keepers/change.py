@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from datetime import datetime
 
 from mt_core.model.table import MaterializedTable, RefreshStatus
 from mt_core.tables.keeper import KeeperReport, KeeperState
@@ -13,14 +11,8 @@ from mt_core.workflow.handlers import RefreshHandler
 SOURCE_WATCHER = "continuous"
 
 
-@dataclass(frozen=True, slots=True)
 class ChangeKeeper:
-    """Implements `Keeper` for tables in refresh mode CONTINUOUS.
-
-    *fresh_at* maps table ids to the instant up to which the table is fresh; the source watcher maintains it.
-    """
-
-    fresh_at: Mapping[str, datetime]
+    """Implements `Keeper` for tables in refresh mode CONTINUOUS."""
 
     def objection(self, table: MaterializedTable) -> str:
         if table.definition.streams:
@@ -42,10 +34,7 @@ class ChangeKeeper:
         """Do nothing: the source watcher stops watching a table once its row has been deleted."""
 
     def observe(self, tables: Iterable[MaterializedTable]) -> Mapping[str, KeeperReport]:
-        return {
-            table.table_id: KeeperReport(state=_state_of(table), fresh_at=self.fresh_at.get(table.table_id))
-            for table in tables
-        }
+        return {table.table_id: KeeperReport(state=_state_of(table)) for table in tables}
 
     def handle_of(self, table: MaterializedTable) -> str:
         location = {"identifier": str(table.identifier)}

@@ -106,6 +106,8 @@ _BEFORE_TABLE = {
         "EXTENDED",
     ),
 }
+# Phrases whose last word does not precede a table anywhere else.
+_BEFORE_TABLE_PHRASES = (["SHOW", "REFRESHES", "FOR"], ["SHOW", "LINEAGE", "OF"])
 _BEFORE_NAMESPACE = {"USE", "DATABASE", "SCHEMA", "NAMESPACE", "IN"}
 _WITH_NAMESPACE = {"USE", "SHOW", "DROP", "ALTER", "DESCRIBE"}
 _WORD = re.compile(r"(?:`(?:[^`]|``)*(?:`|$)|[\w$.])*$")
@@ -211,7 +213,7 @@ def _names(place: _Place, text: str, names: SessionNames) -> list[str]:
     """Return the names that complete the name at *place*, each with its qualifier."""
     first, last = (place.keywords[0], place.keywords[-1]) if place.keywords else ("", "")
     candidates: Sequence[str] = ()
-    if last in _BEFORE_TABLE:
+    if last in _BEFORE_TABLE or place.keywords in _BEFORE_TABLE_PHRASES:
         candidates = [*names.within(Named.TABLES, place.parts), *_namespaces(place.parts, names)]
     elif place.keywords == ["USE", "CATALOG"] or last == "CATALOGS":
         candidates = names.catalogs()

@@ -156,6 +156,12 @@ _MATERIALIZED_TABLES = (
         {"SHOW REFRESHES": tables.show_refreshes},
         ("SHOW REFRESHES", "SHOW REFRESHES EXTENDED"),
     ),
+    _kind(
+        "SHOW_LINEAGE",
+        _SHOWS,
+        {"SHOW LINEAGE": tables.show_lineage},
+        ("SHOW LINEAGE", "SHOW LINEAGE OF", "SHOW LINEAGE EXTENDED"),
+    ),
     _describe("DESCRIBE", "", tables.describe),
     _kind(
         "EXPLAIN",

@@ -168,12 +168,13 @@ class DropTable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShowMaterializedTables:
-    """SHOW MATERIALIZED TABLES [{FROM|IN} namespace] [[NOT] LIKE 'pattern'] [EXTENDED]."""
+    """SHOW MATERIALIZED TABLES [{FROM|IN} namespace] [[NOT] LIKE 'pattern'] [EXTENDED] [LATE]."""
 
     namespace: Name | None = None
     like: str | None = None
     negated: bool = False
     extended: bool = False
+    late: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -207,6 +208,14 @@ class ShowRefreshes:
     status: RunStatus | None = None
     extended: bool = False
     limit: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShowLineage:
+    """SHOW LINEAGE [OF name] [EXTENDED]. Without a name, it shows the lineage of all materialized tables."""
+
+    name: Name | None = None
+    extended: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -269,6 +278,7 @@ TableStatement = (
     | ShowCreateTable
     | DescribeTable
     | ShowRefreshes
+    | ShowLineage
     | ExplainRefresh
     | VerifyTable
     | ExplainCreate

@@ -24,8 +24,8 @@ class KeeperReport:
     """A keeper's report on a table; an optional value of None means unknown.
 
     `next_run` is a UTC instant. `changed_by` is the user who paused or resumed the table in the keeper, and
-    `reason` is the reason for it. `fresh_at` is an instant at which the table is known to have been fresh.
-    `on_schedule` is True if the keeper follows the table's freshness and time zone.
+    `reason` is the reason for it. `on_schedule` is True if the keeper follows the table's freshness and time
+    zone.
     """
 
     state: KeeperState
@@ -34,7 +34,6 @@ class KeeperReport:
     changed_at: datetime | None = None
     reason: str | None = None
     on_schedule: bool | None = None
-    fresh_at: datetime | None = None
 
 
 class Keeper(Protocol):

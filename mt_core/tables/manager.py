@@ -36,6 +36,7 @@ from mt_core.tables.registry import in_transaction
 from mt_core.tables.services import TableServices
 from mt_core.tables.table_commands import CommandContext, CommandOutcome
 from mt_core.tables.verification.verification import Verification
+from mt_core.tables.views.lineage_rows import lineage_rows
 from mt_core.tables.views.reports import Reports
 
 log = logging.getLogger(__name__)
@@ -53,6 +54,7 @@ _Named = (
     | sql.ShowCreateTable
     | sql.DescribeTable
     | sql.ShowRefreshes
+    | sql.ShowLineage
     | sql.ExplainRefresh
     | sql.VerifyTable
     | sql.ExplainCreate
@@ -107,6 +109,8 @@ class TableManager:
                 return CommandOutcome(rows=self._reports.show_tables(statement, context))
             case sql.ShowRefreshes(name=None):
                 return CommandOutcome(rows=self._reports.show_refreshes(statement))
+            case sql.ShowLineage(name=None):
+                return self._lineage(statement, None)
             case _:
                 return self._on_name(
                     statement, sql.qualify(statement.name or (), context.catalog, context.namespace), context
@@ -190,6 +194,8 @@ class TableManager:
                 return CommandOutcome(rows=self._reports.describe(table.identifier, extended=extended))
             case sql.ShowRefreshes():
                 return CommandOutcome(rows=self._reports.show_refreshes(statement, table.table_id))
+            case sql.ShowLineage():
+                return self._lineage(statement, table.identifier)
             case sql.ShowCreateTable(or_alter=or_alter):
                 text = show_create(table, or_alter=or_alter)
             case sql.ExplainRefresh(partitions=partitions):
@@ -197,6 +203,12 @@ class TableManager:
             case _:
                 raise MtError(f"{type(statement).__name__} shows nothing of a materialized table.")
         return CommandOutcome(rows=_text_rows(text))
+
+    def _lineage(self, statement: sql.ShowLineage, table: TableIdentifier | None) -> CommandOutcome:
+        overview = self._services.overview
+        overview.catch_up()
+        now = overview.now()
+        return CommandOutcome(rows=lineage_rows(overview.facts(now), now, statement, table))
 
     def _refuse_other_relation(self, identifier: TableIdentifier) -> None:
         if self._services.engine.catalogs.relation_exists(identifier):

@@ -15,8 +15,10 @@ from mt_core.model.run import RefreshRun, RunKind
 from mt_core.model.table import MaterializedTable, TableDefinition, TableIdentifier
 from mt_core.tables.definition.fingerprint import fingerprint_of
 from mt_core.tables.engine import Query, RefreshEngine, StorageSpec
+from mt_core.tables.events import Events
 from mt_core.tables.intents import Intents
 from mt_core.tables.keeper import Keeper, KeeperReport
+from mt_core.tables.overview.overview import Overview
 from mt_core.tables.registry import Registry, Transaction
 from mt_core.tables.repeated_errors import RepeatedErrors
 from mt_core.tables.runs.at_work import AtWork
@@ -46,11 +48,12 @@ class NameLocks:
 class TableServices:
     """The registry, engine, keeper and other services, which the application creates once.
 
-    `signal` wakes workers when the ledger changes. `reports` maps table ids to the keeper's last report and
-    its time. `fresh_at` maps the ids of CONTINUOUS tables to a time at which they are known to have been
-    fresh. Threads may read and write single items of both without a lock. The queue `changed_tables` contains
-    the names of tables with new rows. `names` serializes CREATE and DROP of the same name, `at_work` tracks
-    refreshes that must be alone, and `errors` contains the last errors in the log.
+    `signal` wakes workers when the ledger changes, and `events` reports changes to listeners. `overview` has
+    what is shown of all tables. `reports` maps table ids to the keeper's last report and its time. `fresh_at`
+    maps the ids of CONTINUOUS tables to a time at which they are known to have been fresh. Threads may read
+    and write single items of both without a lock. The queue `changed_tables` contains the names of tables
+    with new rows. `names` serializes CREATE and DROP of the same name, `at_work` tracks refreshes that must
+    be alone, and `errors` contains the last errors in the log.
     """
 
     registry: Registry
@@ -62,6 +65,8 @@ class TableServices:
     intents: Intents
     new_id: Callable[[], str]
     signal: Signal
+    events: Events
+    overview: Overview
     reports: dict[str, tuple[datetime, KeeperReport]] = field(default_factory=dict)
     fresh_at: dict[str, datetime] = field(default_factory=dict)
     changed_tables: SimpleQueue[str] = field(default_factory=SimpleQueue)

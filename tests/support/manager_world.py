@@ -14,13 +14,13 @@ from typing import Any
 
 from mt_core.app.table_wiring import wire_tables
 from mt_core.model.formatter import show_schedule_time
-from mt_core.model.run import RefreshRun
+from mt_core.model.run import RefreshRun, RunStatus
 from mt_core.model.table import MaterializedTable, TableIdentifier
 from mt_core.sql.parser import parse
 from mt_core.sql.statements import TableStatement
 from mt_core.tables.manager import TableManager
 from mt_core.tables.refresh.attempt import Attempt
-from mt_core.tables.refresh.publication import Steps
+from mt_core.tables.refresh.step_times import Steps
 from mt_core.tables.registry import Registry, Transaction, in_transaction
 from mt_core.tables.runs.ledger import ClaimedRun
 from mt_core.tables.settings import InitialRefresh, ManagerSettings
@@ -160,7 +160,10 @@ class ManagerWorld:
 
     def attempt(self, claimed: ClaimedRun) -> Steps:
         """Return the steps of an attempt, which the test takes one by one."""
-        return Attempt(claimed, ledger=self.ledger, engine=self.engine.roles, on_end=self.signal.set).steps()
+        return Attempt(claimed, ledger=self.ledger, engine=self.engine.roles, on_end=self._on_end).steps()
+
+    def _on_end(self, _status: RunStatus | None) -> None:
+        self.signal.set()
 
     def work(self, *, stop_before: str | None = None) -> list[str]:
         """Execute queued runs in this thread until the queue is empty.

@@ -1,11 +1,11 @@
 """Readers of statements about materialized tables. A reader returns None to leave a statement to Spark.
 
-Some of these statements are Flink's (FLIP-435), others are Freshtable's own: SHOW REFRESHES, VERIFY, EXPLAIN
-REFRESH. Spark's MATERIALIZED VIEW begins with the same words, so most readers first test for it and return
-None. An error lists every form that would be accepted at its place, because users learn the syntax from it.
-Actions that other systems have, such as RENAME or ADD column, are recognized so that the error can name the
-statement with the same effect. A reader does not check whether the table exists or what its status allows.
-That is decided when the statement runs.
+Some of these statements are Flink's (FLIP-435), others are Freshtable's own: SHOW REFRESHES, SHOW LINEAGE,
+VERIFY, EXPLAIN REFRESH. Spark's MATERIALIZED VIEW begins with the same words, so most readers first test for
+it and return None. An error lists every form that would be accepted at its place, because users learn the
+syntax from it. Actions that other systems have, such as RENAME or ADD column, are recognized so that the
+error can name the statement with the same effect. A reader does not check whether the table exists or what
+its status allows. That is decided when the statement runs.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ from mt_core.sql.statements import (
     SetRefreshMode,
     SetSchedule,
     ShowCreateTable,
+    ShowLineage,
     ShowMaterializedTables,
     ShowRefreshes,
     Statement,
@@ -156,9 +157,11 @@ def show_tables(cursor: TokenCursor, text: str) -> Statement | None:
     if negated and cursor.word() != "LIKE":
         raise cursor.error("LIKE")
     like = cursor.string("a pattern in quotes") if cursor.accept("LIKE") else None
-    extended = cursor.accept("EXTENDED")
-    cursor.expect_end("FROM namespace, [NOT] LIKE 'pattern', EXTENDED, or the end of the statement")
-    return ShowMaterializedTables(namespace=namespace, like=like, negated=negated, extended=extended)
+    extended, late = cursor.accept("EXTENDED"), cursor.accept("LATE")
+    cursor.expect_end("FROM namespace, [NOT] LIKE 'pattern', EXTENDED, LATE, or the end of the statement")
+    return ShowMaterializedTables(
+        namespace=namespace, like=like, negated=negated, extended=extended, late=late
+    )
 
 
 def show_create(cursor: TokenCursor, text: str, *, or_alter: bool = False) -> Statement | None:
@@ -199,6 +202,13 @@ def _read_limit(cursor: TokenCursor) -> int:
         )
     cursor.take()
     return int(token.text)
+
+
+def show_lineage(cursor: TokenCursor, text: str) -> Statement | None:
+    name = cursor.name() if cursor.accept("OF") else None
+    extended = cursor.accept("EXTENDED")
+    cursor.expect_end("OF name, EXTENDED, or the end of the statement")
+    return ShowLineage(name=name, extended=extended)
 
 
 def explain_refresh(cursor: TokenCursor, text: str) -> Statement | CatalogStatement | None:

@@ -21,7 +21,7 @@ from mt_core.tables.refresh.exclusive_claim import claim_exclusively
 from mt_core.tables.registry import Transaction
 from mt_core.tables.services import TableServices
 from mt_core.tables.upkeep.compaction import compact
-from mt_core.tables.upkeep.retention import forget_old_runs
+from mt_core.tables.upkeep.retention import forget_old_freshness, forget_old_runs
 from mt_core.tables.views.readers import versions_read
 
 log = logging.getLogger(__name__)
@@ -31,6 +31,7 @@ ORPHAN_AGE = timedelta(days=1)
 def maintain(services: TableServices) -> list[str]:
     """Maintain each table that needs it and return a line for each action."""
     forgotten = forget_old_runs(services)
+    forget_old_freshness(services)
     done = [f"deleted {forgotten} old runs from the ledger"] if forgotten else []
     for table in on_each_page(services.registry, _idle):
         attempt(f"maintenance of {table.identifier}", partial(_maintain, services, table, done))

@@ -1,13 +1,16 @@
-"""Retention: deletes ended runs from the ledger after `materialized-table.refresh.history`.
+"""Retention: deletes what only shows the past, when it is old.
 
-No later refresh depends on them, because the table records what is covered. The newest runs of each table are
-retained whatever their age, so that a table that is refreshed once a month shows its last results.
+Ended runs are deleted from the ledger after `materialized-table.refresh.history`. No later refresh depends on
+them, because the table records what is covered. The newest runs of each table are retained whatever their
+age, so that a table that is refreshed once a month shows its last results. The hours of freshness are
+deleted after two weeks, and the record of deletions after a day, because whoever reads it reads it each 30
+seconds.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 
 from mt_core.model.run import TERMINAL, RefreshRun
@@ -17,6 +20,8 @@ from mt_core.tables.services import TableServices
 NEWEST_RETAINED = 20
 # A page takes about ten milliseconds, during which no other transaction can begin.
 PAGE = 500
+FRESHNESS_HISTORY = timedelta(days=14)
+DELETIONS_HISTORY = timedelta(days=1)
 
 
 def forget_old_runs(services: TableServices) -> int:
@@ -32,6 +37,17 @@ def forget_old_runs(services: TableServices) -> int:
         )
         forgotten += number
     return forgotten
+
+
+def forget_old_freshness(services: TableServices) -> None:
+    """Delete the hours of freshness and the deletions that nobody asks for any more."""
+    now = services.clock.surely()
+
+    def forget(tx: Transaction) -> None:
+        tx.freshness.forget(now - FRESHNESS_HISTORY)
+        tx.changes.forget(now - DELETIONS_HISTORY)
+
+    in_transaction(services.registry, forget)
 
 
 def _forget_page(tx: Transaction, *, after: str | None, older_than: datetime) -> tuple[str | None, int, bool]:

@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 
 from mt_core.base.identifiers import Namespace, display_name
 from mt_core.base.rowset import RowSet
-from mt_core.errors import FactUnreadable, MtError, RegistryError, TableNotFound
-from mt_core.model.table import MaterializedTable, TableIdentifier
+from mt_core.errors import TableNotFound
+from mt_core.model.table import TableIdentifier
 from mt_core.sql.statements import ShowMaterializedTables, ShowRefreshes
 from mt_core.tables.intents import get_table
-from mt_core.tables.pages import TableRow, UnreadableTable, on_each_listed
-from mt_core.tables.registry import Transaction, in_transaction
+from mt_core.tables.overview.facts import TableFacts
+from mt_core.tables.overview.lateness import State
+from mt_core.tables.pages import UnreadableTable
+from mt_core.tables.registry import in_transaction
 from mt_core.tables.services import TableServices
 from mt_core.tables.table_commands import CommandContext
-from mt_core.tables.views.data_as_of import DataAsOfReader
-from mt_core.tables.views.read_ahead import ReadAhead
 from mt_core.tables.views.run_rows import batch_rows, run_rows
 from mt_core.tables.views.run_view import newest_continuous_runs, newest_runs
-from mt_core.tables.views.table_rows import column_rows, table_rows
-from mt_core.tables.views.table_view import TableDetails, TableView
-from mt_core.tables.workflows.observer import ObservedWorkflow, WorkflowObserver
+from mt_core.tables.views.table_details import TableDetails
+from mt_core.tables.views.table_rows import ListedTable, column_rows, table_rows
+from mt_core.tables.workflows.observer import WorkflowObserver
 
 LEDGER_LIMIT = 20
 _WILDCARDS = {"%": ".*", "_": "."}
@@ -35,24 +35,29 @@ class Reports:
         self._observer = WorkflowObserver(services)
 
     def show_tables(self, statement: ShowMaterializedTables, context: CommandContext) -> RowSet:
-        """Return the rows of SHOW MATERIALIZED TABLES."""
-        place = self._place(statement.namespace, context)
+        """Return the rows of SHOW MATERIALIZED TABLES.
 
-        def listed(_tx: Transaction, tables: Iterable[TableRow]) -> list[TableRow]:
-            return [table for table in tables if _is_listed(table.identifier, place, statement)]
+        The first one after the start of the gateway waits until the overview has been built.
+        """
+        place, overview = self._place(statement.namespace, context), self._services.overview
 
-        registry = self._services.registry
-        now = in_transaction(registry, lambda tx: tx.now())
-        tables = [table for table in on_each_listed(registry, listed) if isinstance(table, MaterializedTable)]
-        observed, fresh_at = self._observer.observe(tables, now), dict(self._services.fresh_at)
-
-        def views(tx: Transaction, tables: Iterable[TableRow]) -> list[TableView | UnreadableTable]:
-            rows = listed(tx, tables)
-            facts = ReadAhead.of(tx, [table for table in rows if isinstance(table, MaterializedTable)])
-            reader = DataAsOfReader(facts=facts, fresh_at=fresh_at)
-            return [_view(reader, table, observed) for table in rows]
-
-        return table_rows(on_each_listed(registry, views), statement)
+        overview.catch_up()
+        rows = [row for row in overview.rows() if _is_listed(row.identifier, place, statement)]
+        observed = self._observer.observe(rows, overview.now())
+        # The scheduler may have reported a pause or resume, which the table has adopted.
+        overview.catch_up()
+        now = overview.now()
+        tables = [table for table in overview.facts(now) if _is_listed(table.identifier, place, statement)]
+        return table_rows(
+            (
+                ListedTable(facts=table, now=now, workflow=observed.get(table.table_id))
+                if isinstance(table, TableFacts)
+                else table
+                for table in tables
+                if not statement.late or _is_late(table)
+            ),
+            statement,
+        )
 
     def _place(self, parts: Sequence[str] | None, context: CommandContext) -> tuple[str, Namespace] | None:
         """Return the catalog and namespace that *parts* name, or None for all.
@@ -92,20 +97,8 @@ class Reports:
         return column_rows(table, TableDetails.read(self._services, table, observed.get(table.table_id)))
 
 
-def _view(
-    reader: DataAsOfReader, table: TableRow, observed: Mapping[str, ObservedWorkflow]
-) -> TableView | UnreadableTable:
-    """Return the view of a table; an error in one view must not hide the others."""
-    if isinstance(table, UnreadableTable):
-        return table
-    try:
-        # Unreadable runs are omitted here; SHOW REFRESHES lists them.
-        with reader.facts.tx.past_unreadable():
-            return TableView.read(reader, table, observed.get(table.table_id))
-    except MtError as error:
-        if isinstance(error, RegistryError) and not isinstance(error, FactUnreadable):
-            raise
-        return UnreadableTable(identifier=table.identifier, error=error)
+def _is_late(table: TableFacts | UnreadableTable) -> bool:
+    return isinstance(table, TableFacts) and table.state is State.LATE
 
 
 def _is_listed(

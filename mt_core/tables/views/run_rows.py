@@ -10,7 +10,7 @@ from mt_core.base.rowset import BIGINT, DOUBLE, INT, Column, RowSet
 from mt_core.model.formatter import show_schedule_time
 from mt_core.model.run import RefreshRun
 from mt_core.model.table import TableIdentifier
-from mt_core.tables.views.brief import brief_scope, brief_text
+from mt_core.tables.brief import brief_scope, brief_text
 from mt_core.tables.views.run_view import RunView, UnreadableRun
 
 _COLUMNS = (

@@ -8,8 +8,9 @@ from functools import partial
 from typing import Any
 
 from mt_core.errors import FactUnreadable
-from mt_core.model.run import SCHEDULED, RefreshRun, RunKind, RunStatus
+from mt_core.model.run import RefreshRun, RunKind, RunStatus
 from mt_core.model.table import MaterializedTable, TableIdentifier
+from mt_core.tables.overview.standing import kind_of
 from mt_core.tables.registry import Registry, Transaction, each_row, in_transaction
 
 # A page takes about ten milliseconds, during which no other transaction can begin.
@@ -32,13 +33,8 @@ class RunView:
 
     @property
     def kind(self) -> str:
-        """The origin of the run.
-
-        This is the kind of the run. If something other than its schedule triggered the scheduler's own run,
-        it is that trigger.
-        """
-        trigger = self.run.trigger
-        return self.run.kind.value if trigger in (None, SCHEDULED) else trigger.upper()
+        """The origin of the run."""
+        return kind_of(self.run)
 
     @property
     def reason(self) -> str | None:

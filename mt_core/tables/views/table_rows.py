@@ -1,6 +1,6 @@
 """The rows of SHOW MATERIALIZED TABLES and DESCRIBE.
 
-This module only formats: it turns a `TableView` or `TableDetails`, which has already been read, into rows,
+This module only formats: it turns `TableFacts` or `TableDetails`, which have already been read, into rows,
 and reads nothing itself. The short form of SHOW fits on one line; EXTENDED has all facts, with times to the
 second. All times are in the table's time zone, in which its partitions are also named. If a value could not
 be read, the reason replaces it, so that one failure never hides the other facts about a table, or other
@@ -11,8 +11,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from datetime import timedelta
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 
+from mt_core.base.ages import age_text
 from mt_core.base.identifiers import display_name
 from mt_core.base.rowset import BOOLEAN, Column, RowSet
 from mt_core.base.secrets import masked
@@ -22,12 +24,14 @@ from mt_core.model.storage import StorageMetadata
 from mt_core.model.table import MaterializedTable, RefreshMode, TableDefinition
 from mt_core.sql.flink.spark_types import in_flink
 from mt_core.sql.statements import ShowMaterializedTables
+from mt_core.tables.brief import brief_scope, brief_text, brief_time
+from mt_core.tables.overview.facts import TableFacts
+from mt_core.tables.overview.lateness import Fault, State
+from mt_core.tables.overview.standing import doubted_text
 from mt_core.tables.pages import UnreadableTable
-from mt_core.tables.views.brief import brief_scope, brief_text, brief_time
 from mt_core.tables.views.continuous_job import ContinuousJob
-from mt_core.tables.views.lateness import Fault
 from mt_core.tables.views.run_view import RunView
-from mt_core.tables.views.table_view import Health, TableDetails, TableView
+from mt_core.tables.views.table_details import TableDetails
 from mt_core.tables.workflows.observer import ObservedWorkflow
 
 # The columns that Flink's clients expect.
@@ -77,7 +81,16 @@ _FAULTS = {
 }
 
 
-def table_rows(views: Iterable[TableView | UnreadableTable], statement: ShowMaterializedTables) -> RowSet:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListedTable:
+    """The facts about a table at *now*, and its workflow, None if that was not observed."""
+
+    facts: TableFacts
+    now: datetime
+    workflow: ObservedWorkflow | None
+
+
+def table_rows(tables: Iterable[ListedTable | UnreadableTable], statement: ShowMaterializedTables) -> RowSet:
     """Return the rows of *statement*; an unreadable table has only its name and a reason in `last error`."""
     extended = statement.extended
     names = (
@@ -88,8 +101,8 @@ def table_rows(views: Iterable[TableView | UnreadableTable], statement: ShowMate
         else _COLUMNS_IN_NAMESPACE
     )
     known = [
-        _unreadable_row(view) if isinstance(view, UnreadableTable) else _table_row(view, extended)
-        for view in views
+        _unreadable_row(table) if isinstance(table, UnreadableTable) else _table_row(table, extended)
+        for table in tables
     ]
     if not extended:
         known = [{**row, "last error": brief_text(row["last error"])} for row in known]
@@ -101,68 +114,57 @@ def _unreadable_row(table: UnreadableTable) -> dict[str, str | None]:
     return {
         "materialized table": table.identifier.name,
         "namespace": display_name(table.identifier.parts[:-1]),
-        "health": Health.FAILING.value,
+        "health": State.FAILING.value,
         "last error": f"cannot be read: {table.error}",
     }
 
 
-def _table_row(view: TableView, extended: bool) -> dict[str, str | None]:
-    table, done, ended, workflow = view.table, view.done, view.ended, view.workflow
-    zone, cadence, next_run = table.definition.zone, table.definition.cadence, view.next_run
+def _table_row(table: ListedTable, extended: bool) -> dict[str, str | None]:
+    facts, last, workflow, zone = table.facts, table.facts.last, table.workflow, table.facts.zone
     shown = show_schedule_time if extended else brief_time
     row = {
-        "materialized table": table.identifier.name,
-        "namespace": display_name(table.identifier.parts[:-1]),
-        "refresh mode": table.definition.refresh_mode.value,
-        "freshness": str(cadence) if extended else cadence.words,
-        "status": table.status.value,
-        "stale for": _staleness(view, extended),
-        "health": view.health.value if view.health else None,
-        "last error": (ended.error if ended else None) or table.doubt or _doubted_text(table),
-        "next run": shown(next_run, zone) if next_run is not None else None,
+        "materialized table": facts.identifier.name,
+        "namespace": display_name(facts.identifier.parts[:-1]),
+        "refresh mode": facts.mode.value,
+        "freshness": facts.cadence if extended else facts.freshness,
+        "status": facts.status.value,
+        "stale for": _staleness(facts, table.now, extended),
+        "health": facts.state.value,
+        "last error": (last.error if last is not None else None) or facts.doubt,
+        "next run": shown(facts.next_run, zone) if facts.next_run is not None else None,
     }
     if not extended:
         return row
+    late_by = facts.overdue_by(table.now)
     return row | {
-        "last refresh": show_schedule_time(done.published_at, zone) if done and done.published_at else None,
-        "last result": ended.status.value if ended else None,
-        "status by": table.status_by + (f": {table.status_reason}" if table.status_reason else ""),
-        "status at": show_schedule_time(table.status_at, zone),
+        "last refresh": show_schedule_time(facts.refreshed_at, zone) if facts.refreshed_at else None,
+        "last result": last.status.value if last is not None else None,
+        "status by": facts.status_by + (f": {facts.status_reason}" if facts.status_reason else ""),
+        "status at": show_schedule_time(facts.status_at, zone),
         "as of": show_schedule_time(workflow.as_of, zone) if workflow and workflow.as_of else None,
-        "late by": f"{age_text(late.by)} ({late.fault})" if (late := view.lateness) is not None else None,
+        "late by": None if late_by is None else f"{age_text(late_by)} ({facts.fault})",
     }
 
 
-def _staleness(view: TableView, extended: bool = True) -> str | None:
-    """Return the age of the source versions that were last read.
+def _staleness(facts: TableFacts, now: datetime, extended: bool = True) -> str | None:
+    """Return the age of the source versions that were last read, None if nothing was ever read.
 
     If *extended*, it is followed by the partitions to which that refresh was restricted.
     """
-    if view.done is None or view.stale_for is None:
+    if facts.shows is None or facts.refreshed_at is None:
         return None
-    age, scope = age_text(view.stale_for), view.done.scope
-    return f"{age} (only {brief_scope(scope)})" if extended and scope.specs is not None else age
+    age = age_text(max(timedelta(0), now - facts.shows))
+    return f"{age} (only {brief_scope(facts.only)})" if extended and facts.only.specs is not None else age
 
 
-def _staleness_text(view: TableView) -> str:
+def _staleness_text(facts: TableFacts, now: datetime) -> str:
     """Return `_staleness` and, if there is one, the upstream table that read its sources at that time."""
-    age = _staleness(view)
-    if age is None or view.data_as_of is None:
+    age = _staleness(facts, now)
+    if age is None or facts.shows is None:
         return "never refreshed"
-    if view.data_as_of.by is None:
+    if facts.shows_by is None:
         return age
-    when = show_schedule_time(view.data_as_of.until, view.table.definition.zone)
-    return f"{age}: {view.data_as_of.by} read its sources at {when}"
-
-
-def age_text(age: timedelta) -> str:
-    """Format a duration in the largest unit in which it is at least two."""
-    seconds = int(age.total_seconds())
-    if seconds < 120:
-        return f"{seconds} s"
-    if seconds < 7200:
-        return f"{seconds // 60} min"
-    return f"{seconds // 3600} h" if seconds < 172800 else f"{seconds // 86400} d"
+    return f"{age}: {facts.shows_by} read its sources at {show_schedule_time(facts.shows, facts.zone)}"
 
 
 def column_rows(table: MaterializedTable, details: TableDetails | None) -> RowSet:
@@ -194,9 +196,10 @@ def column_rows(table: MaterializedTable, details: TableDetails | None) -> RowSe
 
 def _facts(details: TableDetails) -> dict[str, str]:
     table, definition, zone = details.table, details.table.definition, details.table.definition.zone
+    facts = details.facts
     report = details.workflow.report if details.workflow else None
     last = details.last
-    facts = {
+    rows = {
         "identifier": str(table.identifier),
         "table id": table.table_id,
         "status": f"{table.status}, by {table.status_by} at {show_schedule_time(table.status_at, zone)}"
@@ -211,37 +214,35 @@ def _facts(details: TableDetails) -> dict[str, str]:
         "last run": _run_text(last) if last else "none",
         **({} if details.waiting is None else {"waiting": _waiting_text(details.waiting)}),
         "decision": f"{last.run.decision}: {last.reason}" if last and last.run.decision else "none",
-        "stale for": _staleness_text(details.view),
-        "late by": "no"
-        if (late := details.view.lateness) is None
-        else f"{age_text(late.by)}: {_FAULTS[late.fault]}",
+        "stale for": "never refreshed" if facts is None else _staleness_text(facts, details.now),
+        "health": "unknown" if facts is None else _health_text(facts),
+        "late by": "no" if facts is None else _lateness_text(facts, details.now),
         "sources": "none read yet" if details.sources is None else "; ".join(map(str, details.sources)),
         "storage": _storage_text(details.storage, table),
         "rebuild due": "yes" if table.rebuild_due else "no",
         **({} if table.doubt is None else {"doubt": table.doubt}),
-        **({} if (doubted := _doubted_text(table)) is None else {"partitions in doubt": doubted}),
+        **({} if (doubted := doubted_text(table)) is None else {"partitions in doubt": doubted}),
         "options": json.dumps(masked(definition.options), sort_keys=True),
         "dynamic options": json.dumps(masked(table.dynamic_options), sort_keys=True),
         "query": definition.original_query,
     }
     if details.engine_trouble:
-        facts["engine"] = details.engine_trouble
+        rows["engine"] = details.engine_trouble
     if table.intent is not None:
-        facts["under way"] = (
+        rows["under way"] = (
             f"{table.intent.command} ({table.intent.step}) since {table.intent.started_at:%H:%M:%S}"
         )
-    return facts
+    return rows
 
 
-def _doubted_text(table: MaterializedTable) -> str | None:
-    """Return which partitions are in doubt, why, and what to do about it, or None if none are."""
-    if table.doubted is None:
-        return None
-    name = f"MATERIALIZED TABLE {table.identifier}"
-    return (
-        f"it is not known whether the rows of their sources changed in {table.doubted}: "
-        f"{table.doubted.reason}; VERIFY {name} compares them, ALTER {name} REFRESH computes them again"
-    )
+def _health_text(facts: TableFacts) -> str:
+    return facts.state.value + (f": {facts.because}" if facts.because else "")
+
+
+def _lateness_text(facts: TableFacts, now: datetime) -> str:
+    """Return by how much the table is late and why, or "no"."""
+    late_by = facts.overdue_by(now)
+    return "no" if late_by is None or facts.fault is None else f"{age_text(late_by)}: {_FAULTS[facts.fault]}"
 
 
 def _schedule_text(definition: TableDefinition) -> str:

@@ -22,6 +22,8 @@ EXAMPLES: tuple[str, ...] = (
     "SHOW REFRESHES FOR lake.shop.daily LIMIT 5",
     "SHOW REFRESHES WHERE status = 'FAILED'",
     "SHOW REFRESHES EXTENDED LIMIT 5",
+    "SHOW LINEAGE EXTENDED",
+    "SHOW LINEAGE OF lake.shop.daily",
     "DESCRIBE lake.shop.daily",
     "DESCRIBE EXTENDED lake.shop.daily",
     "DESCRIBE TABLE lake.shop.orders",

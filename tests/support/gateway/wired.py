@@ -141,6 +141,7 @@ class WiredGateway:
     def start(self, options: Mapping[str, str] | None = None) -> None:
         """Start in the application's order. *options* are the scheduler's options."""
         self._take_registry()
+        self.tables.events.start()
         take_over_tables(self.tables)
         self.server.start()
         token = self._tokens[-1].secret.reveal() if self._tokens else ""
@@ -159,6 +160,7 @@ class WiredGateway:
         self.statements.executor.close()
         self.server.stop()
         self.work.workers.stop(STOP_S)
+        assert self.tables.events.stop(STOP_S)
         self._lease.release()
         self.registry.close()
 
@@ -173,6 +175,7 @@ class WiredGateway:
         self.scheduler.close()
         self.statements.executor.close()
         self.work.workers.stop(0.0)
+        self.tables.events.stop(0.0)
 
     def _context(self, options: Mapping[str, str], token: str) -> SchedulerContext:
         """Return the scheduler's context. *options* override its default options."""

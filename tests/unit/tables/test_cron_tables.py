@@ -108,7 +108,7 @@ def test_no_weekend_is_late_and_a_missed_weekday_is() -> None:
 
     assert sunday["health"] == "OK"
     assert tuesday["health"] == "LATE"
-    assert str(tuesday["late by"]).startswith("24 h")
+    assert tuesday["late by"] == "60 s (schedule)"
 
 
 def test_a_table_that_was_refreshed_by_hand_before_its_schedule_time_is_late_since_that() -> None:
@@ -123,7 +123,7 @@ def test_a_table_that_was_refreshed_by_hand_before_its_schedule_time_is_late_sin
     world.clock.advance(timedelta(hours=26))
 
     (row,) = world.show("SHOW MATERIALIZED TABLES EXTENDED")
-    assert (row["health"], row["late by"]) == ("LATE", "25 h (schedule)")
+    assert (row["health"], row["late by"]) == ("LATE", "60 min (schedule)")
 
 
 def test_points_that_failed_alone_are_tried_again_as_many_as_fit_into_a_refresh() -> None:

@@ -10,6 +10,7 @@ from datetime import timedelta
 import pytest
 
 from mt_core.errors import SqlSyntaxError
+from mt_core.model.freshness_hour import FreshnessHour
 from mt_core.model.partition import PartitionSpec
 from mt_core.model.run import DONE, RunStatus
 from mt_core.tables.registry import in_transaction
@@ -154,3 +155,44 @@ def test_a_status_that_does_not_exist_is_refused_with_those_that_do(world: Manag
     text = world.refused(lambda: world.sql("SHOW REFRESHES WHERE status = 'BROKEN' EXTENDED"), SqlSyntaxError)
 
     assert all(f"'{status}'" in text for status in RunStatus)
+
+
+def test_hours_of_freshness_older_than_two_weeks_are_forgotten() -> None:
+    world = ManagerWorld()
+    hours = [
+        FreshnessHour(
+            table_id="t-1",
+            hour=world.clock.now() - timedelta(days=days),
+            worst_s=1.0,
+            late_s=0.0,
+            fault=None,
+            batches=1,
+            rows=1,
+            failed=0,
+        )
+        for days in (15, 14, 0)
+    ]
+    with world.registry.transaction() as tx:
+        for hour in hours:
+            tx.freshness.add(hour)
+
+    maintain(world.services)
+
+    with world.registry.reading() as tx:
+        assert list(tx.freshness.of("t-1", hours[0].hour)) == hours[1:]
+
+
+def test_deletions_older_than_a_day_are_forgotten_except_the_newest() -> None:
+    world = ManagerWorld()
+    for name in ("first", "second"):
+        world.sql(WHOLE_TABLE.replace("totals", name))
+    tables = [world.table(name).table_id for name in ("first", "second")]
+    for name in ("first", "second"):
+        world.sql(f"DROP MATERIALIZED TABLE {name}")
+    world.clock.advance(timedelta(days=2))
+
+    maintain(world.services)
+
+    with world.registry.reading() as tx:
+        assert not {tables[0]} & set(tx.changes.tables_after(0))
+        assert tables[1] in tx.changes.tables_after(tx.changes.newest() - 1)

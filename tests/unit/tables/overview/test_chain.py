@@ -10,8 +10,9 @@ import pytest
 
 from mt_core.model.run import Batch, RefreshRun, RunKind, RunStatus
 from mt_core.model.table import MaterializedTable, RefreshMode
-from mt_core.tables.views.data_as_of import DataAsOf, DataAsOfReader
-from mt_core.tables.views.read_ahead import ReadAhead
+from mt_core.tables.overview.chain import Chain, DataAsOf
+from mt_core.tables.overview.reading import DEEP, with_refreshes
+from mt_core.tables.overview.standing import Refreshes, Standing
 from mt_core.testing.fake_clock import FakeClock
 from tests.support.manager_world import WHOLE_TABLE, ManagerWorld
 from tests.support.memory_registry import MemoryRegistry
@@ -51,10 +52,13 @@ class Ledger:
     def included(
         self, name: str, at: datetime, fresh_at: Mapping[str, datetime] | None = None, **read: str
     ) -> DataAsOf:
-        with self.registry.transaction() as tx:
-            return DataAsOfReader(facts=ReadAhead.of(tx, ()), fresh_at=fresh_at or {}).of(
-                self.tables[name], vector(**read), at
-            )
+        with self.registry.reading() as tx:
+            standings = with_refreshes(tx, [Standing.of(table) for table in self.tables.values()], most=DEEP)
+        named = {standing.identifier: standing for standing in standings}
+        done = a_run(status=RunStatus.SUCCEEDED, started_at=at, finished_at=at, vector=vector(**read))
+        reads = Refreshes.of([done], has_older=False).reads
+        chain = Chain(standings=named, fresh_at=fresh_at or {})
+        return chain.of(named[self.tables[name].identifier], reads, at)
 
     def below(self, name: str, until: datetime) -> DataAsOf:
         return DataAsOf(until=until, by=self.tables[name].identifier)
@@ -211,5 +215,5 @@ def test_show_and_describe_say_how_stale_the_sources_of_sources_are_and_which_ta
     facts = {row["name"]: row["type"] for row in world.show("DESCRIBE EXTENDED above")}
 
     assert (shown["above"]["stale for"], shown["totals"]["stale for"]) == ("3 h", "3 h")
-    assert (shown["above"]["last refresh"], shown["above"]["health"]) == ("2026-03-01 15:00:00", "OK")
+    assert (shown["above"]["last refresh"], shown["above"]["health"]) == ("2026-03-01 15:00:00", "LATE")
     assert facts["stale for"] == "3 h: lake.default.totals read its sources at 2026-03-01 12:00:00"

@@ -22,5 +22,5 @@ def brief_scope(scope: Scope) -> str:
 
 
 def brief_time(instant: datetime, zone: str) -> str:
-    """Return *instant* as local time in *zone*, without seconds if they are zero."""
-    return show_schedule_time(instant, zone).removesuffix(":00")
+    """Return *instant* as local time in *zone*, without the year, and without seconds if they are zero."""
+    return show_schedule_time(instant, zone).partition("-")[2].removesuffix(":00")

@@ -1,0 +1,1 @@
+"""The overview: what is known about all materialized tables, in memory."""

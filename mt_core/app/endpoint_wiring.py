@@ -5,7 +5,7 @@ from __future__ import annotations
 from mt_core import __version__
 from mt_core.app.statement_wiring import StatementServices
 from mt_core.app.table_wiring import TableWork
-from mt_core.gateway.services import GatewayServices, ProductInfo
+from mt_core.gateway.services import FactServices, GatewayServices, ProductInfo
 from mt_core.sessions.ports import PlanFiles
 from mt_core.sessions.refreshes import OperationFinder
 from mt_core.sessions.sessions import SessionManager
@@ -14,7 +14,7 @@ from mt_core.sessions.sessions import SessionManager
 def wire_endpoints(
     tables: TableWork, statements: StatementServices, sessions: SessionManager, plans: PlanFiles
 ) -> GatewayServices:
-    """Return the services that all endpoints share, without tokens."""
+    """Return the services that all endpoints share, without tokens and loops."""
     engine, requests = tables.services.engine, tables.manager.requests
     return GatewayServices(
         sessions=sessions,
@@ -24,6 +24,12 @@ def wire_endpoints(
         names=statements.names,
         operations=OperationFinder(sessions, requests, engine.state.cluster_info),
         runs=requests,
+        facts=FactServices(
+            overview=tables.services.overview,
+            reading=tables.services.registry.reading,
+            workers=tables.refresh_threads,
+            started_at=tables.services.clock.now(),
+        ),
         info=ProductInfo(version=__version__),
         engine_trouble=engine.state.trouble,
         engine_note=engine.state.note,

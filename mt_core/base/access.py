@@ -27,6 +27,7 @@ class Role(StrEnum):
 
 ALL, WORKERS = frozenset(Role), frozenset({Role.ADMIN, Role.SQL, Role.REFRESH})
 SQL, REFRESH = frozenset({Role.ADMIN, Role.SQL}), frozenset({Role.ADMIN, Role.REFRESH})
+READERS = SQL | {Role.READ}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
-from datetime import timedelta
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 
 from mt_core.clock import Clock
 
@@ -47,6 +48,19 @@ def start_thread(name: str, work: Callable[[], object], on_error: Callable[[Exce
     threading.Thread(target=run, name=name, daemon=True).start()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoopState:
+    """How a loop fares: `failures` is the number of failed passes since the last success at `succeeded_at`.
+
+    `succeeded_at` is None if no pass has succeeded. `every` is zero for a loop whose work itself waits.
+    """
+
+    name: str
+    every: timedelta
+    succeeded_at: datetime | None
+    failures: int
+
+
 class BackgroundLoop:
     """A thread that repeats *work* and pauses for *every* before each pass; an exception never ends it.
 
@@ -60,6 +74,7 @@ class BackgroundLoop:
         self.name = name
         self._work, self._clock, self._every = work, clock, every
         self._failures = 0
+        self._succeeded_at: datetime | None = None
         self.ending = threading.Event()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
@@ -68,10 +83,18 @@ class BackgroundLoop:
         if not self.ending.is_set():
             self._thread.start()
 
+    @property
+    def state(self) -> LoopState:
+        return LoopState(
+            name=self.name, every=self._every, succeeded_at=self._succeeded_at, failures=self._failures
+        )
+
     def attempt(self) -> bool:
         """Do the work once and return whether it succeeded; log any exception."""
         succeeded = attempt(self.name, self._work)
         self._failures = 0 if succeeded else self._failures + 1
+        if succeeded:
+            self._succeeded_at = self._clock.now()
         return succeeded
 
     def end(self) -> None:

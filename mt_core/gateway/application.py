@@ -1,20 +1,22 @@
-"""The FastAPI application: the routers of each API version."""
+"""The FastAPI application: the routers of each version of Flink's API, and of the API of facts."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from fastapi import APIRouter, FastAPI
 from starlette.routing import BaseRoute
 
 from mt_core.gateway.draft.endpoints import draft_router
+from mt_core.gateway.facts import api as facts
 from mt_core.gateway.http import errors
 from mt_core.gateway.http.bodies import BodyLimits
-from mt_core.gateway.http.openapi import document, openapi_router
+from mt_core.gateway.http.openapi import About, document, openapi_router
 from mt_core.gateway.http.routing import VersionRoutes
 from mt_core.gateway.http.security import guard
-from mt_core.gateway.http.versions import DEFAULT, VERSIONS, ApiVersion
+from mt_core.gateway.http.versions import DEFAULT, DESCRIPTION, TITLE, VERSIONS, ApiVersion
 from mt_core.gateway.info import info_router
 from mt_core.gateway.plans import plans_router
 from mt_core.gateway.refresh import refresh_router
@@ -27,40 +29,63 @@ from mt_core.gateway.statements import configuring_router, operations_router, st
 
 
 def build_app(services: GatewayServices, bodies: BodyLimits | None = None) -> FastAPI:
-    """Return the gateway's application. Each API version has a path prefix, except the default version."""
+    """Return the gateway's application. Each API has a path prefix, except the default version."""
     app = FastAPI(openapi_url=None, redirect_slashes=False)
     app.state.bodies = bodies or BodyLimits()
     errors.install(app)
-    versions = {version.prefix: _routes(services, version) for version in (*VERSIONS, DEFAULT)}
+    apis = {api.prefix: _routes(api, services) for api in _apis(services)}
     check = guard(services.tokens, services.hosts, lambda handle: services.sessions.owner_of(handle))
-    app.router.routes.append(VersionRoutes(versions, check))
+    app.router.routes.append(VersionRoutes(apis, check))
     return app
 
 
 def documents(services: GatewayServices) -> dict[str, dict[str, Any]]:
-    """Return the OpenAPI document of each version, by prefix."""
-    product_version = services.info.version
-    return {
-        version.prefix: document(
-            _api(_routers(services, version), version).routes, version, product_version=product_version
+    """Return the OpenAPI document of each API, by prefix."""
+    return {api.prefix: document(api.described, _about(api, services)) for api in _apis(services)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Api:
+    """The endpoints below a prefix, with the title and description of their document."""
+
+    prefix: str
+    title: str
+    description: str
+    routers: Sequence[APIRouter]
+
+    @property
+    def described(self) -> Sequence[BaseRoute]:
+        """The routes with their prefix, for the document."""
+        api = APIRouter(prefix=self.prefix)
+        for router in self.routers:
+            api.include_router(router)
+        return api.routes
+
+
+def _apis(services: GatewayServices) -> Iterator[Api]:
+    for version in (*VERSIONS, DEFAULT):
+        yield Api(
+            prefix=version.prefix,
+            title=TITLE.format(number=version.number),
+            description=DESCRIPTION.format(number=version.number),
+            routers=list(_routers(services, version)),
         )
-        for version in (*VERSIONS, DEFAULT)
-    }
+    yield Api(
+        prefix=facts.PREFIX,
+        title=facts.TITLE,
+        description=facts.DESCRIPTION,
+        routers=list(facts.facts_routers(services)),
+    )
 
 
-def _routes(services: GatewayServices, version: ApiVersion) -> list[BaseRoute]:
-    """Return the routes of a version as a flat list, without its prefix."""
-    routers = list(_routers(services, version))
-    api = _api(routers, version)
-    routers.append(openapi_router(api.routes, version, product_version=services.info.version))
-    return [route for router in routers for route in router.routes]
+def _about(api: Api, services: GatewayServices) -> About:
+    return About(title=api.title, description=api.description, product_version=services.info.version)
 
 
-def _api(routers: Iterable[APIRouter], version: ApiVersion) -> APIRouter:
-    api = APIRouter(prefix=version.prefix)
-    for router in routers:
-        api.include_router(router)
-    return api
+def _routes(api: Api, services: GatewayServices) -> list[BaseRoute]:
+    """Return the routes of an API as a flat list, without its prefix."""
+    own = openapi_router(api.described, _about(api, services))
+    return [route for router in (*api.routers, own) for route in router.routes]
 
 
 def _routers(services: GatewayServices, version: ApiVersion) -> Iterator[APIRouter]:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from datetime import datetime
 
 from mt_core.base.access import Token
+from mt_core.base.background import LoopState
 from mt_core.jobs.installed import InstalledHooks
 from mt_core.sessions.catalog.names import SessionNames
 from mt_core.sessions.executor import StatementExecutor
@@ -14,6 +17,8 @@ from mt_core.sessions.ports import PlanFiles, Runs
 from mt_core.sessions.refreshes import OperationFinder
 from mt_core.sessions.session import Session
 from mt_core.sessions.sessions import SessionManager
+from mt_core.tables.overview.overview import Overview
+from mt_core.tables.registry import Transaction
 from mt_core.tables.workflows.served import ServedWorkflows
 
 DEFAULT_VERSIONS = ("V1", "V2", "V3", "V4")
@@ -25,6 +30,21 @@ class ProductInfo:
 
     product_name: str = "Freshtable"
     version: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FactServices:
+    """What the resources under /freshtable/v1 read.
+
+    `reading` begins a read of the registry that delays no transaction. `workers` is the number of refreshes
+    that can run at a time, and `loops` returns the states of the gateway's background loops.
+    """
+
+    overview: Overview
+    reading: Callable[[], AbstractContextManager[Transaction]]
+    workers: int
+    started_at: datetime
+    loops: Callable[[], Sequence[LoopState]] = tuple
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +66,7 @@ class GatewayServices:
     names: Callable[[Session], SessionNames]
     operations: OperationFinder
     runs: Runs
+    facts: FactServices
     info: ProductInfo
     engine_trouble: Callable[[], str] = lambda: ""
     engine_note: Callable[[], str] = lambda: ""

@@ -7,14 +7,12 @@ from typing import Annotated
 from fastapi import APIRouter, Header, Request, Response
 
 from mt_core.errors import SchedulerNotUsed, TableNotFound
-from mt_core.gateway.http.answers import JsonAnswer
+from mt_core.gateway.http.answers import JsonAnswer, not_modified
 from mt_core.gateway.http.errors import error_answer
 from mt_core.gateway.http.requests import ShardNumber
 from mt_core.gateway.http.schemas import PUBLISHED_SHARD, PUBLISHED_WORKFLOW, described
 from mt_core.gateway.services import GatewayServices
 from mt_core.tables.workflows.served import ServedWorkflows
-
-_NOT_MODIFIED = 304
 
 
 def shards_router(services: GatewayServices) -> APIRouter:
@@ -37,12 +35,8 @@ def shards_router(services: GatewayServices) -> APIRouter:
         if published is None or published.scheduler != scheduler:
             return _unknown(published, scheduler)
         shard = published.shard(number, _details_url(request, scheduler))
-        etag = {"ETag": f'"{shard.etag}"'}
-        # Proxies may change a strong ETag to a weak one.
-        present = {part.strip().removeprefix("W/").strip('"') for part in (if_none_match or "").split(",")}
-        if present & {shard.etag, "*"}:
-            return Response(status_code=_NOT_MODIFIED, headers=etag)
-        return JsonAnswer(shard.body, headers=etag)
+        etag = f'"{shard.etag}"'
+        return not_modified(etag, if_none_match) or JsonAnswer(shard.body, headers={"ETag": etag})
 
     @router.get("/workflows/{scheduler}/{workflow_id}", **described("A workflow", PUBLISHED_WORKFLOW))
     def get_workflow(scheduler: str, workflow_id: str, request: Request) -> JsonAnswer:

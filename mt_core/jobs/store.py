@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
@@ -23,7 +23,7 @@ from mt_core.jobs.calls import HookCalls
 from mt_core.jobs.installed import InstalledHooks
 from mt_core.model.job import OPEN, Job, JobHook, JobStatus
 from mt_core.model.stream import TableName
-from mt_core.tables.registry import Registry, Transaction, each_row, transactional
+from mt_core.tables.registry import JobPlace, Registry, Transaction, each_row, transactional
 from mt_core.tables.signal import Signal
 from mt_core.tables.upkeep.gateways import living_owners
 
@@ -159,6 +159,14 @@ class JobStore:
     def newest(self, tx: Transaction, limit: int) -> Sequence[Job]:
         """Return the newest *limit* jobs, newest first; the name of an unreadable job is the reason."""
         return [*map(_readable, each_row(tx, lambda: tx.jobs.newest(limit)))]
+
+    def page(
+        self, tx: Transaction, *, before: JobPlace | None, limit: int, statuses: Collection[JobStatus]
+    ) -> Sequence[Job]:
+        """Return up to *limit* jobs with *statuses* before a place, newest first, within a transaction."""
+        return [
+            *map(_readable, each_row(tx, lambda: tx.jobs.newest(limit, before=before, statuses=statuses)))
+        ]
 
     @transactional
     def open(self, tx: Transaction) -> Sequence[Job]:

@@ -35,18 +35,31 @@ DML_SYNC = "table.dml-sync"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OperationView:
+    """A snapshot of an open operation; `job_id` is the id of its job, None if it has none."""
+
+    statement: str
+    status: OperationStatus
+    created_at: datetime
+    job_id: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SessionView:
     """A snapshot of a session for SET, SHOW JARS and REST.
 
-    `properties` are all properties in effect, including defaults.
+    `properties` are all properties in effect, including defaults. `operations` are the open ones, oldest
+    first.
     """
 
     handle: str
     name: str | None
+    owner: str
     opened_at: datetime
     last_access: datetime
     properties: Mapping[str, str]
     jars: tuple[str, ...]
+    operations: tuple[OperationView, ...]
 
 
 class Session:
@@ -110,10 +123,12 @@ class Session:
         return SessionView(
             handle=self.handle,
             name=self.name,
+            owner=self.owner,
             opened_at=self.opened_at,
             last_access=self.last_access,
             properties=self.properties,
             jars=self.jars,
+            operations=tuple(map(_operation_view, self.operations)),
         )
 
     def context(self, statement_properties: Mapping[str, str] | None = None) -> SessionContext:
@@ -235,3 +250,12 @@ class Session:
                 return
             self._holder, begin = self._waiting.popleft()
         begin()
+
+
+def _operation_view(operation: Operation) -> OperationView:
+    return OperationView(
+        statement=operation.statement.type,
+        status=operation.status,
+        created_at=operation.created_at,
+        job_id=operation.planned_job_id if Trait.JOB in operation.statement.traits else None,
+    )

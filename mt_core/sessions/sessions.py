@@ -15,7 +15,7 @@ from mt_core.clock import Clock
 from mt_core.errors import SessionLimit, SessionNotFound
 from mt_core.sessions.ports import StatementEngine
 from mt_core.sessions.properties.property_values import check_property
-from mt_core.sessions.session import Session
+from mt_core.sessions.session import Session, SessionView
 
 log = logging.getLogger(__name__)
 
@@ -96,6 +96,12 @@ class SessionManager:
         with self._lock:
             session = self._sessions.get(handle)
         return session.owner if session is not None else None
+
+    def views(self) -> list[SessionView]:
+        """Return a snapshot of each open session, oldest first, without restarting any idle timeout."""
+        with self._lock:
+            sessions = list(self._sessions.values())
+        return [session.view() for session in sessions]
 
     def close(self, handle: str, *, missing_ok: bool = False, expired: bool = False) -> None:
         """Close a session and its operations. Raises SessionNotFound unless *missing_ok* is set.

@@ -11,6 +11,7 @@ import pytest
 
 from docs.build import ROOT, WAYS_OUT, error_classes, pages
 from mt_core.config import SETTINGS
+from mt_core.config.settings import Setting
 from mt_core.errors import MtError
 from scheduler_plugins import airflow, memory
 
@@ -29,6 +30,7 @@ def generated() -> Mapping[Path, str]:
         "statuses.md",
         "public-names.md",
         *(f"openapi/v{number}.json" for number in range(1, 5)),
+        "openapi/freshtable-v1.json",
     ],
 )
 def test_a_generated_page_is_what_the_code_says_now(page: str, generated: Mapping[Path, str]) -> None:
@@ -40,7 +42,7 @@ def test_a_generated_page_is_what_the_code_says_now(page: str, generated: Mappin
 
 
 @pytest.mark.parametrize("setting", SETTINGS, ids=lambda setting: setting.key)
-def test_every_setting_is_documented_with_its_environment_variable(setting: object) -> None:
+def test_every_setting_is_documented_with_its_environment_variable(setting: Setting) -> None:
     page = Path(ROOT / "docs" / "settings.md").read_text(encoding="utf-8")
 
     assert f"| `{setting.key}` |" in page

@@ -11,6 +11,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,13 @@ TABLES = ("whole", "parts")
 COUNTED = (
     "SELECT region, min(generation) AS low, max(generation) AS high, count(*) AS n FROM {} "
     "GROUP BY region ORDER BY 1"
+)
+# What an entry of /freshtable/v1/tables has at least.
+LISTED = frozenset(
+    {
+        *("id", "name", "mode", "status", "state", "shows"),
+        *("late_at", "late_by", "fault", "because", "last", "next"),
+    }
 )
 # What a reader saw of one table at one time: (region, lowest and highest generation, rows) of each region;
 # or an error.
@@ -99,6 +107,29 @@ def test_a_refresh_that_fails_half_way_leaves_the_old_rows_and_the_error_of_the_
     gateway.sql("ALTER MATERIALIZED TABLE fragile REFRESH")
     assert gateway.sql(sums) == [{"n": 102, "total": 10302}]
     assert gateway.runs("fragile")[-1]["status"] == "SUCCEEDED"
+
+
+def test_each_table_is_listed_as_json_with_what_it_shows_and_when_it_is_late(
+    gateway: GatewayUnderTest,
+) -> None:
+    began = datetime.now(UTC)
+    gateway.sql("ALTER MATERIALIZED TABLE whole REFRESH")
+
+    with gateway.client() as client:
+        body = client.get("/freshtable/v1/tables", {"in": "lake.default"})
+
+    assert {each["name"] for each in body["tables"]} >= {f"lake.default.{name}" for name in TABLES}
+    for each in body["tables"]:
+        assert each.keys() >= LISTED
+        assert each["late_at"] is not None
+    table = next(each for each in body["tables"] if each["name"] == "lake.default.whole")
+    instants = {name: datetime.fromisoformat(table[name]) for name in ("shows", "late_at", "next")}
+    assert (table["name"], table["mode"], table["status"]) == ("lake.default.whole", "FULL", "ACTIVATED")
+    assert (table["state"], table["late_by"], table["fault"], table["because"]) == ("OK", None, None, "")
+    assert began <= instants["shows"] <= datetime.fromisoformat(body["as_of"]) < instants["next"]
+    assert instants["next"] < instants["late_at"] <= instants["shows"] + timedelta(days=2)
+    assert (table["last"]["status"], table["last"]["error"]) == ("SUCCEEDED", None)
+    assert table["last"]["id"] == gateway.runs("whole")[-1]["refresh"]
 
 
 # -------------------------------------------------------------------------------------- refreshes and readers

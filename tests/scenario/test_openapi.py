@@ -8,6 +8,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import jsonschema_rs
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -15,19 +16,22 @@ from hypothesis import strategies as st
 from mt_core.errors import MtError
 from tests.depth import DEPTH, rounds
 from tests.support.gateway.statements import Gateway
+from tests.support.gateway.whole import EVERY_10_S, WholeGateway
+from tests.support.gateway.whole import whole_gateway as whole_gateway
+from tests.support.schemas import without_others
 
 if TYPE_CHECKING:
     from schemathesis import Case
 
 DOCUMENTS = Path(__file__).parents[2] / "docs" / "openapi"
-VERSIONS = ["v1", "v2", "v3", "v4"]
+APIS = ["v1", "v2", "v3", "v4", "freshtable/v1"]
 
 
-@pytest.mark.parametrize("version", VERSIONS)
-def test_the_committed_document_is_what_the_gateway_serves(gateway: Gateway, version: str) -> None:
-    committed = (DOCUMENTS / f"{version}.json").read_text(encoding="utf-8")
+@pytest.mark.parametrize("api", APIS)
+def test_the_committed_document_is_what_the_gateway_serves(gateway: Gateway, api: str) -> None:
+    committed = (DOCUMENTS / f"{api.replace('/', '-')}.json").read_text(encoding="utf-8")
 
-    served = gateway.http.get(f"/{version}/openapi.json").json()
+    served = gateway.http.get(f"/{api}/openapi.json").json()
 
     assert committed == json.dumps(served, indent=2, ensure_ascii=False) + "\n", "run `make docs`"
 
@@ -41,10 +45,8 @@ def test_the_document_without_a_prefix_has_the_endpoints_of_v4(gateway: Gateway)
 @pytest.mark.slow
 @pytest.mark.timeout(300 * DEPTH)
 @pytest.mark.parametrize("mode", ["positive", "negative"], ids=["fitting", "unfit"])
-@pytest.mark.parametrize("version", VERSIONS)
-def test_the_gateway_answers_any_request_as_its_document_says(
-    gateway: Gateway, version: str, mode: str
-) -> None:
+@pytest.mark.parametrize("api", APIS)
+def test_the_gateway_answers_any_request_as_its_document_says(gateway: Gateway, api: str, mode: str) -> None:
     # To import it takes every process of the fast tests as long as a hundred of them.
     import schemathesis
     from schemathesis import GenerationMode
@@ -55,7 +57,7 @@ def test_the_gateway_answers_any_request_as_its_document_says(
     )
 
     checks = [status_code_conformance, content_type_conformance, response_schema_conformance]
-    document = gateway.http.get(f"/{version}/openapi.json").json()
+    document = gateway.http.get(f"/{api}/openapi.json").json()
     schema = schemathesis.openapi.from_dict(document)
     base_url = str(gateway.http.base_url)
     opened = [gateway.open().rpartition("/")[2]]
@@ -80,3 +82,23 @@ def test_the_gateway_answers_any_request_as_its_document_says(
         assert "INTERNAL" not in response.headers.get("freshtable-error", [])
 
     answers_as_described()
+
+
+def test_answers_about_tables_have_the_members_of_the_document_and_no_others(whole: WholeGateway) -> None:
+    whole.sql(EVERY_10_S.format("often", "orders"))
+    whole.wait_quiet()
+    whole.pass_time(seconds=10)
+    whole.sql("SELECT * FROM often")
+    root = "/freshtable/v1"
+    [table] = whole.http.get(f"{root}/tables").json()["tables"]
+    paths = whole.http.get(f"{root}/openapi.json").json()["paths"]
+
+    for path, methods in paths.items():
+        address = path.format(table_id=table["id"], run_id=table["last"]["id"])
+        around = {"of": table["id"]} if path.endswith("/graph") else {}
+        answer = whole.http.get(address, params=around)
+        content = methods["get"]["responses"]["200"]["content"]["application/json"]
+
+        jsonschema_rs.validate(without_others(content["schema"]), answer.json())
+
+    assert len(paths) == 9

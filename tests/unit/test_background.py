@@ -84,12 +84,12 @@ def test_a_loop_may_end_itself(clock: FakeClock) -> None:
 
     def once() -> None:
         done.append(1)
-        loop.end()
+        ending.end()
 
-    loop = BackgroundLoop("once", once, clock=clock)
-    loop.start()
+    ending = BackgroundLoop("once", once, clock=clock)
+    ending.start()
 
-    assert loop.join(WAIT_S)
+    assert ending.join(WAIT_S)
     assert done == [1]
 
 

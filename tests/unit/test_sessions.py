@@ -78,18 +78,21 @@ def test_reset_of_one_key_or_of_all_goes_back_to_what_the_session_was_opened_wit
 def test_the_view_of_a_session_has_its_state_at_one_moment(
     sessions: SessionManager, clock: FakeClock
 ) -> None:
-    session = sessions.open("mine", {"zone": "Europe/Rome"})
+    session = sessions.open("mine", {"zone": "Europe/Rome"}, owner="anna")
     clock.advance(timedelta(minutes=1))
     sessions.get(session.handle).jars = ("/jars/a.jar",)
 
     assert session.view() == SessionView(
         handle=session.handle,
         name="mine",
+        owner="anna",
         opened_at=NOW,
         last_access=NOW + timedelta(minutes=1),
         properties={"execution.runtime-mode": "batch", "zone": "Europe/Rome"},
         jars=("/jars/a.jar",),
+        operations=(),
     )
+    assert sessions.views() == [session.view()]
 
 
 def test_one_session_too_many_is_refused_and_a_closed_one_makes_room(sessions: SessionManager) -> None:

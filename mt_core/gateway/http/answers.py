@@ -1,4 +1,4 @@
-"""The JSON response of every endpoint.
+"""The JSON response of every endpoint, and the response to a client that has it already.
 
 Unlike Flink's responses, it has no Access-Control-Allow-Origin header, so web pages of other sites cannot
 read it.
@@ -13,6 +13,7 @@ import orjson
 from fastapi import Response
 
 CONTENT_TYPE = "application/json; charset=UTF-8"
+NOT_MODIFIED = 304
 
 
 class JsonAnswer(Response):
@@ -25,6 +26,21 @@ class JsonAnswer(Response):
 
     def render(self, content: Any) -> bytes:
         return orjson.dumps(content, default=_encode)
+
+
+def not_modified(etag: str, if_none_match: str | None) -> Response | None:
+    """Return the response to a request whose header If-None-Match contains *etag*, or None if it does not.
+
+    Weak and strong ETags are equal, because proxies may change a strong one to a weak one.
+    """
+    present = {_opaque(each) for each in (if_none_match or "").split(",")}
+    if present.isdisjoint({_opaque(etag), "*"}):
+        return None
+    return Response(status_code=NOT_MODIFIED, headers={"ETag": etag})
+
+
+def _opaque(etag: str) -> str:
+    return etag.strip().removeprefix("W/").strip('"')
 
 
 def _encode(value: Any) -> Any:

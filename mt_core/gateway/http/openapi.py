@@ -1,9 +1,10 @@
-"""The OpenAPI document of each version, generated from its routes: GET /vN/openapi.json."""
+"""The OpenAPI document of each version, generated from its routes: GET /<version>/openapi.json."""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
+from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
 
@@ -13,13 +14,6 @@ from starlette.routing import BaseRoute
 
 from mt_core.gateway.http.answers import JsonAnswer
 from mt_core.gateway.http.schemas import BODY_ERRORS, ERROR, ERROR_REFERENCE, ERRORS, json_content
-from mt_core.gateway.http.versions import ApiVersion
-
-TITLE = "Freshtable SQL gateway"
-DESCRIPTION = (
-    "The REST API of Flink's SQL gateway (FLIP-91, FLIP-448), version {number}. "
-    "Fields that are not known are ignored, no body is an empty object, and null is the same as absent."
-)
 
 # The name and the text of each response that several endpoints share.
 _SHARED = {
@@ -28,10 +22,19 @@ _SHARED = {
 }
 
 
-def openapi_router(routes: Sequence[BaseRoute], version: ApiVersion, *, product_version: str) -> APIRouter:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class About:
+    """What a document says about its API as a whole."""
+
+    title: str
+    description: str
+    product_version: str
+
+
+def openapi_router(routes: Sequence[BaseRoute], about: About) -> APIRouter:
     """Return the endpoint that serves the OpenAPI document of *routes*."""
     router = APIRouter()
-    content = functools.cache(functools.partial(document, routes, version, product_version=product_version))
+    content = functools.cache(functools.partial(document, routes, about))
 
     @router.get("/openapi.json", include_in_schema=False)
     def get_openapi_document() -> JsonAnswer:
@@ -40,13 +43,10 @@ def openapi_router(routes: Sequence[BaseRoute], version: ApiVersion, *, product_
     return router
 
 
-def document(routes: Sequence[BaseRoute], version: ApiVersion, *, product_version: str) -> dict[str, Any]:
-    """Return the OpenAPI document of *routes*, which belong to *version*."""
+def document(routes: Sequence[BaseRoute], about: About) -> dict[str, Any]:
+    """Return the OpenAPI document of *routes*."""
     body: dict[str, Any] = get_openapi(
-        title=f"{TITLE}, V{version.number}",
-        version=product_version,
-        description=DESCRIPTION.format(number=version.number),
-        routes=routes,
+        title=about.title, version=about.product_version, description=about.description, routes=routes
     )
     for methods in body["paths"].values():
         for endpoint in methods.values():

@@ -17,12 +17,15 @@ _FOUND = "freshtable.route"
 class VersionRoutes(BaseRoute):
     """The routes of every API version, by prefix. Prefix "" serves paths that start with no other prefix.
 
+    The first parts of the prefixes, which may have several, differ.
+
     *guard* checks every request before its endpoint runs, and raises HTTPException to reject it.
     """
 
     def __init__(self, versions: Mapping[str, Sequence[BaseRoute]], guard: Guard) -> None:
         self._guard = guard
         self._versions = {prefix: _by_length(routes) for prefix, routes in versions.items()}
+        self._prefixes = {prefix[1:].partition("/")[0]: prefix for prefix in versions if prefix}
 
     def endpoints(self) -> set[tuple[str, str]]:
         """Return the method and path of every endpoint, without version prefixes."""
@@ -40,8 +43,9 @@ class VersionRoutes(BaseRoute):
         A trailing slash is ignored, as in Flink, because FLIP-91 writes one.
         """
         path: str = scope["path"].rstrip("/")
-        prefix, slash, _ = path[1:].partition("/")
-        prefix = f"/{prefix}" if slash and f"/{prefix}" in self._versions else ""
+        prefix = self._prefixes.get(path[1:].partition("/")[0], "")
+        if not path.startswith(f"{prefix}/"):
+            prefix = ""
         candidates = self._versions[prefix].get(path.count("/", len(prefix)), self._versions[prefix][_ANY])
         child_scope = {**scope, "path": path, "root_path": prefix}
         partial: tuple[Match, Scope] = (Match.NONE, {})

@@ -10,7 +10,7 @@ against them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from mt_core.base.protocol import (
@@ -57,10 +57,20 @@ REFRESH_ERRORS = {
 
 
 def described(
-    summary: str, answer: Schema, *, body: Schema | None = None, errors: Mapping[int, str] = ERRORS
+    summary: str,
+    answer: Schema,
+    *,
+    body: Schema | None = None,
+    parameters: Iterable[Schema] = (),
+    errors: Mapping[int, str] = ERRORS,
 ) -> dict[str, Any]:
-    """Return the route arguments that describe an endpoint's request and responses in OpenAPI."""
+    """Return the route arguments that describe an endpoint's request and responses in OpenAPI.
+
+    *parameters* are those that the endpoint itself reads from the request.
+    """
     extra: dict[str, Any] = {}
+    if found := list(parameters):
+        extra["parameters"] = found
     if body is not None:
         extra["requestBody"] = {
             "required": "required" in body,

@@ -11,7 +11,7 @@ from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.types import Scope
 
-from mt_core.base.access import ALL, REFRESH, SQL, WORKERS, Role, Token, find_token, is_loopback
+from mt_core.base.access import ALL, READERS, REFRESH, SQL, WORKERS, Role, Token, find_token, is_loopback
 from mt_core.base.protocol import ERROR_CODE_HEADER
 from mt_core.errors import RequestInvalid
 from mt_core.gateway.http.requests import uuid_of
@@ -57,6 +57,15 @@ _MAY: Mapping[tuple[str, str], frozenset[Role]] = {
     ("POST", f"{_SESSION}/materialized-tables/{{identifier:path}}/refresh"): REFRESH,
     ("GET", "/workflows/{scheduler}/shards/{number}"): REFRESH,
     ("GET", "/workflows/{scheduler}/{workflow_id}"): REFRESH,
+    ("GET", "/tables"): READERS,
+    ("GET", "/tables/{table_id}"): READERS,
+    ("GET", "/tables/{table_id}/refreshes"): READERS,
+    ("GET", "/tables/{table_id}/staleness"): READERS,
+    ("GET", "/runs/{run_id}"): READERS,
+    ("GET", "/graph"): READERS,
+    ("GET", "/jobs"): READERS,
+    ("GET", "/sessions"): READERS,
+    ("GET", "/gateway"): READERS,
 }
 # The roles that may use sessions of other tokens. With `read`, a token may only get the status of an
 # operation.

@@ -4,6 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+TITLE = "Freshtable SQL gateway, V{number}"
+DESCRIPTION = (
+    "The REST API of Flink's SQL gateway (FLIP-91, FLIP-448), version {number}. "
+    "Fields that are not known are ignored, no body is an empty object, and null is the same as absent."
+)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiVersion:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import datetime
@@ -40,7 +40,7 @@ from mt_core.errors import (
 )
 from mt_core.jobs.store import JobStore
 from mt_core.model.job import OPEN, QUERIES, REFUSED, Job, JobStatus
-from mt_core.model.run import REFRESHES, RunStatus
+from mt_core.model.run import REFRESHES, RunKind, RunStatus
 from mt_core.model.run import TERMINAL as RUN_ENDS
 from mt_core.model.stream import StopRequest, StreamDefinition
 from mt_core.model.table import TableIdentifier
@@ -50,6 +50,7 @@ from mt_core.sql.kinds import Trait
 from mt_core.sql.parser import ReadStatement
 from mt_core.sql.statement_types import CREATE_TABLE_AS, REPLACE_TABLE_AS, SELECT
 from mt_core.streaming.owner import StreamOwner
+from mt_core.tables.registry import JobPlace, Transaction
 from mt_core.tables.views.continuous_job import ContinuousJob
 from mt_core.tables.views.run_view import RunView
 
@@ -123,6 +124,31 @@ class Jobs:
         jobs += [_job_of(refresh) for refresh in self._runs.running_jobs()]
         jobs += [_job_of_table(job) for job in self._runs.continuous_jobs()]
         return sorted(jobs, key=lambda job: job.started_at)
+
+    def page(
+        self, tx: Transaction, *, before: JobPlace | None, limit: int, statuses: Collection[JobStatus]
+    ) -> Sequence[Job]:
+        """Return up to *limit* jobs with *statuses* that stand after the place *before* (None: the newest).
+
+        They are sorted by place, newest first. Unlike `jobs`, all stored changes are among them.
+        """
+        with tx.past_unreadable():
+            running = tx.runs.newest(statuses=(RunStatus.RUNNING,))
+            refreshes = [
+                RunView.of(run, tx.tables.get(run.table_id))
+                for run in running
+                if run.job_id is not None and run.kind is not RunKind.CONTINUOUS
+            ]
+            tables = [ContinuousJob.of(table) for table in tx.tables.continuous()]
+        jobs = [*self._store.page(tx, before=before, limit=limit, statuses=statuses)]
+        with self._lock:
+            jobs += self._queries.values()
+        jobs += map(_job_of, refreshes)
+        jobs += [_job_of_table(table) for table in tables if table is not None]
+        following = [
+            job for job in jobs if job.status in statuses and (before is None or place_of(job) < before)
+        ]
+        return sorted(following, key=place_of, reverse=True)[:limit]
 
     def job(self, job_id: str) -> Job:
         """Return the job with *job_id*. Raises OperationNotFound."""
@@ -279,6 +305,11 @@ class Jobs:
         if refresh is None:
             raise OperationNotFound(f"Job {job_id} is not known; SHOW JOBS lists the jobs.", job=job_id)
         return refresh
+
+
+def place_of(job: Job) -> JobPlace:
+    """Return the place of a job among all others: later ones have a higher place."""
+    return job.started_at, job.job_id
 
 
 def job_of_statements(

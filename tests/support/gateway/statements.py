@@ -22,13 +22,14 @@ from mt_core.app.stream_wiring import wire_streams
 from mt_core.clock import Clock, SystemClock
 from mt_core.gateway.application import build_app
 from mt_core.gateway.http.server import GatewayServer, listen
-from mt_core.gateway.services import GatewayServices, ProductInfo
+from mt_core.gateway.services import FactServices, GatewayServices, ProductInfo
 from mt_core.jobs.store import JobStore
 from mt_core.sessions.catalog.connector_tables import ConnectorTables
 from mt_core.sessions.catalog.created_catalogs import CreatedCatalogs
 from mt_core.sessions.catalog.created_functions import CreatedFunctions
 from mt_core.sessions.refreshes import OperationFinder
 from mt_core.sessions.sessions import SessionManager
+from mt_core.tables.overview.overview import Overview
 from mt_core.testing.fake_clock import FakeClock
 from tests.support.fake_commands import FakeRuns, FakeTableCommands
 from tests.support.fake_plans import FakePlans
@@ -98,8 +99,9 @@ def statement_gateway(http: httpx.Client, *, max_sessions: int) -> Iterator[Gate
     clock, engine, commands = FakeClock(NOW), FakeStatementEngine(), FakeTableCommands()
     runs, sessions = FakeRuns(clock), SessionManager(engine=engine, clock=clock, max_sessions=max_sessions)
     statements = wire_statements(replace(statement_ports(engine, commands, runs, clock), threads=4))
+    services = _services(sessions, statements, runs, clock)
     try:
-        yield Gateway(http, engine, commands, runs, clock, sessions, _services(sessions, statements, runs))
+        yield Gateway(http, engine, commands, runs, clock, sessions, services)
     finally:
         sessions.close_all()
         statements.executor.close()
@@ -128,7 +130,10 @@ def statement_ports(
     )
 
 
-def _services(sessions: SessionManager, statements: StatementServices, runs: FakeRuns) -> GatewayServices:
+def _services(
+    sessions: SessionManager, statements: StatementServices, runs: FakeRuns, clock: Clock
+) -> GatewayServices:
+    registry = MemoryRegistry(clock)
     return GatewayServices(
         sessions=sessions,
         executor=statements.executor,
@@ -137,6 +142,12 @@ def _services(sessions: SessionManager, statements: StatementServices, runs: Fak
         names=statements.names,
         operations=OperationFinder(sessions, runs, lambda: CLUSTER),
         runs=runs,
+        facts=FactServices(
+            overview=Overview(registry, clock, {}),
+            reading=registry.reading,
+            workers=ALL_THREADS,
+            started_at=clock.now(),
+        ),
         info=ProductInfo(version=__version__),
     )
 
@@ -159,9 +170,8 @@ def lasting_services() -> GatewayServices:
     """Return services that use the real clock and live as long as their process."""
     clock, engine = SystemClock(), FakeStatementEngine()
     runs, sessions = FakeRuns(clock), SessionManager(engine=engine, clock=clock)
-    return _services(
-        sessions, wire_statements(statement_ports(engine, FakeTableCommands(), runs, clock)), runs
-    )
+    ports = statement_ports(engine, FakeTableCommands(), runs, clock)
+    return _services(sessions, wire_statements(ports), runs, clock)
 
 
 def main() -> None:

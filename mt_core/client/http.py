@@ -122,6 +122,10 @@ class GatewayClient(Closing):
         """Whether a session is open, as far as this client knows."""
         return self._session is not None
 
+    def get(self, path: str, parameters: Mapping[str, str] | None = None) -> dict[str, Any]:
+        """Return a resource that belongs to no session, such as `/info`; *path* begins with a slash."""
+        return self._answer(self._request("GET", path, parameters=parameters))
+
     def properties(self) -> dict[str, str]:
         """Return the effective properties of the session."""
         properties: dict[str, str] = self._call("GET", f"/sessions/{self.session}")["properties"]
@@ -372,8 +376,18 @@ class GatewayClient(Closing):
         body: Mapping[str, Any] | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> httpx.Response:
+        return self._request(method, VERSION + path, body, headers)
+
+    def _request(
+        self,
+        method: str,
+        path: str,
+        body: Mapping[str, Any] | None = None,
+        headers: Mapping[str, str] | None = None,
+        parameters: Mapping[str, str] | None = None,
+    ) -> httpx.Response:
         try:
-            return self._http.request(method, VERSION + path, json=body, headers=headers)
+            return self._http.request(method, path, json=body, headers=headers, params=parameters)
         except httpx.ConnectError as cause:
             raise GatewayRefused(
                 f"There is no gateway at {self.url} ({cause}). Is the gateway running? "

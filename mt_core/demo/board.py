@@ -4,25 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
+from zoneinfo import ZoneInfo
 
 from rich.table import Table
 from rich.text import Text
 
-from mt_core.base.plural import plural
+from mt_core.base.ages import age_text
+from mt_core.client.facts import RefreshFacts, TableFacts, read_refreshes, read_tables
 from mt_core.client.http import GatewayClient
-from mt_core.demo.facts import ENDED, RunFacts, TableFacts, ask, read_decision, read_runs, read_tables
+from mt_core.demo.facts import ask, read_decision
 from mt_core.demo.story import ARRIVING_DAYS, DAILY, DAYS_AT_START, NAMESPACE, TABLES, ZONE, day
 
 TITLE = "Materialized tables, kept fresh"
-_RUNS = 20
+_REFRESHES = 20
+_ENDED = frozenset({"SUCCEEDED", "SKIPPED", "FAILED", "CANCELED"})
 _STYLES = {"SUCCEEDED": ("refreshed", "green"), "SKIPPED": ("skipped", "cyan")}
-_UNITS = {
-    "day": timedelta(days=1),
-    "hour": timedelta(hours=1),
-    "minute": timedelta(minutes=1),
-    "second": timedelta(seconds=1),
-}
 
 
 @dataclass
@@ -43,47 +40,46 @@ class Board:
             board.add_column(column, no_wrap=True)
         board.add_column("last refresh", overflow="fold", min_width=21, ratio=1)
         board.add_column("why", overflow="fold", ratio=1)
-        for table in read_tables(self.client):
-            runs = read_runs(self.client, f"{NAMESPACE}.{table.name}", _RUNS)
-            board.add_row(*_cells(table, runs, self._count(table, runs)))
+        found = read_tables(self.client, inside=NAMESPACE)
+        for table in found.tables:
+            refreshes = read_refreshes(self.client, table.table_id, _REFRESHES)
+            stale_for = None if table.shows is None else max(timedelta(), found.as_of - table.shows)
+            board.add_row(*_cells(table, stale_for, refreshes, self._count(table, refreshes)))
         return board
 
-    def _count(self, table: TableFacts, runs: Sequence[RunFacts]) -> int:
-        snapshot = next((run.snapshot for run in runs if run.status == "SUCCEEDED"), None)
+    def _count(self, table: TableFacts, refreshes: Sequence[RefreshFacts]) -> int:
+        snapshot = next((each.snapshot for each in refreshes if each.status == "SUCCEEDED"), None)
         counted, rows = self._counts.get(table.name, (None, 0))
         if table.name not in self._counts or counted != snapshot:
-            rows = ask(self.client, f"SELECT count(*) AS n FROM {NAMESPACE}.{table.name}")[0]["n"]
+            rows = ask(self.client, f"SELECT count(*) AS n FROM {table.name}")[0]["n"]
             self._counts[table.name] = (snapshot, rows)
         return rows
 
 
-def _cells(table: TableFacts, runs: Sequence[RunFacts], rows: int) -> tuple[Text | str, ...]:
-    ended = [run for run in runs if run.status in ENDED]
-    last, refresh = next(iter(ended), None), Text("waiting", style="dim")
+def _cells(
+    table: TableFacts, stale_for: timedelta | None, refreshes: Sequence[RefreshFacts], rows: int
+) -> tuple[Text | str, ...]:
+    ended = [each for each in refreshes if each.status in _ENDED]
+    last, outcome = next(iter(ended), None), Text("waiting", style="dim")
     if last is not None and last.status in _STYLES:
         verb, style = _STYLES[last.status]
-        refresh = Text(f"{verb} {last.partitions}", style=style)
+        outcome = Text(f"{verb} {last.partitions}", style=style)
     elif last is not None:
-        refresh = Text(last.status.lower(), style="red")
-    unit, number = next(
-        (unit, table.freshness // span) for unit, span in _UNITS.items() if not table.freshness % span
-    )
+        outcome = Text(last.status.lower(), style="red")
     return (
-        table.name,
-        table.refresh_mode,
-        f"{number} {plural(number, unit)}",
-        next((str(run.schedule_time) for run in ended if run.schedule_time), "-"),
-        "-" if table.stale_for is None else _age(table.stale_for),
+        table.table,
+        table.mode,
+        table.freshness,
+        next((_local(each.schedule_time) for each in ended if each.schedule_time), "-"),
+        "-" if stale_for is None else age_text(stale_for),
         str(rows),
-        refresh,
-        last.why if last is not None else "",
+        outcome,
+        (last.error or last.reason or "") if last is not None else "",
     )
 
 
-def _age(age: timedelta) -> str:
-    return (
-        f"{age.total_seconds():.0f} s" if age < timedelta(minutes=2) else f"{age // timedelta(minutes=1)} min"
-    )
+def _local(schedule_time: datetime) -> str:
+    return f"{schedule_time.astimezone(ZoneInfo(ZONE)):%Y-%m-%d %H:%M:%S}"
 
 
 def is_settled(client: GatewayClient) -> bool:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from mt_core.base.plural import plural
+from mt_core.client.facts import read_refreshes, read_tables
 from mt_core.client.http import GatewayClient
-from mt_core.demo.facts import ask, read_runs
+from mt_core.demo.facts import ask
 from mt_core.demo.story import ARRIVING_DAYS, DAILY, DAYS_AT_START, NAMESPACE, TABLES
 from mt_core.errors import GatewayError
 
@@ -31,9 +32,9 @@ def verify(client: GatewayClient) -> list[str]:
     if days != DAYS_AT_START + ARRIVING_DAYS:
         raise GatewayError(f"{DAILY.full_name} has {days} days, not {DAYS_AT_START + ARRIVING_DAYS}.")
     verified.append(f"{DAILY.full_name}: {days} daily partitions, none missing")
-    runs = [run for table in TABLES for run in read_runs(client, table.full_name, 1000)]
-    failed = next((run for run in runs if run.status == "FAILED"), None)
-    if failed is not None:
-        raise GatewayError(f"A refresh of {failed.table} failed: {failed.why}")
+    for facts in read_tables(client, inside=NAMESPACE).tables:
+        for refresh in read_refreshes(client, facts.table_id, 1000):
+            if refresh.status == "FAILED":
+                raise GatewayError(f"A refresh of {facts.name} failed: {refresh.error}")
     verified.append(f"no refresh in {NAMESPACE} failed")
     return verified

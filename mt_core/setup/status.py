@@ -1,9 +1,9 @@
 """The status of gateways: which respond, which tables are late or failing, and which jobs failed or wait.
 
 A monitor needs to know whether a gateway is healthy, and for each alarm a reason that names an object. The
-status is derived only from what any client can read (GET /info, SHOW MATERIALIZED TABLES EXTENDED, SHOW JOBS,
-DESCRIBE JOB). It therefore works for remote gateways, and for older ones, whose missing columns count as
-unknown.
+status is derived only from what any client with the role *read* can read: GET /info, and the tables and jobs
+under /freshtable/v1. It therefore works for remote gateways. Only tables and jobs that may be in trouble are
+read, because a gateway may have thousands that are fine.
 
 Only trouble that needs an operator is reported. A table that a user suspended is not in trouble, but a table
 that failures suspended is. A job whose statement was rejected is not a failed job, because its user saw the
@@ -15,35 +15,31 @@ that hangs does not hide the others.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any, TypeVar
 
-from mt_core.base.identifiers import display_name, namespace_of, string_literal
+from mt_core.base.ages import age_text
 from mt_core.base.plural import plural
-from mt_core.client.extended import extended_rows
+from mt_core.client.facts import JobFacts, TableFacts, Tables, read_jobs, read_tables
 from mt_core.client.http import GatewayClient
 from mt_core.client.info import READY, UNKNOWN, read_info
-from mt_core.errors import GatewayError, MtError, OperationNotFound
+from mt_core.errors import MtError
 from mt_core.model.job import REFUSED
 from mt_core.setup.outcomes import outcomes
 
-Row = Mapping[str, Any]
 T = TypeVar("T")
 Token = Callable[[str], str | None]
 
-# The `status by` of a table that the gateway itself suspended. It differs from every token name, because
-# these have no spaces.
-_BY_FAILURES = re.compile(r"\d+ failed .+ in a row")
-# The start of `status by` if the job that maintains the table was suspended.
+LATE, FAILING, DOUBTED, SUSPENDED = STATES = ("LATE", "FAILING", "DOUBTED", "SUSPENDED")
+FAILED = "FAILED"
+# The start of `status_by` if the job that maintains the table was suspended.
 _BY_JOB = "streaming job "
-# The causes of lateness, as named in `late by`.
+# The causes of lateness.
 WRITER = "writer"
 FAULTS = ("source", WRITER, "queue", "query", "schedule")
-_IN_UTC = {"table.local-time-zone": "UTC"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,12 +47,16 @@ class TableTrouble:
     """A table that is LATE or FAILING, was SUSPENDED after failures, or has DOUBTED partitions.
 
     `trouble` names one of these, or both LATE and DOUBTED. `fault` is the cause of lateness, one of FAULTS.
+    `state`, `late_at` and `because` are those of the table.
     """
 
     table: str
     trouble: str
     reason: str
     fault: str = ""
+    state: str = ""
+    late_at: datetime | None = None
+    because: str = ""
 
     def __str__(self) -> str:
         return f"table {self.table} is {self.trouble}: {self.reason}"
@@ -167,59 +167,73 @@ def status_json(gateways: Sequence[GatewayStatus]) -> dict[str, Any]:
     }
 
 
-def table_trouble(row: Row, ignored: frozenset[str] = frozenset()) -> TableTrouble | None:
-    """Return the trouble of a table, given its row of SHOW MATERIALIZED TABLES EXTENDED.
-
-    Return None if the table has no trouble, or is only late for an *ignored* fault.
-    """
-    name = _table_name(row)
-    # Older gateways do not return `late by`.
-    health, late_by, error = row["health"] or "", row.get("late by"), row["last error"]
-    if row["status"] == "SUSPENDED":
-        by = row.get("status by") or ""
-        return TableTrouble(table=name, trouble="SUSPENDED", reason=by) if _BY_FAILURES.match(by) else None
-    why = error or "see SHOW REFRESHES"
-    if health == "FAILING":
-        return TableTrouble(table=name, trouble=health, reason=why)
-    fault = late_by.rpartition("(")[2].rstrip(")") if late_by else ""
-    late = ""
-    if late_by and fault not in ignored:
-        late = f"by {late_by}"
-    elif "LATE" in health:
-        late = "no refresh since the second-to-last schedule time"
-    troubles = {"LATE": late, "DOUBTED": why if "DOUBTED" in health else ""}
-    reasons = {trouble: reason for trouble, reason in troubles.items() if reason}
-    if not reasons:
-        return None
-    return TableTrouble(
-        table=name,
-        trouble=", ".join(reasons),
-        reason="; ".join(reasons.values()),
-        fault=fault if late_by and late else "",
+def judge(status: GatewayStatus, found: Tables, jobs: Sequence[JobFacts], measure: Measure) -> GatewayStatus:
+    """Return *status* with what is wrong with the tables and jobs, or with an error if not all are known."""
+    if found.read < found.total:
+        error = (
+            f"The gateway has read {found.read} of {found.total} tables since it started; try again later."
+        )
+        return replace(status, error=error)
+    suspended = {table.name for table in found.tables if table.state == SUSPENDED and not _waits(table)}
+    waiting = {job: waits for job in jobs if (waits := waiting_job(job, suspended)) is not None}
+    # The trouble of a table whose own job waits is that of the job.
+    others = [table for table in found.tables if table.name not in {job.target for job in waiting}]
+    return replace(
+        status,
+        tables=found.total,
+        troubles=_present(table_trouble(table, measure.ignored) for table in others),
+        failed_jobs=_present(failed_job(job, measure.since) for job in jobs),
+        waiting_jobs=tuple(waiting.values()),
     )
 
 
-def failed_job(row: Row, since: datetime) -> FailedJob | None:
-    """Return the job in *row* if it FAILED after *since*, or None.
+def table_trouble(table: TableFacts, ignored: frozenset[str] = frozenset()) -> TableTrouble | None:
+    """Return the trouble of a table, or None if it has none.
 
-    *row* is from SHOW JOBS in a session in UTC.
+    Lateness for an *ignored* fault does not count. A failed refresh is named before the lateness that it
+    causes.
     """
-    if row["status"] != "FAILED" or row["end time"] is None:
+    trouble = partial(
+        TableTrouble, table=table.name, state=table.state, late_at=table.late_at, because=table.because
+    )
+    if table.state == SUSPENDED:
+        by = f"{table.status_by}: {table.status_reason}"
+        return trouble(trouble=SUSPENDED, reason=by) if _was_suspended_by_failures(table) else None
+    error = table.last.error if table.last is not None and table.last.status == FAILED else None
+    if error is not None or table.state == FAILING:
+        return trouble(trouble=FAILING, reason=error or table.because or "see SHOW REFRESHES")
+    late_by, fault, reasons = table.overdue_by, table.fault or "", dict[str, str]()
+    if late_by is not None and fault not in ignored:
+        reasons[LATE] = f"by {age_text(late_by)} ({fault})"
+    if table.doubt is not None and table.state in (LATE, DOUBTED):
+        reasons[DOUBTED] = table.doubt
+    if not reasons:
         return None
-    ended = datetime.fromisoformat(row["end time"]).replace(tzinfo=UTC)
-    if ended < since:
-        return None
-    return FailedJob(job_id=row["job id"], name=row["job name"], kind=row["kind"], ended_at=ended)
+    return trouble(
+        trouble=", ".join(reasons), reason="; ".join(reasons.values()), fault=fault if LATE in reasons else ""
+    )
 
 
-def waiting_job(row: Row, suspended: Collection[str]) -> WaitingJob | None:
-    """Return the job in *row* if it waits for something missing, or None. *row* is from DESCRIBE JOB.
+def failed_job(job: JobFacts, since: datetime) -> FailedJob | None:
+    """Return *job* if it FAILED after *since*, or None.
+
+    A job whose statement was rejected, as for a typing error, does not count: nothing ran, and the user saw
+    the error.
+    """
+    ended, refused = job.finished_at, (job.error or "").startswith(REFUSED)
+    if job.status != FAILED or ended is None or ended < since or refused:
+        return None
+    return FailedJob(job_id=job.job_id, name=job.name, kind=job.kind, ended_at=ended)
+
+
+def waiting_job(job: JobFacts, suspended: Collection[str]) -> WaitingJob | None:
+    """Return *job* if it waits for something missing, or None.
 
     Jobs of tables that a user *suspended* are not reported.
     """
-    if row["status"] != "SUSPENDED" or not row["error"] or row["target"] in suspended:
+    if job.status != SUSPENDED or not job.error or job.target in suspended:
         return None
-    return WaitingJob(job_id=row["job id"], name=row["job name"], kind=row["kind"], reason=row["error"])
+    return WaitingJob(job_id=job.job_id, name=job.name, kind=job.kind, reason=job.error)
 
 
 def since_of(now: datetime, length: timedelta) -> datetime:
@@ -233,72 +247,28 @@ def since_of(now: datetime, length: timedelta) -> datetime:
 
 def _status(url: str, token: str | None, measure: Measure, limit_s: float) -> GatewayStatus:
     info = read_info(url, token, limit_s)
-    client = GatewayClient(url, token)
-    try:
-        client.open_session("freshtable status", _IN_UTC)
-        tables = extended_rows(partial(_rows, client), "SHOW MATERIALIZED TABLES")
-        jobs = _rows(client, "SHOW JOBS")
-        failed = _present(failed_job(row, measure.since) for row in jobs)
-        failed = tuple(job for job in failed if not _was_refused(client, job))
-        suspended = {_table_name(row) for row in tables if _was_suspended(row)}
-        described = [
-            row for job in jobs if job["status"] == "SUSPENDED" for row in _described(client, job["job id"])
-        ]
-    finally:
-        client.close()
-    return GatewayStatus(
-        url=url,
-        version=info.version,
-        engine=info.engine,
-        scheduler=info.scheduler,
-        tables=len(tables),
-        troubles=_present(table_trouble(row, measure.ignored) for row in tables),
-        failed_jobs=failed,
-        waiting_jobs=_present(waiting_job(row, suspended) for row in described),
-    )
+    with GatewayClient(url, token) as client:
+        found, jobs = read_tables(client, states=STATES), read_jobs(client, (FAILED, SUSPENDED))
+        if WRITER not in measure.ignored:
+            # A table to whose sources no one writes may be in any state.
+            silent = read_tables(client, faults=(WRITER,)).tables
+            found = replace(found, tables=tuple({t.name: t for t in (*found.tables, *silent)}.values()))
+    status = GatewayStatus(url=url, version=info.version, engine=info.engine, scheduler=info.scheduler)
+    return judge(status, found, jobs, measure)
 
 
-def _was_refused(client: GatewayClient, job: FailedJob) -> bool:
-    """Return whether the statement of a job was rejected, as for a typing error.
-
-    In this case nothing ran, and the user saw the error.
-    """
-    rows = _described(client, job.job_id)
-    return not rows or any((row["error"] or "").startswith(REFUSED) for row in rows)
+def _was_suspended_by_failures(table: TableFacts) -> bool:
+    """Return whether the gateway suspended a table. Of the reasons, users give none."""
+    return table.status_reason is not None and not _waits(table)
 
 
-def _described(client: GatewayClient, job_id: str) -> list[Row]:
-    """Return the rows of DESCRIBE JOB, or none if the gateway has deleted the job since."""
-    try:
-        return _rows(client, f"DESCRIBE JOB {string_literal(job_id)}")
-    except GatewayError as error:
-        if error.code != OperationNotFound.code:
-            raise
-        return []
-
-
-def _was_suspended(row: Row) -> bool:
-    """Return whether a table was suspended by anything other than its own job."""
-    return row["status"] == "SUSPENDED" and not (row.get("status by") or "").startswith(_BY_JOB)
-
-
-def _table_name(row: Row) -> str:
-    """Return the full name of a table, in backquotes where needed, as in the targets of jobs."""
-    return display_name((*namespace_of(row["namespace"] or ""), row["materialized table"]))
+def _waits(table: TableFacts) -> bool:
+    """Return whether a suspended table waits because its own job does."""
+    return table.status_by.startswith(_BY_JOB)
 
 
 def _present(values: Iterable[T | None]) -> tuple[T, ...]:
     return tuple(each for each in values if each is not None)
-
-
-def _rows(client: GatewayClient, statement: str) -> list[Row]:
-    operation = client.execute(statement)
-    rows: list[Row] = []
-    for page in client.pages(operation):
-        names = [column.name for column in page.columns]
-        rows += [dict(zip(names, row, strict=True)) for row in page.rows]
-    client.close_operation(operation)
-    return rows
 
 
 def _reason(error: Exception) -> str:

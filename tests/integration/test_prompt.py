@@ -73,8 +73,27 @@ def test_commands_tell_what_there_is_and_what_refreshes_did(person: ScreenTermin
         answered(person, r"\why total")[0],
     )
     root, source = answered(person, r"\lineage total")
-    assert root.startswith("lake.default.total: freshness INTERVAL '1' DAY, stale for ")
-    assert re.fullmatch(r"└── lake\.default\.numbers \(table, version [0-9]+\)", source)
+    assert root.startswith("lake.default.total: OK, freshness INTERVAL '1' DAY, stale for ")
+    assert source == "└── lake.default.numbers (table)"
+
+
+def test_lineage_leads_through_views_down_to_the_sources(person: ScreenTerminal) -> None:
+    for statement in (
+        "CREATE VIEW evens AS SELECT id FROM numbers WHERE id % 2 = 0;",
+        "CREATE MATERIALIZED TABLE few FRESHNESS = INTERVAL '1' DAY AS SELECT id FROM evens WHERE id < 9;",
+        "CREATE MATERIALIZED TABLE fewer FRESHNESS = INTERVAL '1' DAY AS SELECT id FROM few LIMIT 1;",
+    ):
+        answered(person, statement)
+
+    shown = answered(person, r"\lineage fewer")
+
+    assert [line.partition(": OK")[0] for line in shown] == [
+        "lake.default.fewer",
+        "└── lake.default.few",
+        "    ├── lake.default.numbers (table)",
+        "    └── lake.default.evens (view)",
+    ]
+    answered(person, "DROP MATERIALIZED TABLE few CASCADE; DROP VIEW evens;")
 
 
 def test_an_error_of_spark_has_carets_under_its_token_and_the_way_out(person: ScreenTerminal) -> None:

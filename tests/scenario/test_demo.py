@@ -1,10 +1,15 @@
-"""The demo reads the facts about its tables from the answers of a gateway."""
+"""The demo and a gateway: its board, and what it asks about its tables."""
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from io import StringIO
 
-from mt_core.demo.facts import RunFacts, TableFacts, read_decision, read_runs, read_tables
+from rich.console import Console
+
+from mt_core.base.rowset import Column, RowSet
+from mt_core.demo.board import Board
+from mt_core.demo.facts import read_decision
+from mt_core.sessions.ports import StatementResult
 from tests.support.gateway.whole import WholeGateway
 from tests.support.gateway.whole import whole_gateway as whole_gateway
 
@@ -13,30 +18,22 @@ CREATE = f"""CREATE MATERIALIZED TABLE {ROUTES} FRESHNESS = INTERVAL '10' SECOND
 AS SELECT * FROM lake.default.orders"""
 
 
-def test_tables_and_runs_are_read_as_facts(whole: WholeGateway) -> None:
+def test_the_board_shows_the_tables_of_a_gateway(whole: WholeGateway) -> None:
     whole.sql(CREATE)
     whole.wait_quiet()
     whole.pass_time(seconds=15)
+    whole.statements.answers[f"SELECT count(*) AS n FROM {ROUTES}"] = StatementResult(
+        is_query=True, rows=RowSet(columns=[Column(name="n")], rows=[[2]])
+    )
+    console = Console(file=StringIO(), width=200, record=True)
 
-    tables, runs = read_tables(whole.client), read_runs(whole.client, ROUTES, 1)
+    console.print(Board(whole.client, caption="flights arrive").draw())
 
-    assert tables == [
-        TableFacts(
-            name="routes",
-            refresh_mode="FULL",
-            freshness=timedelta(seconds=10),
-            stale_for=timedelta(0),
-        )
-    ]
-    assert runs == [
-        RunFacts(
-            table=ROUTES,
-            status="SKIPPED",
-            partitions="whole table",
-            schedule_time=datetime(2026, 3, 1, 12, 0, 10),  # noqa: DTZ001 - the table's clock
-            snapshot=None,
-            why="sources unchanged",
-        )
+    [line] = [line for line in console.export_text().splitlines() if "routes" in line]
+    shown = [cell.strip() for cell in line.strip("│").split("│")]
+    assert shown == [
+        *("routes", "FULL", "10 seconds", "2026-03-01 07:00:10", "0 s", "2"),
+        *("skipped whole table", "sources unchanged"),
     ]
 
 

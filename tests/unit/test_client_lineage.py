@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -9,120 +9,87 @@ from rich.console import Console
 
 from mt_core.errors import GatewayError
 from mt_core.tables.runs.decide import REFRESH, SKIP
-from mt_core.tables.views.run_view import SourceView
 from mt_core.terminal.prompt.commands import decision_text
-from mt_core.terminal.prompt.lineage import Source, lineage, sources_of
+from mt_core.terminal.prompt.lineage import lineage
 
-DESCRIBED = {
-    "daily": {
-        "identifier": "lake.shop.daily",
-        "refresh mode": "FULL",
-        "freshness": "INTERVAL '1' DAY",
-        "stale for": "2 h",
-        "late by": "no",
-        "sources": (
-            "lake.shop.hourly (table, version 7); lake.shop.`a; b` (view, version ab); "
-            "lake.shop.gone (table, no versions)"
-        ),
-    },
-    "lake.shop.hourly": {
-        "identifier": "lake.shop.hourly",
-        "refresh mode": "FULL",
-        "freshness": "INTERVAL '1' HOUR",
-        "late by": "3 h: its sources have no new rows",
-        "sources": "lake.shop.orders (table, version 12); lake.shop.daily (table, version 1)",
-    },
-    "lake.shop.orders": {},
-}
+Row = Mapping[str, Any]
 
 
-def rows(statement: str) -> Sequence[Mapping[str, Any]]:
-    table = statement.removeprefix("DESCRIBE EXTENDED ")
-    if table not in DESCRIBED:
-        raise GatewayError(f"There is no {table}.")
-    column = {"name": "id", "type": "BIGINT"}
-    head = (
-        [{"name": "", "type": ""}, {"name": "# Materialized table", "type": ""}] if DESCRIBED[table] else []
-    )
-    return [column, *head, *({"name": key, "type": value} for key, value in DESCRIBED[table].items())]
+def row(depth: int, table: str, *reads: str, **facts: str) -> Row:
+    """Return a row of SHOW LINEAGE EXTENDED about a materialized table, or about another source of a kind."""
+    times = dict.fromkeys(("state", "freshness", "stale for", "late by"))
+    read = {"table": table, "kind": "materialized table", "reads": ", ".join(reads) or None, "depth": depth}
+    return {**read, **times, **{key.replace("_", " "): value for key, value in facts.items()}}
+
+
+DAILY = {"state": "OK", "freshness": "INTERVAL '1' DAY", "stale_for": "2 h"}
+ROWS = [
+    row(0, "lake.shop.daily", "lake.shop.hourly", "lake.shop.`a; b`", **DAILY),
+    row(1, "lake.shop.hourly", "lake.shop.orders", "lake.shop.daily", state="LATE", late_by="3 h (query)"),
+    row(2, "lake.shop.orders", kind="table"),
+    row(2, "lake.shop.daily", "lake.shop.hourly", "lake.shop.`a; b`", **DAILY),
+    row(1, "lake.shop.`a; b`", kind="view"),
+]
+
+
+def drawn(rows: Sequence[Row]) -> list[str]:
+    shown = io.StringIO()
+    Console(file=shown, width=200, highlight=False).print(lineage("daily", lambda _: rows))
+    return shown.getvalue().splitlines()
 
 
 def test_lineage_is_a_tree_down_to_tables_that_others_write() -> None:
-    shown = io.StringIO()
-
-    Console(file=shown, width=200, highlight=False).print(lineage("daily", rows))
-
-    assert shown.getvalue().splitlines() == [
-        "lake.shop.daily: freshness INTERVAL '1' DAY, stale for 2 h",
-        "├── lake.shop.hourly: freshness INTERVAL '1' HOUR, late by 3 h: its sources have no new rows",
-        "│   ├── lake.shop.orders (table, version 12)",
-        "│   └── lake.shop.daily: freshness INTERVAL '1' DAY, stale for 2 h (its sources: above)",
-        "├── lake.shop.`a; b` (view, version ab)",
-        "└── lake.shop.gone (table, no versions)",
+    assert drawn(ROWS) == [
+        "lake.shop.daily: OK, freshness INTERVAL '1' DAY, stale for 2 h",
+        "├── lake.shop.hourly: LATE, late by 3 h (query)",
+        "│   ├── lake.shop.orders (table)",
+        "│   └── lake.shop.daily: OK, freshness INTERVAL '1' DAY, stale for 2 h (its sources: above)",
+        "└── lake.shop.`a; b` (view)",
     ]
 
 
-def diamonds(levels: int, asked: list[str]) -> Callable[[str], Sequence[Mapping[str, Any]]]:
-    """Return what describes two tables a level, that both read both tables of the next level,
-    and notes what is *asked*.
-    """
-
-    def describe(statement: str) -> Sequence[Mapping[str, Any]]:
-        asked.append(statement)
-        below = int(statement.rpartition("_")[2]) + 1
-        sources = (
-            f"left_{below} (table, version 1); right_{below} (table, version 1)" if below < levels else ""
-        )
-        facts = {"": "", "# Materialized table": "", "refresh mode": "FULL", "sources": sources}
-        return [{"name": key, "type": value} for key, value in facts.items()]
-
-    return describe
+def test_names_are_not_read_as_markup() -> None:
+    assert drawn([row(0, "lake.shop.`[red]`", state="OK")]) == ["lake.shop.`[red]`: OK"]
 
 
-def test_a_table_that_several_others_read_has_its_branch_once() -> None:
-    shown = io.StringIO()
-
-    Console(file=shown, width=200, highlight=False).print(lineage("left_0", diamonds(4, [])))
-
-    assert shown.getvalue().splitlines() == [
-        "left_0",
-        "├── left_1",
-        "│   ├── left_2",
-        "│   │   ├── left_3",
-        "│   │   └── right_3",
-        "│   └── right_2",
-        "│       ├── left_3",
-        "│       └── right_3",
-        "└── right_1",
-        "    ├── left_2 (its sources: above)",
-        "    └── right_2 (its sources: above)",
+def test_a_source_that_is_read_twice_and_reads_nothing_has_no_note() -> None:
+    rows = [
+        row(0, "daily", "left", "orders", state="OK"),
+        row(1, "left", "orders", state="OK"),
+        row(2, "orders", kind="table"),
+        row(1, "orders", kind="table"),
     ]
 
+    assert drawn(rows) == ["daily: OK", "├── left: OK", "│   └── orders (table)", "└── orders (table)"]
 
-def test_each_table_of_a_lineage_is_described_once() -> None:
+
+def test_the_lineage_is_one_statement() -> None:
     asked = list[str]()
 
-    lineage("left_0", diamonds(50, asked))
+    def rows(statement: str) -> Sequence[Row]:
+        asked.append(statement)
+        return ROWS
 
-    assert len(asked) == len(set(asked)) == 1 + 2 * 49
+    lineage("shop.daily", rows)
+
+    assert asked == ["SHOW LINEAGE OF shop.daily EXTENDED"]
 
 
-def test_a_table_that_is_not_there_is_the_error_of_the_gateway() -> None:
-    with pytest.raises(GatewayError, match=r"There is no nope\."):
+@pytest.mark.parametrize(
+    ("error_class", "message"),
+    [
+        ("TABLE_NOT_FOUND", r"^There is no nope\.$"),
+        ("PARSE_SYNTAX_ERROR", r"needs a gateway that knows SHOW LINEAGE, and this one is older; upgrade"),
+    ],
+)
+def test_a_refusal_is_the_gateways_unless_it_does_not_know_the_statement(
+    error_class: str, message: str
+) -> None:
+    def rows(statement: str) -> Sequence[Row]:
+        raise GatewayError("There is no nope.", facts={"error_class": error_class})
+
+    with pytest.raises(GatewayError, match=message):
         lineage("nope", rows)
-
-
-def test_sources_are_read_as_describe_writes_them() -> None:
-    views = [
-        SourceView(name="lake.shop.orders", kind="table", versioned=True, version="12"),
-        SourceView(name="s3://bucket/a", kind="unversioned", versioned=False, version=None),
-    ]
-
-    assert sources_of("; ".join(map(str, views))) == [
-        Source(name="lake.shop.orders", kind="table", version="version 12"),
-        Source(name="s3://bucket/a", kind="unversioned", version="no versions"),
-    ]
-    assert sources_of("none read yet") == []
 
 
 RUN = {

@@ -9,47 +9,60 @@ from typing import Any
 import httpx
 from rich.console import Console
 
-from mt_core.client.http import GatewayClient
 from mt_core.demo.board import Board
+from tests.support.fake_facts import TABLE, FactsServer, page_of, page_of_tables
 
-Rows = list[dict[str, Any]]
-DAILY = {"materialized table": "daily", "refresh mode": "FULL", "freshness": "INTERVAL '1' DAY"}
-ROUTES = {"materialized table": "routes", "refresh mode": "FULL", "freshness": "INTERVAL '10' SECOND"}
-RUN = {
-    "materialized table": "lake.demo.routes",
+COUNT = "SELECT count(*) AS n FROM lake.demo.routes"
+ROUTES = {
+    **TABLE,
+    "id": "t1",
+    "name": "lake.demo.routes",
+    "table": "routes",
+    "freshness": "10 seconds",
+    "shows": "2026-03-01T11:59:51Z",
+}
+REFRESH = {
+    "id": "r1",
     "status": "SUCCEEDED",
     "partitions": "whole table",
-    "schedule time": "2026-11-22 02:38:30",
+    "schedule_time": "2026-03-01T11:59:50Z",
     "snapshot": "7",
     "error": None,
     "reason": "lake.demo.flights changed",
 }
 
 
-class Answers:
-    """A gateway that answers statements from a dictionary, and counts how often it was asked for each."""
+class DemoServer(FactsServer):
+    """Answers also each statement, with one row that has the number 45."""
 
-    def __init__(self, rows: dict[str, Rows]) -> None:
-        self.rows, self.asked = rows, list[str]()
+    def __init__(self, table: dict[str, Any], refreshes: list[dict[str, Any]]) -> None:
+        super().__init__({"/freshtable/v1/tables": [page_of_tables([table])]})
+        self.statements = list[str]()
+        self.show(refreshes)
+
+    def show(self, refreshes: list[dict[str, Any]]) -> None:
+        self.bodies["/freshtable/v1/tables/t1/refreshes"] = [page_of("refreshes", refreshes)]
 
     def __call__(self, request: httpx.Request) -> httpx.Response:
+        if request.url.path.startswith("/freshtable"):
+            return super().__call__(request)
         if request.method == "GET":
-            return httpx.Response(200, json=self._result(self.rows[self.asked[-1]]))
+            return httpx.Response(200, json=_RESULT)
         if request.url.path.endswith("/statements"):
-            self.asked.append(json.loads(request.content)["statement"])
+            self.statements.append(json.loads(request.content)["statement"])
         return httpx.Response(200, json={"sessionHandle": "s", "operationHandle": "o"})
 
-    @staticmethod
-    def _result(rows: Rows) -> dict[str, Any]:
-        kind = {"type": "VARCHAR", "nullable": True, "length": 2147483647}
-        columns = [{"name": name, "logicalType": kind, "comment": None} for name in rows[0]] if rows else []
-        data = [{"kind": "INSERT", "fields": list(row.values())} for row in rows]
-        return {
-            "resultType": "EOS",
-            "isQueryResult": True,
-            "resultKind": "SUCCESS_WITH_CONTENT",
-            "results": {"columns": columns, "rowFormat": "JSON", "data": data},
-        }
+
+_RESULT = {
+    "resultType": "EOS",
+    "isQueryResult": True,
+    "resultKind": "SUCCESS_WITH_CONTENT",
+    "results": {
+        "columns": [{"name": "n", "logicalType": {"type": "BIGINT", "nullable": False}, "comment": None}],
+        "rowFormat": "JSON",
+        "data": [{"kind": "INSERT", "fields": [45]}],
+    },
+}
 
 
 def drawn(board: Board) -> list[list[str]]:
@@ -60,57 +73,43 @@ def drawn(board: Board) -> list[list[str]]:
     return [[cell.strip() for cell in line.strip("│").split("│")] for line in lines]
 
 
-def answers_for(state: dict[str, Any], stale_for: str | None, runs: Rows) -> Answers:
-    name = state["materialized table"]
-    return Answers(
-        {
-            "SHOW MATERIALIZED TABLES IN lake.demo EXTENDED": [{**state, "stale for": stale_for}],
-            f"SHOW REFRESHES FOR lake.demo.{name} EXTENDED LIMIT 20": runs,
-            f"SELECT count(*) AS n FROM lake.demo.{name}": [{"n": 45}],
-        }
-    )
-
-
 def test_a_row_of_the_board_shows_the_last_refresh_that_ended_and_why_it_ran() -> None:
-    runs = [{**RUN, "status": "RUNNING", "schedule time": None}, RUN]
-    server = answers_for(ROUTES, "9 s (only ds=2013-01-15)", runs)
+    server = DemoServer(ROUTES, [{**REFRESH, "status": "RUNNING", "schedule_time": None}, REFRESH])
 
-    with GatewayClient("http://gw", transport=httpx.MockTransport(server)) as client:
+    with server.client() as client:
         rows = drawn(Board(client, caption="flights arrive"))
 
-    shown = ["routes", "FULL", "10 seconds", "2026-11-22 02:38:30", "9 s", "45", "refreshed whole table"]
+    # The schedule time is that of New York.
+    shown = ["routes", "FULL", "10 seconds", "2026-03-01 06:59:50", "9 s", "45", "refreshed whole table"]
     assert rows == [[*shown, "lake.demo.flights changed"]]
+    assert server.asked[0] == "/freshtable/v1/tables?in=lake.demo&limit=500"
 
 
 def test_the_board_names_the_zone_of_its_schedule_times() -> None:
-    server = answers_for(ROUTES, "9 s", [RUN])
     console = Console(file=StringIO(), width=200, record=True)
 
-    with GatewayClient("http://gw", transport=httpx.MockTransport(server)) as client:
+    with DemoServer(ROUTES, [REFRESH]).client() as client:
         console.print(Board(client, caption="flights arrive").draw())
 
     assert "America/New_York" in console.export_text()
 
 
 def test_a_table_without_a_refresh_waits() -> None:
-    server = answers_for(DAILY, None, [])
-
-    with GatewayClient("http://gw", transport=httpx.MockTransport(server)) as client:
+    with DemoServer({**ROUTES, "shows": None}, []).client() as client:
         rows = drawn(Board(client, caption="flights arrive"))
 
-    assert rows == [["daily", "FULL", "1 day", "-", "-", "45", "waiting", ""]]
+    assert rows == [["routes", "FULL", "10 seconds", "-", "-", "45", "waiting", ""]]
 
 
 def test_rows_are_counted_again_only_after_a_refresh_has_published_some() -> None:
-    server = answers_for(ROUTES, "3 min", [RUN])
-    count = "SELECT count(*) AS n FROM lake.demo.routes"
+    server = DemoServer({**ROUTES, "shows": "2026-03-01T11:57:00Z"}, [REFRESH])
 
-    with GatewayClient("http://gw", transport=httpx.MockTransport(server)) as client:
+    with server.client() as client:
         board = Board(client, caption="flights arrive")
         first, second = drawn(board), drawn(board)
-        once = server.asked.count(count)
-        server.rows["SHOW REFRESHES FOR lake.demo.routes EXTENDED LIMIT 20"] = [{**RUN, "snapshot": "8"}]
+        once = server.statements.count(COUNT)
+        server.show([{**REFRESH, "snapshot": "8"}])
         board.draw()
 
     assert (first, first[0][4]) == (second, "3 min")
-    assert (once, server.asked.count(count)) == (1, 2)
+    assert (once, server.statements.count(COUNT)) == (1, 2)

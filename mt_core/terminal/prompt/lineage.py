@@ -2,97 +2,52 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from rich.markup import escape
 from rich.tree import Tree
 
-from mt_core.base.tokens import TokenKind, significant
 from mt_core.errors import GatewayError
 
-Rows = Callable[[str], Sequence[Mapping[str, Any]]]
-# The format of DESCRIBE EXTENDED: `lake.shop.orders (table, version 12); lake.shop.rates (view, version ab)`.
-_SOURCE = re.compile(r"(?P<name>(?:`(?:[^`]|``)*`|[^`;(])+) \((?P<kind>\w+), (?P<version>[^)]*)\)(?:; |$)")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Source:
-    """A source of a materialized table, at the version that the last refresh read."""
-
-    name: str
-    kind: str
-    version: str
-
-
-def sources_of(text: str) -> list[Source]:
-    """Return the sources in the `sources` row of DESCRIBE EXTENDED.
-
-    The row is empty before the first refresh.
-    """
-    return [Source(**match.groupdict()) for match in _SOURCE.finditer(text)]
+Row = Mapping[str, Any]
+Rows = Callable[[str], Sequence[Row]]
+# Spark's error class for a statement that it cannot parse. A gateway that predates SHOW LINEAGE leaves the
+# statement to Spark.
+_UNKNOWN_STATEMENT = "PARSE_SYNTAX_ERROR"
 
 
 def lineage(table: str, rows: Rows) -> Tree:
     """Return the source tree of *table*. *rows* runs a statement and returns its rows.
 
-    The sources of a table are expanded only once, even if several tables read it or if it depends on itself.
-    Raises GatewayError if the table does not exist.
+    The sources of a table are shown only once, even if several tables read it or if it depends on itself.
+    Raises GatewayError if the table does not exist, or if the gateway predates SHOW LINEAGE.
     """
-    facts = _facts(table, rows)
-    name = facts.get("identifier", table)
-    tree = Tree(escape(_title(name, facts)))
-    _grow(tree, facts, rows, {name: facts})
-    return tree
+    root, *below = _branches(table, rows)
+    # The branches from the root to the last row.
+    path, expanded = [Tree(escape(_title(root)))], {root["table"]}
+    for row in below:
+        del path[row["depth"] :]
+        again = row["table"] in expanded and row["reads"]
+        expanded.add(row["table"])
+        path.append(path[-1].add(escape(_title(row) + (" (its sources: above)" if again else ""))))
+    return path[0]
 
 
-def _grow(tree: Tree, facts: Mapping[str, str], rows: Rows, described: dict[str, Mapping[str, str]]) -> None:
-    """Add the sources in *facts* to *tree*, and their own sources unless they are *described* already."""
-    for source in sources_of(facts.get("sources", "")):
-        again = source.name in described
-        below = described[source.name] if again else _below(source, rows)
-        described[source.name] = below
-        label = _title(source.name, below) if below else f"{source.name} ({source.kind}, {source.version})"
-        has_branch = again and sources_of(below.get("sources", ""))
-        branch = tree.add(escape(f"{label} (its sources: above)" if has_branch else label))
-        if below and not again:
-            _grow(branch, below, rows, described)
-
-
-def _below(source: Source, rows: Rows) -> Mapping[str, str]:
-    """Return the facts of a source that is a materialized table, or nothing for any other source."""
-    if source.kind != "table" or not _can_be_named(source.name):
-        return {}
+def _branches(table: str, rows: Rows) -> Sequence[Row]:
     try:
-        facts = _facts(source.name, rows)
-    except GatewayError:
-        # The table was dropped since, or this session cannot see it. It is still a source.
-        return {}
-    return facts if "refresh mode" in facts else {}
+        return rows(f"SHOW LINEAGE OF {table} EXTENDED")
+    except GatewayError as error:
+        if error.facts.get("error_class") != _UNKNOWN_STATEMENT:
+            raise
+        raise GatewayError(
+            r"\lineage needs a gateway that knows SHOW LINEAGE, and this one is older; upgrade the gateway, "
+            f"or read the sources of one table with DESCRIBE EXTENDED {table}."
+        ) from error
 
 
-def _can_be_named(name: str) -> bool:
-    """Return whether *name* is valid in a statement. A path such as `s3://bucket/t` is not."""
-    return all(
-        token.kind in {TokenKind.WORD, TokenKind.IDENTIFIER} or token.text == "."
-        for token in significant(name)
-    )
-
-
-def _title(name: str, facts: Mapping[str, str]) -> str:
-    facts_shown = [
-        f"{key} {facts[key]}"
-        for key in ("freshness", "stale for", "late by")
-        if facts.get(key) not in {None, "no"}
-    ]
-    return f"{name}: {', '.join(facts_shown)}" if facts_shown else name
-
-
-def _facts(table: str, rows: Rows) -> dict[str, str]:
-    described = [list(row.values())[:2] for row in rows(f"DESCRIBE EXTENDED {table}")]
-    start = next(
-        (number for number, (key, _) in enumerate(described) if key == "# Materialized table"), len(described)
-    )
-    return {str(key): str(value) for key, value in described[start + 1 :]}
+def _title(row: Row) -> str:
+    if row["state"] is None:
+        return f"{row['table']} ({row['kind']})"
+    times = [f"{key} {row[key]}" for key in ("freshness", "stale for", "late by") if row[key] is not None]
+    return f"{row['table']}: {', '.join([row['state'], *times])}"

@@ -2,110 +2,136 @@ from __future__ import annotations
 
 import json
 import socket
-from contextlib import nullcontext
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
-import httpx
 import pytest
 from typer.testing import CliRunner
 
 from mt_core.cli import app
-from mt_core.client.extended import extended_rows
-from mt_core.client.http import GatewayClient
-from mt_core.errors import GatewayError, OperationNotFound, RegistryError, SqlSyntaxError, TableNotFound
+from mt_core.client.facts import JobFacts, LastRefresh, TableFacts, Tables
 from mt_core.setup.status import (
     FAULTS,
+    STATES,
     FailedJob,
     GatewayStatus,
+    Measure,
     TableTrouble,
-    _described,
     failed_job,
+    judge,
     since_of,
     status_json,
     table_trouble,
     waiting_job,
 )
-from mt_core.tables.views.lateness import Fault
+from mt_core.tables.overview.lateness import Fault, State
+from tests.support.fake_facts import JOB, TABLE, failed
 
 NOON = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 FAILED = FailedJob(job_id="ab", name="insert-x", kind="INSERT", ended_at=NOON)
-LATE = TableTrouble(table="lake.shop.daily", trouble="LATE", reason="by 2 h (queue)", fault="queue")
+LATE = TableTrouble(
+    table="lake.shop.daily",
+    trouble="LATE",
+    reason="by 2 h (queue)",
+    fault="queue",
+    state="LATE",
+    late_at=datetime(2026, 3, 1, 10, 0, tzinfo=UTC),
+    because="Its refresh waits for a worker.",
+)
 WELL = GatewayStatus(url="http://gw", version="1", engine="READY", tables=3)
 
 
-def table(**facts: str | None) -> dict[str, str | None]:
-    """Return a row of SHOW MATERIALIZED TABLES EXTENDED; blanks of columns are written as underscores."""
-    usual: dict[str, str | None] = {
-        "materialized table": "daily",
-        "namespace": "lake.shop",
-        "status": "ACTIVATED",
-        "health": "OK",
-        "late by": None,
-        "last error": None,
-        "status by": "anna",
-    }
-    return usual | {name.replace("_", " "): fact for name, fact in facts.items()}
+TWO_HOURS = {"late_by": 7200.0, "late_at": "2026-03-01T10:00:00Z"}
+LATE_BY_QUEUE = {**TWO_HOURS, "state": "LATE", "fault": "queue", "because": "Its refresh waits for a worker."}
+SILENT = {"fault": "writer", "silent_by": 7200.0}
+
+
+def table(**members: Any) -> TableFacts:
+    return TableFacts.from_json({**TABLE, **members})
+
+
+def job(**members: Any) -> JobFacts:
+    return JobFacts.from_json({**JOB, **members})
 
 
 @pytest.mark.parametrize(
-    ("facts", "trouble"),
+    ("members", "trouble"),
     [
         ({}, None),
-        ({"health": None}, None),
-        ({"late_by": "2 h (queue)"}, ("LATE", "by 2 h (queue)")),
-        ({"health": "LATE"}, ("LATE", "no refresh since the second-to-last schedule time")),
-        ({"health": "FAILING", "last_error": "no space", "late_by": "2 h (query)"}, ("FAILING", "no space")),
-        ({"health": "FAILING"}, ("FAILING", "see SHOW REFRESHES")),
-        ({"health": "DOUBTED", "last_error": "it has expired"}, ("DOUBTED", "it has expired")),
-        (
-            {"health": "LATE, DOUBTED", "last_error": "it has expired", "late_by": "2 h (queue)"},
-            ("LATE, DOUBTED", "by 2 h (queue); it has expired"),
-        ),
-        (
-            {"health": "DOUBTED", "last_error": "it has expired", "late_by": "2 h (source)"},
-            ("LATE, DOUBTED", "by 2 h (source); it has expired"),
-        ),
-        ({"status": "SUSPENDED", "health": None, "late_by": "2 h (schedule)"}, None),
+        ({"state": "SOON"}, None),
+        ({"state": "INITIALIZING", "shows": None}, None),
+        (LATE_BY_QUEUE, ("LATE", "by 2 h (queue)")),
+        ({**LATE_BY_QUEUE, "fault": "query", "last": failed("no space")}, ("FAILING", "no space")),
+        ({"state": "FAILING", "last": failed("no space")}, ("FAILING", "no space")),
+        ({"state": "FAILING", "because": "cannot be read"}, ("FAILING", "cannot be read")),
+        ({"state": "FAILING"}, ("FAILING", "see SHOW REFRESHES")),
+        ({"state": "DOUBTED", "doubt": "it has expired"}, ("DOUBTED", "it has expired")),
+        ({**LATE_BY_QUEUE, "doubt": "it has expired"}, ("LATE, DOUBTED", "by 2 h (queue); it has expired")),
+        ({"state": "SUSPENDED"}, None),
+        ({"state": "SUSPENDED", "last": failed("no space")}, None),
         (
             {
-                "status": "SUSPENDED",
-                "health": None,
-                "status_by": "5 failed schedule times in a row: no space",
+                "state": "SUSPENDED",
+                "status_by": "5 failed schedule times in a row",
+                "status_reason": "no space",
             },
             ("SUSPENDED", "5 failed schedule times in a row: no space"),
         ),
-        ({"status": "INITIALIZING", "health": None}, None),
+        # Its job is reported instead.
+        (
+            {
+                "state": "SUSPENDED",
+                "status_by": "streaming job ab",
+                "status_reason": "There is no jar a.jar.",
+            },
+            None,
+        ),
     ],
 )
 def test_a_table_is_in_trouble_if_it_is_late_fails_or_was_suspended_for_that(
-    facts: dict[str, str | None], trouble: tuple[str, str] | None
+    members: dict[str, Any], trouble: tuple[str, str] | None
 ) -> None:
-    found = table_trouble(table(**facts))
+    found = table_trouble(table(**members))
 
     assert (None if found is None else (found.table, found.trouble, found.reason)) == (
         None if trouble is None else ("lake.shop.daily", *trouble)
     )
 
 
+def test_trouble_has_the_state_of_its_table_since_when_it_is_late_and_why() -> None:
+    found = table_trouble(table(**LATE_BY_QUEUE))
+
+    assert found == TableTrouble(
+        table="lake.shop.daily",
+        trouble="LATE",
+        reason="by 2 h (queue)",
+        fault="queue",
+        state="LATE",
+        late_at=datetime(2026, 3, 1, 10, 0, tzinfo=UTC),
+        because="Its refresh waits for a worker.",
+    )
+
+
 @pytest.mark.parametrize(
-    ("status", "end", "since", "counts"),
+    ("members", "since", "counts"),
     [
-        ("FAILED", "2026-03-01T12:00:00.000Z", NOON, True),
-        ("FAILED", "2026-03-01T11:59:59.999Z", NOON, False),
-        ("FAILED", "2020-01-01T00:00:00.000Z", since_of(NOON, timedelta(0)), True),
-        ("FAILED", None, NOON, False),
-        ("CANCELED", "2026-03-01T12:00:00.000Z", NOON, False),
-        ("RUNNING", None, NOON, False),
+        ({"status": "FAILED", "finished_at": "2026-03-01T12:00:00Z"}, NOON, True),
+        ({"status": "FAILED", "finished_at": "2026-03-01T11:59:59.999Z"}, NOON, False),
+        ({"status": "FAILED", "finished_at": "2020-01-01T00:00:00Z"}, since_of(NOON, timedelta(0)), True),
+        ({"status": "FAILED", "finished_at": None}, NOON, False),
+        ({"status": "CANCELED", "finished_at": "2026-03-01T12:00:00Z"}, NOON, False),
+        ({"status": "RUNNING", "finished_at": None}, NOON, False),
+        # Its statement was rejected.
+        ({"status": "FAILED", "finished_at": "2026-03-01T12:00:00Z", "error": "refused: no"}, NOON, False),
     ],
 )
-def test_a_job_counts_that_failed_lately(status: str, end: str | None, since: datetime, counts: bool) -> None:
-    row = {"job id": "ab", "job name": "insert-x", "status": status, "kind": "INSERT", "end time": end}
-
-    assert (failed_job(row, since) is not None) is counts
+def test_a_job_counts_that_failed_lately(members: dict[str, Any], since: datetime, counts: bool) -> None:
+    assert (failed_job(job(**members), since) is not None) is counts
 
 
 @pytest.mark.parametrize(
-    ("facts", "counts"),
+    ("members", "counts"),
     [
         ({}, True),
         # A person has suspended its table.
@@ -114,82 +140,41 @@ def test_a_job_counts_that_failed_lately(status: str, end: str | None, since: da
         ({"status": "RUNNING"}, False),
     ],
 )
-def test_a_job_waits_that_is_suspended_for_what_is_missing(
-    facts: dict[str, str | None], counts: bool
-) -> None:
-    usual = {
-        "job id": "ab",
-        "job name": "insert-x",
-        "kind": "INSERT",
-        "status": "SUSPENDED",
-        "target": "lake.shop.x",
-    }
-    row = {**usual, "error": "There is no jar a.jar.", **facts}
+def test_a_job_waits_that_is_suspended_for_what_is_missing(members: dict[str, Any], counts: bool) -> None:
+    waiting = {"status": "SUSPENDED", "error": "There is no jar a.jar."}
 
-    found = waiting_job(row, {"lake.shop.daily"})
+    found = waiting_job(job(**waiting | members), {"lake.shop.daily"})
 
     said = "job insert-x (INSERT) is SUSPENDED: There is no jar a.jar; DESCRIBE JOB 'ab'"
     assert (None if found is None else str(found)) == (said if counts else None)
     assert found is None or not GatewayStatus(url="u", engine="READY", waiting_jobs=(found,)).is_well
 
 
-def test_a_table_whose_name_needs_quotes_is_named_as_the_targets_of_jobs_are() -> None:
-    row = {"job id": "ab", "job name": "x", "kind": "INSERT", "status": "SUSPENDED", "error": "It is gone."}
-    trouble = table_trouble(
-        {**table(), "materialized table": "my-table", "namespace": "lake.`a.b`", "health": "FAILING"}
-    )
-
-    assert trouble is not None
-    assert trouble.table == "lake.`a.b`.`my-table`"
-    assert waiting_job({**row, "target": trouble.table}, {trouble.table}) is None
-
-
-def test_an_older_gateway_is_asked_without_extended() -> None:
-    asked = list[str]()
-
-    def rows(statement: str) -> list[dict[str, str]]:
-        asked.append(statement)
-        if "EXTENDED" in statement:
-            raise GatewayError('Encountered "EXTENDED"', code=SqlSyntaxError.code)
-        return [{"materialized table": "daily"}]
-
-    assert extended_rows(rows, "SHOW REFRESHES FOR t", " LIMIT 20") == [{"materialized table": "daily"}]
-    assert asked == ["SHOW REFRESHES FOR t EXTENDED LIMIT 20", "SHOW REFRESHES FOR t LIMIT 20"]
-
-
-@pytest.mark.parametrize(("health", "trouble"), [("OK", None), ("LATE", "LATE")])
-def test_a_table_of_an_older_gateway_has_the_troubles_that_this_knows(
-    health: str, trouble: str | None
+@pytest.mark.parametrize(
+    "by_job",
+    [{"state": "SUSPENDED", "status_by": "streaming job b"}, {"state": "FAILING", "because": "no jar"}],
+)
+def test_a_job_that_suspended_its_table_is_reported_instead_of_it_and_no_job_of_a_table_that_a_user_suspended(
+    by_job: dict[str, Any],
 ) -> None:
-    row = table(health=health)
-    del row["late by"], row["status by"]
+    waiting = {"status": "SUSPENDED", "error": "There is no jar a.jar."}
+    by_user = {"state": "SUSPENDED"}
+    tables = (table(name="lake.shop.x", **by_user), table(name="lake.shop.y", **by_job))
+    found = Tables(as_of=NOON, read=9, total=9, tables=tables)
+    jobs = [job(id="a", target="lake.shop.x", **waiting), job(id="b", target="lake.shop.y", **waiting)]
 
-    found = table_trouble(row)
+    status = judge(WELL, found, jobs, Measure(since=NOON))
 
-    assert (None if found is None else found.trouble) == trouble
-
-
-def test_another_error_of_extended_is_told() -> None:
-    def rows(statement: str) -> list[dict[str, str]]:
-        raise GatewayError("There is no table t.", code=TableNotFound.code)
-
-    with pytest.raises(GatewayError, match="There is no table t"):
-        extended_rows(rows, "SHOW REFRESHES FOR t")
+    assert (status.tables, status.troubles, [each.job_id for each in status.waiting_jobs]) == (9, (), ["b"])
 
 
-@pytest.mark.parametrize(("code", "is_told"), [(OperationNotFound.code, False), (RegistryError.code, True)])
-def test_a_job_that_cannot_be_described_is_told_unless_the_gateway_has_forgotten_it(
-    code: str, is_told: bool
-) -> None:
-    def answer(request: httpx.Request) -> httpx.Response:
-        if request.url.path.endswith("/sessions"):
-            return httpx.Response(200, json={"sessionHandle": "s"})
-        return httpx.Response(500, json={"errors": ["no"], "error": {"code": code, "message": "no"}})
+def test_a_gateway_that_has_not_read_all_tables_is_not_well() -> None:
+    found = Tables(as_of=NOON, read=4, total=9, tables=())
 
-    client = GatewayClient("http://gw", transport=httpx.MockTransport(answer))
+    status = judge(WELL, found, [], Measure(since=NOON))
 
-    with pytest.raises(GatewayError) if is_told else nullcontext():
-        assert _described(client, "ab") == []
+    error = "The gateway has read 4 of 9 tables since it started; try again later."
+    assert (status.is_well, status.lines()) == (False, [f"http://gw: {error}"])
 
 
 def test_the_length_of_time_begins_that_long_ago() -> None:
@@ -257,7 +242,15 @@ def test_the_form_for_monitoring_has_a_version_and_every_fact() -> None:
         "error": "",
         "tables": 0,
         "troubles": [
-            {"table": "lake.shop.daily", "trouble": "LATE", "reason": "by 2 h (queue)", "fault": "queue"}
+            {
+                "table": "lake.shop.daily",
+                "trouble": "LATE",
+                "reason": "by 2 h (queue)",
+                "fault": "queue",
+                "state": "LATE",
+                "late_at": "2026-03-01T10:00:00+00:00",
+                "because": "Its refresh waits for a worker.",
+            }
         ],
         "failed_jobs": [
             {"job_id": "ab", "name": "insert-x", "kind": "INSERT", "ended_at": "2026-03-01T12:00:00+00:00"}
@@ -289,15 +282,31 @@ def test_a_fault_that_there_is_not_is_refused() -> None:
 
 
 def test_an_ignored_fault_leaves_what_else_is_wrong() -> None:
-    ignored = frozenset({"writer"})
+    ignored = frozenset({"queue"})
+    late = table(**LATE_BY_QUEUE)
+    failing, doubted = (
+        replace(late, last=LastRefresh(status="FAILED", error="no")),
+        replace(late, doubt="expired"),
+    )
 
-    assert table_trouble(table(late_by="2 h (writer)"), ignored) is None
-    assert table_trouble(table(late_by="2 h (queue)"), ignored) is not None
-    assert table_trouble(table(late_by="2 h (writer)", health="FAILING"), ignored) is not None
+    assert table_trouble(late, ignored) is None
+    assert table_trouble(replace(late, fault="query"), ignored) is not None
+    assert [
+        found and found.trouble for found in (table_trouble(each, ignored) for each in (failing, doubted))
+    ] == ["FAILING", "DOUBTED"]
 
 
-def test_every_fault_of_the_gateway_can_be_ignored() -> None:
+def test_a_table_to_whose_sources_no_one_writes_is_late_only_if_that_is_asked_for() -> None:
+    found = table_trouble(table(**SILENT))
+
+    assert found is not None
+    assert (found.trouble, found.reason, found.fault) == ("LATE", "by 2 h (writer)", "writer")
+    assert table_trouble(table(**SILENT), frozenset({"writer"})) is None
+
+
+def test_the_faults_and_states_are_those_of_the_gateway() -> None:
     assert tuple(fault.value for fault in Fault) == FAULTS
+    assert set(STATES) <= {state.value for state in State}
 
 
 @pytest.mark.parametrize("option", ["--since", "--timeout"])

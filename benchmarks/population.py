@@ -69,7 +69,7 @@ class Population:
             for number, instant in enumerate(instants)
         ]
         self._insert("materialized_tables", map(row_of, tables))
-        self._insert("workflow_definitions", map(_workflow_row, tables))
+        self._insert("workflow_definitions", map(workflow_row, tables))
 
     def create_quiet(self, count: int) -> None:
         """Add tables whose workflows are DAGs of an Airflow. They are not due during the measurement."""
@@ -77,7 +77,7 @@ class Population:
             _table(number, QUIET, created=datetime.now(UTC), scheduler="airflow") for number in range(count)
         ]
         self._insert("materialized_tables", map(row_of, tables))
-        self._insert("workflow_definitions", map(_workflow_row, tables))
+        self._insert("workflow_definitions", map(workflow_row, tables))
 
     def reschedule(self, instant: datetime) -> None:
         """Make every table due at *instant*."""
@@ -144,7 +144,8 @@ def _table(number: int, freshness: Freshness, *, created: datetime, scheduler: s
     )
 
 
-def _workflow_row(table: MaterializedTable) -> dict[str, Any]:
+def workflow_row(table: MaterializedTable) -> dict[str, Any]:
+    """Return the row of the definition of the workflow of *table*."""
     return definition_row(
         WorkflowDefinition(
             workflow_id=table.table_id,
@@ -152,5 +153,6 @@ def _workflow_row(table: MaterializedTable) -> dict[str, Any]:
             description=f"Refresh materialized table {table.identifier} every {table.definition.freshness}",
             schedule=schedule_of(table),
             name=dag_id_of(DAG_ID_PREFIX, str(table.identifier)) if table.scheduler == "airflow" else "",
+            paused=table.status is RefreshStatus.SUSPENDED,
         )
     )

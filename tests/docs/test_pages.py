@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import inspect
+import json
 import re
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
 from functools import cache
 from pathlib import Path
 
+import jsonschema_rs
 import pytest
 
 from docs.build import ROOT, openapi_documents
@@ -24,6 +26,7 @@ from mt_core.workflow.scheduler import (
     WorkflowScheduler,
     WorkflowState,
 )
+from tests.support.schemas import without_others
 
 DOCS = ROOT / "docs"
 PAGES = sorted([*DOCS.rglob("*.md"), *ROOT.glob("*.md"), *(ROOT / "changelog").glob("*.md")])
@@ -46,12 +49,16 @@ def examples(page: Path, language: str) -> Iterator[str]:
 
 @cache
 def endpoints() -> dict[str, str]:
-    """Return METHOD /path of every endpoint with the versions that have it, such as 1-4."""
+    """Return METHOD /path of every endpoint with the versions that have it, such as 1-4.
+
+    Those of the API of facts have their whole path, and version 1.
+    """
     found: dict[str, list[str]] = {}
     for name, document in openapi_documents().items():
         for path, methods in document["paths"].items():
             for method in methods:
-                found.setdefault(f"{method.upper()} {path.removeprefix(f'/{name}')}", []).append(name[1:])
+                endpoint = f"{method.upper()} {path.removeprefix(f'/{name}')}"
+                found.setdefault(endpoint, []).append(name.rpartition("v")[2])
     return {each: "-".join(dict.fromkeys((versions[0], versions[-1]))) for each, versions in found.items()}
 
 
@@ -66,6 +73,22 @@ def test_every_endpoint_is_in_the_rest_page_with_its_versions_and_no_other() -> 
     )
 
     assert dict(rows) == endpoints()
+
+
+def test_every_example_of_a_fact_has_the_members_of_its_document() -> None:
+    facts = text_of("rest.md").partition("\n## Facts\n")[2].partition("\n## ")[0]
+    pairs = re.findall(r"^```bash\n(.*?)```\n\n```json\n(.*?)^```", facts, re.MULTILINE | re.DOTALL)
+    paths = openapi_documents()["freshtable-v1"]["paths"]
+    shown = set[str]()
+
+    for command, answer in pairs:
+        address = command.partition("$GATEWAY")[2].partition("?")[0].strip().strip('"')
+        path = next(each for each in paths if re.fullmatch(re.sub(r"{\w+}", "[^/]+", each), address))
+        content = paths[path]["get"]["responses"]["200"]["content"]["application/json"]
+        jsonschema_rs.validate(without_others(content["schema"]), json.loads(answer))
+        shown.add(path)
+
+    assert shown == set(paths)
 
 
 # --------------------------------------------------------------------------------------------------- plug-ins

@@ -71,7 +71,8 @@ def test_a_source_that_is_dropped_fails_and_one_that_comes_back_is_followed(foll
         if rows is not None
         for row in rows.page(0, 10)
     ]
-    assert (row["health"], "orders" in str(row["last error"])) == ("FAILING", True)
+    # Two looks at the sources have failed, so the freshness of ten seconds has passed.
+    assert (row["health"], "orders" in str(row["last error"])) == ("LATE", True)
 
     follower.step(
         "CREATE TABLE orders (city STRING, amount INT) USING iceberg", "INSERT INTO orders VALUES ('Oslo', 9)"

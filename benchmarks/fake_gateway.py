@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from mt_core.app.logs import log_to
-from mt_core.app.serve import freeze_startup_objects
+from mt_core.app.serve import freeze_startup_objects, share_interpreter
 from mt_core.clock import SystemClock
 from mt_core.registry.store import SqlRegistry
 from mt_core.tables.engine import Write
@@ -137,6 +137,7 @@ def started(folder: Path, setup: Setup) -> Iterator[tuple[str, subprocess.Popen[
 def main(folder: Path, setup: Setup) -> None:
     """Run on the registry in *folder* until standard input ends. Print the URL when started."""
     log_to(folder, verbose=False)
+    share_interpreter()
     gateway = FakeSparkGateway(folder, setup)
     gateway.run()
     freeze_startup_objects()

@@ -17,7 +17,7 @@ from mt_core.gateway.facts.json_form import JSON, counts_json, table_json
 from mt_core.gateway.facts.query import AFTER, LIMIT, Parameter, Query, cursor, not_a_cursor
 from mt_core.gateway.http.schemas import one_of
 from mt_core.model.table import RefreshMode
-from mt_core.tables.overview.facts import TableFacts
+from mt_core.tables.overview.facts import TableFacts, searched_text
 from mt_core.tables.overview.lateness import Fault, State
 from mt_core.tables.pages import UnreadableTable
 
@@ -100,7 +100,7 @@ class Listing:
             modes=query.choices("mode", RefreshMode),
             faults=query.choices("fault", Fault),
             within=query.parts("in"),
-            part=_searched(query.text("q")),
+            part=searched_text(query.text("q")),
             sort=sort,
             after=None if position is None else _place(*position),
             limit=query.number(LIMIT),
@@ -138,7 +138,7 @@ class Listing:
             return False
         if self.within and table.identifier.parts[:-1][: len(self.within)] != self.within:
             return False
-        return not self.part or any(self.part in _searched(name) for name in _names(table))
+        return not self.part or self.part in _searched(table)
 
     def _follows(self, table: Listed) -> bool:
         if self.after is None:
@@ -170,12 +170,7 @@ def _place(rank: int, instant: float, catalog: str, namespace: Sequence[object],
     return rank, instant, catalog, tuple(map(str, namespace)), name
 
 
-def _names(table: Listed) -> Iterable[str]:
-    yield ".".join(table.identifier.parts)
+def _searched(table: Listed) -> str:
     if isinstance(table, TableFacts):
-        yield from (read.name for read in table.reads)
-
-
-def _searched(name: str) -> str:
-    """Return *name* as it is compared in a search: quoting and case are irrelevant."""
-    return name.replace("`", "").casefold()
+        return table.searched
+    return searched_text(".".join(table.identifier.parts))

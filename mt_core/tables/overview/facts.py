@@ -6,13 +6,18 @@ when it changes, is in `standing.py`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from mt_core.model.partition import Scope
 from mt_core.model.run import ReasonCode, RunStatus
 from mt_core.model.table import RefreshMode, RefreshStatus, TableIdentifier
 from mt_core.tables.overview.lateness import Fault, State
+
+
+def searched_text(text: str) -> str:
+    """Return *text* as it is compared in a search: quoting and case are irrelevant."""
+    return text.replace("`", "").casefold()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +66,7 @@ class TableFacts:
     `refreshed_at` is the end of the last SUCCEEDED or SKIPPED refresh, and `only` the partitions to which it
     was restricted. `doubt` says which rows are in doubt, and why. `shows_by` is the table below that read
     its sources at `shows`, None if the table itself did. `cadence` is the freshness or cron expression as it
-    was declared, and `freshness` the same in words.
+    was declared, and `freshness` the same in words. `searched` has the names in which a search looks.
     """
 
     table_id: str
@@ -92,6 +97,12 @@ class TableFacts:
     status_by: str
     status_reason: str | None
     status_at: datetime
+    searched: str = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        names = [".".join(self.identifier.parts), *(read.name for read in self.reads)]
+        # Joined once, because a search looks at all tables at each key that a user presses.
+        object.__setattr__(self, "searched", searched_text("\n".join(names)))
 
     def late_by(self, now: datetime) -> timedelta | None:
         """Return the time since the table was late, None if it is not late."""

@@ -9,7 +9,8 @@ of the tables below it.
 
 A chart has a few hundred points, while a table may have thousands of refreshes. The curve is therefore
 divided into equal spans of time, and of each span only the highest and the lowest point remain. So no maximum
-is lost, and the result has at most the requested number of points.
+is lost, and the result has at most the requested number of points. Less than `FEWEST_POINTS` are too few for
+this; then only the ends of the curve remain.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from mt_core.tables.overview.lateness import Promise
 from mt_core.tables.runs.decide import CONTINUOUS, SUSPENDED
 
 HOUR = timedelta(hours=1)
-FEWEST_POINTS = 8
+FEWEST_POINTS = 5
 MARKED = frozenset({RunStatus.FAILED, RunStatus.SKIPPED})
 
 
@@ -70,11 +71,11 @@ def staleness(
     until: datetime,
     points: int,
 ) -> Curve:
-    """Return the curve of *table* from *since* to *until*, with at most *points* points.
+    """Return the curve of *table* from *since* to *until*, with at most *points* points, which are 2 or more.
 
     *since* is earlier than *until*. *runs* are its runs that ended in this time and, so that the curve begins
     at *since*, the last one before that published; *hours* are its recorded hours. The order of both is
-    irrelevant. Fewer points than `FEWEST_POINTS` are not possible.
+    irrelevant.
     """
     runs = [run for run in runs if _says_something(run)]
     hours = sorted((each for each in hours if since - HOUR < each.hour < until), key=lambda each: each.hour)
@@ -82,7 +83,7 @@ def staleness(
         curve = list(_staircase(table, hours, since, until))
     else:
         curve = list(_saw_tooth(table, runs, since, until))
-    spans = _Spans(since=since, until=until, count=(max(points, FEWEST_POINTS) - 2) // 3)
+    spans = _Spans(since=since, until=until, count=max((points - 2) // 3, 1))
     marks = sorted(
         (
             Mark(at=run.finished_at, status=run.status, run_id=run.run_id)
@@ -91,7 +92,9 @@ def staleness(
         ),
         key=lambda mark: mark.at,
     )
-    return Curve(points=tuple(_thinned(curve, spans)), marks=tuple(_merged(marks, spans)), hours=tuple(hours))
+    if len(curve) > points:
+        curve = [curve[0], *(_extremes(curve, spans) if points >= FEWEST_POINTS else ()), curve[-1]]
+    return Curve(points=tuple(curve), marks=tuple(_merged(marks, spans)), hours=tuple(hours))
 
 
 def _says_something(run: RefreshRun) -> bool:
@@ -167,24 +170,18 @@ class _Spans:
         return min(int((at - self.since) / (self.until - self.since) * self.count), self.count - 1)
 
 
-def _thinned(curve: list[CurvePoint], spans: _Spans) -> Iterator[CurvePoint]:
-    """Yield the first and the last point, and of each span its highest, its lowest and the end of a gap."""
-    if len(curve) <= 3 * spans.count + 2:
-        yield from curve
-        return
-    yield curve[0]
-    for _, points in groupby(curve[1:-1], lambda point: spans.number(point.at)):
-        yield from _extremes(list(points))
-    yield curve[-1]
+def _extremes(curve: list[CurvePoint], spans: _Spans) -> Iterator[CurvePoint]:
+    """Yield the highest and the lowest point of each span, and its last one if it begins a gap.
 
-
-def _extremes(points: list[CurvePoint]) -> Iterator[CurvePoint]:
-    known = [(point.seconds, number) for number, point in enumerate(points) if point.seconds is not None]
-    kept = {min(known)[1], max(known)[1]} if known else set()
-    if points[-1].seconds is None:
-        kept.add(len(points) - 1)
-    for number in sorted(kept):
-        yield points[number]
+    The ends of the curve are left out.
+    """
+    for _, near in groupby(curve[1:-1], lambda point: spans.number(point.at)):
+        points = list(near)
+        known = [(point.seconds, number) for number, point in enumerate(points) if point.seconds is not None]
+        kept = {min(known)[1], max(known)[1]} if known else set()
+        if points[-1].seconds is None:
+            kept.add(len(points) - 1)
+        yield from (points[number] for number in sorted(kept))
 
 
 def _merged(marks: list[Mark], spans: _Spans) -> Iterator[Mark]:

@@ -190,6 +190,8 @@ class Overview:
             standings = standings.with_changes(deep)
         self._judgements.replace(standings, affected)
         self._standings = standings
+        # Judged here, so that no reader has to wait until thousands of tables are.
+        self._judgements.version(self.now())
         self.progress = Progress(read=len(standings.entries), total=len(standings.entries))
 
     def _with_refreshes(self, entries: Collection[Entry | None], *, most: int) -> dict[str, Entry]:

@@ -142,7 +142,7 @@ def test_marks_close_to_each_other_are_one_mark_that_counts_them() -> None:
         refreshed(NOON + number * MINUTE, timedelta(0), status=RunStatus.FAILED) for number in range(1_000)
     ]
 
-    curve = staleness(HOURLY, runs, [], NOON, NOON + 1_000 * MINUTE, FEWEST_POINTS)
+    curve = staleness(HOURLY, runs, [], NOON, NOON + 1_000 * MINUTE, 8)
 
     assert [mark.times for mark in curve.marks] == [500, 500]
     assert curve.marks[-1].run_id == runs[-1].run_id
@@ -150,7 +150,7 @@ def test_marks_close_to_each_other_are_one_mark_that_counts_them() -> None:
 
 @given(
     minutes=st.lists(st.integers(0, 3_000), max_size=200),
-    points=st.integers(1, 50),
+    points=st.integers(FEWEST_POINTS, 50),
 )
 def test_a_thinned_curve_keeps_its_maximum_and_its_limits(minutes: list[int], points: int) -> None:
     runs = [refreshed(NOON + number * MINUTE) for number in sorted(minutes)]
@@ -159,7 +159,7 @@ def test_a_thinned_curve_keeps_its_maximum_and_its_limits(minutes: list[int], po
     whole = staleness(HOURLY, runs, [], NOON, until, 10 * MANY).points
     thinned = staleness(HOURLY, runs, [], NOON, until, points).points
 
-    assert len(thinned) <= max(points, FEWEST_POINTS)
+    assert len(thinned) <= points
     assert set(thinned) <= set(whole)
     assert [thinned[:1], thinned[-1:]] == [whole[:1], whole[-1:]]
     assert max((each.seconds or 0 for each in thinned), default=0) == max(
@@ -168,12 +168,20 @@ def test_a_thinned_curve_keeps_its_maximum_and_its_limits(minutes: list[int], po
     assert [each.at for each in thinned] == sorted(each.at for each in thinned)
 
 
-@given(recorded=st.sets(st.integers(0, 300), max_size=200), points=st.integers(1, 100))
+@given(recorded=st.sets(st.integers(0, 300), max_size=200), points=st.integers(FEWEST_POINTS, 100))
 def test_a_thinned_staircase_keeps_its_worst_hour(recorded: set[int], points: int) -> None:
     hours = [hour(number, float(number)) for number in recorded]
 
     curve = staleness(continuous(), [], hours, NOON, NOON + 301 * HOUR, points)
 
-    assert len(curve.points) <= max(points, FEWEST_POINTS)
+    assert len(curve.points) <= points
     known = [each.seconds for each in curve.points if each.seconds is not None]
     assert max(known, default=0.0) == float(max(recorded, default=0))
+
+
+def test_few_points_are_the_ends_of_the_curve() -> None:
+    runs = [refreshed(NOON + number * MINUTE) for number in range(100)]
+
+    curve = staleness(HOURLY, runs, [], NOON, NOON + 2 * HOUR, 2)
+
+    assert drawn(curve) == [(1, 1), (120, 21)]

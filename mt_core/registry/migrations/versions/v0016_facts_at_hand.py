@@ -21,12 +21,18 @@ def upgrade() -> None:
         op.add_column(table, number)
     for name in (*INSTANTS, "reason_code"):
         op.add_column("runs", sa.Column(name, TEXT))
-    if op.get_bind().dialect.name == "sqlite":
+    is_sqlite = op.get_bind().dialect.name == "sqlite"
+    if is_sqlite:
         _fill_instants_of_sqlite()
     else:
         _fill_instants_of_postgresql()
     _index()
     _create_tables()
+    if not is_sqlite and op.get_bind().scalar(sa.text("SELECT EXISTS (SELECT FROM runs)")):
+        # Without statistics of the new column, a search for the last changes would read the whole ledger.
+        # PostgreSQL itself collects them only after a tenth of the ledger has changed.
+        op.execute("ANALYZE materialized_tables")
+        op.execute("ANALYZE runs")
 
 
 def _fill_instants_of_sqlite() -> None:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from mt_core.base.backoff import pause_after
 from mt_core.clock import Clock
 
 FIRST_PAUSE = timedelta(seconds=1)
@@ -111,7 +112,7 @@ class BackgroundLoop:
         while not self.ending.is_set():
             pause = self._every
             if self._failures:
-                # The exponent is bounded because 2 ** 1,000 s overflows a timedelta.
-                pause = min(FIRST_PAUSE * 2 ** min(self._failures - 1, 16), self._every or LONGEST_PAUSE)
+                longest = self._every or LONGEST_PAUSE
+                pause = pause_after(self._failures, first=FIRST_PAUSE, longest=longest)
             if not self._clock.wait(pause, self.ending):
                 self.attempt()

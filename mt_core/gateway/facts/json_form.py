@@ -15,6 +15,7 @@ from typing import Any
 from mt_core.base.background import LoopState
 from mt_core.base.secrets import masked, without_passwords
 from mt_core.errors import FactUnreadable
+from mt_core.gateway.facts import schemas
 from mt_core.model.freshness_hour import FreshnessHour
 from mt_core.model.job import Job
 from mt_core.model.run import Batch
@@ -83,7 +84,7 @@ def id_of(table: TableFacts | UnreadableTable) -> str | None:
 
 def _unreadable_json(table: UnreadableTable) -> JSON:
     return {
-        **dict.fromkeys(_OF_TABLES),
+        **dict.fromkeys(schemas.TABLE),
         "id": id_of(table),
         **_name_json(table.identifier),
         "state": State.FAILING,
@@ -93,15 +94,6 @@ def _unreadable_json(table: UnreadableTable) -> JSON:
         "queued": 0,
         "reads": [],
     }
-
-
-# The members of `table_json`, in its order.
-_OF_TABLES = (
-    *("id", "name", "catalog", "namespace", "table", "mode", "status", "state", "freshness"),
-    *("freshness_seconds", "zone", "shows", "shows_by", "late_at", "late_by", "silent_at", "silent_by"),
-    *("inherited", "fault", "below", "because", "doubt", "last", "next", "running", "queued", "reads"),
-    *("status_by", "status_reason", "status_at"),
-)
 
 
 def details_json(table: MaterializedTable) -> JSON:
@@ -181,7 +173,7 @@ def run_json(view: RunView | UnreadableRun) -> JSON:
     if isinstance(view, UnreadableRun):
         error = f"cannot be read: {view.error}"
         return {
-            **dict.fromkeys(_OF_RUNS),
+            **dict.fromkeys(schemas.RUN),
             "id": view.run_id,
             "table_id": view.table_id,
             "table": _text(view.table),
@@ -217,14 +209,6 @@ def run_json(view: RunView | UnreadableRun) -> JSON:
         "covered_by": run.covered_by,
         "job": run.continuous_job or run.job_id,
     }
-
-
-_OF_RUNS = (
-    *("id", "table_id", "table", "kind", "status", "schedule_time", "partitions", "decision", "reason"),
-    *("reason_code", "attempt", "requested_by", "requested_at", "started_at", "finished_at", "steps"),
-    *("strategy", "rows", "rows_inserted", "rows_updated", "rows_deleted", "bytes_read", "snapshot", "error"),
-    *("covered_by", "job"),
-)
 
 
 def run_details_json(view: RunView) -> JSON:

@@ -50,7 +50,7 @@ LAST_RUN = fields(
         "attempt": NUMBER,
     }
 )
-_TABLE: Schema = {
+TABLE: Schema = {
     "id": NULL_TEXT,
     "name": TEXT,
     "catalog": TEXT,
@@ -88,7 +88,7 @@ TABLES = body(
         "read": NUMBER,
         "total": NUMBER,
         "counts": COUNTS,
-        "tables": items(fields(_TABLE)),
+        "tables": items(fields(TABLE)),
         **NEXT,
     }
 )
@@ -105,7 +105,7 @@ DETAILS: Schema = {
     "query": NULL_TEXT,
     "expanded_query": NULL_TEXT,
 }
-TABLE_DETAILS = body({"as_of": INSTANT, **_TABLE, **DETAILS, "read_by": items(TEXT)})
+TABLE_DETAILS = body({"as_of": INSTANT, **TABLE, **DETAILS, "read_by": items(TEXT)})
 
 NODE = fields(
     {
@@ -131,7 +131,7 @@ GRAPH = body(
 
 # ------------------------------------------------------------------------------------------------ refreshes
 
-_RUN: Schema = {
+RUN: Schema = {
     "id": TEXT,
     "table_id": TEXT,
     "table": NULL_TEXT,
@@ -159,7 +159,7 @@ _RUN: Schema = {
     "covered_by": NULL_TEXT,
     "job": NULL_TEXT,
 }
-RUNS = body({"refreshes": items(fields(_RUN)), **NEXT})
+RUNS = body({"refreshes": items(fields(RUN)), **NEXT})
 BATCH = fields(
     {
         "number": NUMBER,
@@ -174,7 +174,7 @@ BATCH = fields(
 )
 RUN_DETAILS = body(
     {
-        **_RUN,
+        **RUN,
         "points": items(INSTANT),
         "retry_of": NULL_TEXT,
         "trigger": NULL_TEXT,

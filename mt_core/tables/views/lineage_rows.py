@@ -13,6 +13,7 @@ from mt_core.sql.statements import ShowLineage
 from mt_core.tables.overview.facts import TableFacts
 from mt_core.tables.overview.graph import Branch, Graph
 from mt_core.tables.pages import UnreadableTable
+from mt_core.tables.views.table_rows import overdue_text
 
 _COLUMNS = (
     Column(name="table"),
@@ -62,9 +63,8 @@ def _row(graph: Graph, branch: Branch, now: datetime) -> Mapping[str, object]:
 
 
 def _freshness(facts: TableFacts, now: datetime) -> Mapping[str, str | None]:
-    late_by = facts.overdue_by(now)
     return {
         "freshness": facts.cadence,
         "stale for": None if facts.shows is None else age_text(max(timedelta(0), now - facts.shows)),
-        "late by": None if late_by is None else f"{age_text(late_by)} ({facts.fault})",
+        "late by": overdue_text(facts, now),
     }

@@ -135,15 +135,20 @@ def _table_row(table: ListedTable, extended: bool) -> dict[str, str | None]:
     }
     if not extended:
         return row
-    late_by = facts.overdue_by(table.now)
     return row | {
         "last refresh": show_schedule_time(facts.refreshed_at, zone) if facts.refreshed_at else None,
         "last result": last.status.value if last is not None else None,
         "status by": facts.status_by + (f": {facts.status_reason}" if facts.status_reason else ""),
         "status at": show_schedule_time(facts.status_at, zone),
         "as of": show_schedule_time(workflow.as_of, zone) if workflow and workflow.as_of else None,
-        "late by": None if late_by is None else f"{age_text(late_by)} ({facts.fault})",
+        "late by": overdue_text(facts, table.now),
     }
+
+
+def overdue_text(facts: TableFacts, now: datetime) -> str | None:
+    """Return how long the table has been late, or its sources silent, with the cause; None if neither."""
+    overdue_by = facts.overdue_by(now)
+    return None if overdue_by is None else f"{age_text(overdue_by)} ({facts.fault})"
 
 
 def _staleness(facts: TableFacts, now: datetime, extended: bool = True) -> str | None:

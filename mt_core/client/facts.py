@@ -61,6 +61,7 @@ class TableFacts:
     last: LastRefresh | None
     status_by: str
     status_reason: str | None
+    suspended_by: str | None
 
     @classmethod
     def from_json(cls, body: Mapping[str, Any]) -> TableFacts:
@@ -82,6 +83,7 @@ class TableFacts:
             last=None if last is None else LastRefresh.from_json(last),
             status_by=body["status_by"] or "",
             status_reason=body["status_reason"],
+            suspended_by=body["suspended_by"],
         )
 
     @property

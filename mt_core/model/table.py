@@ -47,6 +47,14 @@ class RefreshStatus(StrEnum):
     SUSPENDED = "SUSPENDED"
 
 
+class SuspendedBy(StrEnum):
+    """What suspended a table: a user, its own failures, or the end of the streaming job that maintains it."""
+
+    USER = "user"
+    FAILURES = "failures"
+    JOB = "job"
+
+
 TRANSITIONS: Mapping[RefreshStatus, frozenset[RefreshStatus]] = {
     RefreshStatus.INITIALIZING: frozenset({RefreshStatus.ACTIVATED}),
     RefreshStatus.ACTIVATED: frozenset({RefreshStatus.SUSPENDED}),
@@ -274,6 +282,15 @@ class MaterializedTable:
         This is the token of the command in progress, or the revision if there is none.
         """
         return self.intent.token if self.intent is not None else self.revision
+
+    @property
+    def suspended_by(self) -> SuspendedBy | None:
+        """What suspended the table, None if it is not suspended. Users give no reason."""
+        if self.status is not RefreshStatus.SUSPENDED:
+            return None
+        if self.status_reason is None:
+            return SuspendedBy.USER
+        return SuspendedBy.JOB if self.definition.streams else SuspendedBy.FAILURES
 
     @property
     def is_watched(self) -> bool:

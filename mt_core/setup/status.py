@@ -35,8 +35,7 @@ Token = Callable[[str], str | None]
 
 LATE, FAILING, DOUBTED, SUSPENDED = STATES = ("LATE", "FAILING", "DOUBTED", "SUSPENDED")
 FAILED = "FAILED"
-# The start of `status_by` if the job that maintains the table was suspended.
-_BY_JOB = "streaming job "
+BY_FAILURES, BY_JOB = "failures", "job"
 # The causes of lateness.
 WRITER = "writer"
 FAULTS = ("source", WRITER, "queue", "query", "schedule")
@@ -174,7 +173,7 @@ def judge(status: GatewayStatus, found: Tables, jobs: Sequence[JobFacts], measur
             f"The gateway has read {found.read} of {found.total} tables since it started; try again later."
         )
         return replace(status, error=error)
-    suspended = {table.name for table in found.tables if table.state == SUSPENDED and not _waits(table)}
+    suspended = {table.name for table in found.tables if table.suspended_by not in (None, BY_JOB)}
     waiting = {job: waits for job in jobs if (waits := waiting_job(job, suspended)) is not None}
     # The trouble of a table whose own job waits is that of the job.
     others = [table for table in found.tables if table.name not in {job.target for job in waiting}]
@@ -198,7 +197,7 @@ def table_trouble(table: TableFacts, ignored: frozenset[str] = frozenset()) -> T
     )
     if table.state == SUSPENDED:
         by = f"{table.status_by}: {table.status_reason}"
-        return trouble(trouble=SUSPENDED, reason=by) if _was_suspended_by_failures(table) else None
+        return trouble(trouble=SUSPENDED, reason=by) if table.suspended_by == BY_FAILURES else None
     error = table.last.error if table.last is not None and table.last.status == FAILED else None
     if error is not None or table.state == FAILING:
         return trouble(trouble=FAILING, reason=error or table.because or "see SHOW REFRESHES")
@@ -255,16 +254,6 @@ def _status(url: str, token: str | None, measure: Measure, limit_s: float) -> Ga
             found = replace(found, tables=tuple({t.name: t for t in (*found.tables, *silent)}.values()))
     status = GatewayStatus(url=url, version=info.version, engine=info.engine, scheduler=info.scheduler)
     return judge(status, found, jobs, measure)
-
-
-def _was_suspended_by_failures(table: TableFacts) -> bool:
-    """Return whether the gateway suspended a table. Of the reasons, users give none."""
-    return table.status_reason is not None and not _waits(table)
-
-
-def _waits(table: TableFacts) -> bool:
-    """Return whether a suspended table waits because its own job does."""
-    return table.status_by.startswith(_BY_JOB)
 
 
 def _present(values: Iterable[T | None]) -> tuple[T, ...]:

@@ -41,6 +41,7 @@ TABLE: JSON = {
     "reads": [{"name": "lake.shop.orders", "kind": "table"}],
     "status_by": "anna",
     "status_reason": None,
+    "suspended_by": None,
     "status_at": "2026-02-01T00:00:00Z",
 }
 LAST: JSON = {

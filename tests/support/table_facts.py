@@ -49,6 +49,7 @@ def table_facts(name: str = "daily", *reads: str, namespace: str = "shop", **cha
         reads=tuple(Read(name=str(table_named(each, namespace)), kind="table") for each in reads),
         status_by="anna",
         status_reason=None,
+        suspended_by=None,
         status_at=NOON,
     )
     return replace(facts, **changes)

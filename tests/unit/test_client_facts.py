@@ -56,6 +56,7 @@ def test_tables_are_read_page_by_page_with_the_same_filters() -> None:
         last=None,
         status_by="anna",
         status_reason=None,
+        suspended_by=None,
     )
     assert (found.as_of, found.total, found.tables[0]) == (NOON, 3, usual)
     assert (found.tables[1].state, found.tables[1].late_by) == ("LATE", timedelta(seconds=90.5))

@@ -70,6 +70,7 @@ def table_json(table: TableFacts | UnreadableTable, now: datetime) -> JSON:
         "reads": [_read_json(read) for read in table.reads],
         "status_by": table.status_by,
         "status_reason": table.status_reason,
+        "suspended_by": table.suspended_by,
         "status_at": table.status_at,
     }
 

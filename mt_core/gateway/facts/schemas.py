@@ -6,7 +6,7 @@ from mt_core.gateway.http.schemas import ERRORS as ALL_ERRORS
 from mt_core.gateway.http.schemas import FLAG, NUMBER, TEXT, Schema, fields, items, one_of
 from mt_core.model.job import JobStatus
 from mt_core.model.run import STEPS, ReasonCode, RunStatus
-from mt_core.model.table import RefreshMode, RefreshStatus
+from mt_core.model.table import RefreshMode, RefreshStatus, SuspendedBy
 from mt_core.sessions.operations.operation import OperationStatus
 from mt_core.tables.overview.lateness import Fault, State
 
@@ -80,6 +80,7 @@ TABLE: Schema = {
     "reads": items(fields({"name": TEXT, "kind": TEXT})),
     "status_by": NULL_TEXT,
     "status_reason": NULL_TEXT,
+    "suspended_by": or_null(one_of(*SuspendedBy)),
     "status_at": NULL_INSTANT,
 }
 TABLES = body(

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 
 from mt_core.model.partition import Scope
 from mt_core.model.run import ReasonCode, RunStatus
-from mt_core.model.table import RefreshMode, RefreshStatus, TableIdentifier
+from mt_core.model.table import RefreshMode, RefreshStatus, SuspendedBy, TableIdentifier
 from mt_core.tables.overview.lateness import Fault, State
 
 
@@ -96,6 +96,7 @@ class TableFacts:
     reads: tuple[Read, ...]
     status_by: str
     status_reason: str | None
+    suspended_by: SuspendedBy | None
     status_at: datetime
     searched: str = field(init=False, repr=False, compare=False)
 

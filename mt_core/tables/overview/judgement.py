@@ -132,6 +132,7 @@ class _Case:
             reads=standing.sources,
             status_by=standing.status_by,
             status_reason=standing.status_reason,
+            suspended_by=standing.suspended_by,
             status_at=standing.status_at,
         )
         turns = [next_run, soon_at, standing.status_at, deadlines.own, deadlines.below, deadlines.silent]

@@ -21,7 +21,7 @@ from mt_core.model.cadence import Cadence
 from mt_core.model.partition import WHOLE, Scope
 from mt_core.model.run import DONE, OPEN, SCHEDULED, RefreshRun, RunStatus
 from mt_core.model.storage import COMMITTED
-from mt_core.model.table import MaterializedTable, RefreshStatus, TableIdentifier
+from mt_core.model.table import MaterializedTable, RefreshStatus, SuspendedBy, TableIdentifier
 from mt_core.tables.overview.facts import LastRun, Read
 from mt_core.tables.overview.lateness import Promise, Running, Work
 from mt_core.tables.runs.decide import CONTINUOUS, SUSPENDED
@@ -145,6 +145,7 @@ class Standing:
     status: RefreshStatus
     status_by: str
     status_reason: str | None
+    suspended_by: SuspendedBy | None
     status_at: datetime
     created_at: datetime
     failing: int
@@ -168,6 +169,7 @@ class Standing:
             status=table.status,
             status_by=table.status_by,
             status_reason=table.status_reason,
+            suspended_by=table.suspended_by,
             status_at=table.status_at,
             created_at=table.created_at,
             failing=len(table.failing),

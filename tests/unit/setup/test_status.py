@@ -75,6 +75,7 @@ def job(**members: Any) -> JobFacts:
                 "state": "SUSPENDED",
                 "status_by": "5 failed schedule times in a row",
                 "status_reason": "no space",
+                "suspended_by": "failures",
             },
             ("SUSPENDED", "5 failed schedule times in a row: no space"),
         ),
@@ -84,6 +85,7 @@ def job(**members: Any) -> JobFacts:
                 "state": "SUSPENDED",
                 "status_by": "streaming job ab",
                 "status_reason": "There is no jar a.jar.",
+                "suspended_by": "job",
             },
             None,
         ),
@@ -152,13 +154,13 @@ def test_a_job_waits_that_is_suspended_for_what_is_missing(members: dict[str, An
 
 @pytest.mark.parametrize(
     "by_job",
-    [{"state": "SUSPENDED", "status_by": "streaming job b"}, {"state": "FAILING", "because": "no jar"}],
+    [{"state": "SUSPENDED", "suspended_by": "job"}, {"state": "FAILING", "because": "no jar"}],
 )
 def test_a_job_that_suspended_its_table_is_reported_instead_of_it_and_no_job_of_a_table_that_a_user_suspended(
     by_job: dict[str, Any],
 ) -> None:
     waiting = {"status": "SUSPENDED", "error": "There is no jar a.jar."}
-    by_user = {"state": "SUSPENDED"}
+    by_user = {"state": "SUSPENDED", "suspended_by": "user"}
     tables = (table(name="lake.shop.x", **by_user), table(name="lake.shop.y", **by_job))
     found = Tables(as_of=NOON, read=9, total=9, tables=tables)
     jobs = [job(id="a", target="lake.shop.x", **waiting), job(id="b", target="lake.shop.y", **waiting)]

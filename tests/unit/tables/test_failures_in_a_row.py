@@ -8,7 +8,7 @@ import pytest
 
 from mt_core.errors import EngineError, MtError, QueryFailed
 from mt_core.model.run import RunStatus
-from mt_core.model.table import RefreshStatus
+from mt_core.model.table import RefreshStatus, SuspendedBy
 from mt_core.tables.upkeep.reconcile import reconcile
 from tests.support.manager_world import COMPUTED_TABLE, DAILY, ManagerWorld
 
@@ -46,10 +46,11 @@ def test_a_table_whose_query_fails_at_five_schedule_times_in_a_row_is_suspended_
 
     table = world.table("totals")
     assert done == ["suspended lake.default.totals after 5 failed schedule times in a row"]
-    assert (table.status, table.status_by, table.status_reason) == (
+    assert (table.status, table.status_by, table.status_reason, table.suspended_by) == (
         RefreshStatus.SUSPENDED,
         BY,
         "division by zero",
+        SuspendedBy.FAILURES,
     )
     assert [workflow.paused for workflow in world.scheduler.workflows.values()] == [True]
     assert reconcile(world.services) == []

@@ -67,6 +67,7 @@ def facts(
         reads=(),
         status_by="CREATE",
         status_reason=None,
+        suspended_by=None,
         status_at=NOON,
     )
 

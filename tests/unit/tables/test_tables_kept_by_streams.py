@@ -14,7 +14,7 @@ from mt_core.keepers.kinds import KeeperKind, Keepers
 from mt_core.model.connector_table import ConnectorTable, GeneratedRows
 from mt_core.model.job import Job, JobStatus
 from mt_core.model.stream import StopRequest, StreamDefinition
-from mt_core.model.table import RefreshStatus, stream_job
+from mt_core.model.table import RefreshStatus, SuspendedBy, stream_job
 from mt_core.streaming.lifecycle import stop_requested
 from mt_core.streaming.owner import StreamOwner
 from mt_core.streaming.table_keeper import StreamKeeper
@@ -138,7 +138,7 @@ def test_a_job_that_failed_for_good_suspends_its_table_with_the_reason_and_resum
     world.arrive("b")
 
     assert done == ["lake.default.kept is PAUSED in the stream"]
-    assert (suspended.status, suspended.status_reason) == (RefreshStatus.SUSPENDED, "the records are gone")
+    assert (suspended.suspended_by, suspended.status_reason) == (SuspendedBy.JOB, "the records are gone")
     assert suspended.status_by == f"streaming job {world.job().job_id}"
     assert (world.table("kept").status, world.job().status) == (RefreshStatus.ACTIVATED, JobStatus.RUNNING)
     assert world.streams.sink == ["a", "b"]

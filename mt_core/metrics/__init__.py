@@ -1,0 +1,1 @@
+"""Metrics: what monitoring systems read of the gateway at /metrics."""

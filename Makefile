@@ -21,7 +21,7 @@ setup: $(STAMP)  ## Make .venv with the command `freshtable`, and fetch the Spar
 $(STAMP): pyproject.toml
 	@echo "Installing Spark and what else the gateway needs into $(VENV); the first time takes a few minutes."
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --editable '.[gateway,client,postgres,demo,dev]'
+	$(BIN)/python -m pip install --quiet --editable '.[gateway,client,postgres,demo,metrics,dev]'
 	$(BIN)/python -m mt_core.spark.driver.jars
 	$(BIN)/python -m mt_core.spark.driver.operator_jar
 	@touch $@

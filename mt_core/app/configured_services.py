@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from mt_core.app.endpoint_wiring import wire_endpoints
+from mt_core.app.metrics_wiring import wire_metrics
 from mt_core.app.settings import job_hooks, manager_settings, session_defaults, stream_defaults
 from mt_core.app.spark_parts import SparkParts
 from mt_core.app.statement_wiring import StatementPorts, StatementServices, wire_statements
@@ -10,6 +13,7 @@ from mt_core.app.stream_wiring import StreamPorts, StreamServices, wire_streams
 from mt_core.app.table_wiring import TablePorts, TableWork, wire_table_work
 from mt_core.clock import Clock
 from mt_core.config import Config
+from mt_core.gateway.metrics import PATH as METRICS_PATH
 from mt_core.jobs.store import JobStore
 from mt_core.sessions.sessions import SessionManager
 from mt_core.tables.refresh.workers import Watch
@@ -50,7 +54,17 @@ class ConfiguredServices:
         self.streams = self._wire_streams()
         self.work = self._wire_table_work(scheduler, watch)
         self.statements = self._wire_statements()
-        self.endpoints = wire_endpoints(self.work, self.statements, self.sessions, spark.plans)
+        self.metrics = wire_metrics(
+            self.work,
+            scheduler=scheduler.identifier,
+            patterns=config.names("metrics.tables"),
+            most=config.integer("metrics.max-tables"),
+        )
+        self.endpoints = replace(
+            wire_endpoints(self.work, self.statements, self.sessions, spark.plans),
+            metrics=None if self.metrics is None else self.metrics.answer,
+            public=frozenset({METRICS_PATH}) if config.boolean("metrics.public") else frozenset(),
+        )
 
     def _wire_streams(self) -> StreamServices:
         config, spark = self._config, self._spark

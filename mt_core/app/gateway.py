@@ -133,6 +133,8 @@ class Gateway:
         # A migration may take longer than the lease, and the renewal would wait for it.
         self._registry.migrate(self._lease.hold)
         self._lease.start()
+        if self._services.metrics is not None:
+            self._services.metrics.start()
         self._tables.events.start()
         self._overview_loop.start()
         self._hours_loop.start()

@@ -385,6 +385,30 @@ SETTINGS: tuple[Setting, ...] = (
         shown="none",
     ),
     Setting(
+        key="metrics.tables",
+        kind=Kind.NAMES,
+        default="*",
+        help=(
+            "Which tables have [metrics](metrics.md) of their own: patterns of full names, separated by "
+            "commas, such as `lake.sales.*`; `*` stands for any text. Empty: none."
+        ),
+    ),
+    Setting(
+        key="metrics.max-tables",
+        kind=Kind.INTEGER,
+        default="1000",
+        help=(
+            "How many tables have metrics of their own, the oldest first; "
+            "`freshtable_tables_without_series` is the number of the others."
+        ),
+    ),
+    Setting(
+        key="metrics.public",
+        kind=Kind.BOOLEAN,
+        default="false",
+        help="Whether `GET /metrics` needs no token. It shows the names of tables.",
+    ),
+    Setting(
         key="table.local-time-zone",
         kind=Kind.ZONE,
         shown="the machine's, or UTC",

@@ -18,6 +18,7 @@ from mt_core.gateway.http.routing import VersionRoutes
 from mt_core.gateway.http.security import guard
 from mt_core.gateway.http.versions import DEFAULT, DESCRIPTION, TITLE, VERSIONS, ApiVersion
 from mt_core.gateway.info import info_router
+from mt_core.gateway.metrics import metrics_router
 from mt_core.gateway.plans import plans_router
 from mt_core.gateway.refresh import refresh_router
 from mt_core.gateway.refusals import scripts_router, workflows_router
@@ -34,7 +35,12 @@ def build_app(services: GatewayServices, bodies: BodyLimits | None = None) -> Fa
     app.state.bodies = bodies or BodyLimits()
     errors.install(app)
     apis = {api.prefix: _routes(api, services) for api in _apis(services)}
-    check = guard(services.tokens, services.hosts, lambda handle: services.sessions.owner_of(handle))
+    check = guard(
+        services.tokens,
+        services.hosts,
+        lambda handle: services.sessions.owner_of(handle),
+        public=services.public,
+    )
     app.router.routes.append(VersionRoutes(apis, check))
     return app
 
@@ -105,3 +111,5 @@ def _routers(services: GatewayServices, version: ApiVersion) -> Iterator[APIRout
         yield shards_router(services)
     if version.scripts:
         yield scripts_router(services)
+    if not version.prefix:
+        yield metrics_router(services)

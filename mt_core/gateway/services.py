@@ -74,6 +74,8 @@ class GatewayServices:
     remaining_work: Callable[[], str] | None = None
     published: ServedWorkflows | None = None
     plans: PlanFiles | None = None
+    metrics: Callable[[str], tuple[bytes, str]] | None = None
+    public: frozenset[str] = frozenset()
     tokens: tuple[Token, ...] = ()
     hosts: tuple[str, ...] = ()
     versions: tuple[str, ...] = DEFAULT_VERSIONS

@@ -77,6 +77,13 @@ LOOP_SUCCESS = Family(
     labels=("loop",),
     series="1 for each loop, about 15",
 )
+LOOP_PERIOD = Family(
+    name="freshtable_background_loop_period_seconds",
+    kind=Kind.GAUGE,
+    help="The pause of a background loop before each pass; 0 if its passes wait for work themselves.",
+    labels=("loop",),
+    series="1 for each loop, about 15",
+)
 LOOP_FAILURES = Family(
     name="freshtable_background_loop_failures_total",
     kind=Kind.COUNTER,
@@ -107,9 +114,14 @@ TABLES = Family(
 TABLES_LATE = Family(
     name="freshtable_tables_late",
     kind=Kind.GAUGE,
-    help="The tables that are late, by what prevents them from being fresh.",
+    help="The tables in state LATE, by fault.",
     labels=("fault",),
-    series="5: 1 for each fault",
+    series="4: source, queue, query, schedule",
+)
+TABLES_SILENT = Family(
+    name="freshtable_tables_silent",
+    kind=Kind.GAUGE,
+    help="The tables that are not late, but whose sources have had no commit for too long (fault writer).",
 )
 TABLES_UNREADABLE = Family(
     name="freshtable_tables_unreadable",
@@ -142,6 +154,13 @@ TABLE_SUSPENDED = Family(
     labels=TABLE_LABELS,
     series=EACH_TABLE,
 )
+TABLE_FAILING = Family(
+    name="freshtable_table_failing",
+    kind=Kind.GAUGE,
+    help="1 if the last refresh of the table failed, or the gateway suspended it; else there is no sample.",
+    labels=TABLE_LABELS,
+    series="1 for each such table, at most `metrics.max-tables`",
+)
 
 # -------------------------------------------------------------------------------------------------- refreshes
 
@@ -155,7 +174,7 @@ REFRESHES = Family(
 REFRESH_DURATION = Family(
     name="freshtable_refresh_duration_seconds",
     kind=Kind.HISTOGRAM,
-    help="The time of a refresh that SUCCEEDED or was SKIPPED, by step; total is from its request to its end.",
+    help="The time of a SUCCEEDED or SKIPPED refresh, by step; total is from its request to its end.",
     labels=("step", "strategy"),
     series="40: 5 steps, at most 8 strategies",
     buckets=WORK_S,
@@ -171,7 +190,7 @@ SCHEDULE_DELAY = Family(
 REFRESH_ROWS = Family(
     name="freshtable_refresh_rows_total",
     kind=Kind.COUNTER,
-    help="The rows that refreshes changed.",
+    help="The rows that refreshes changed, where the strategy determines their number.",
     labels=("operation",),
     series="3: insert, update, delete",
 )
@@ -183,9 +202,9 @@ REFRESH_READ_BYTES = Family(
 ATTEMPTS_LOST = Family(
     name="freshtable_refresh_attempts_lost_total",
     kind=Kind.COUNTER,
-    help="The attempts at refreshes that lost their gateway or Spark process, or Spark's cluster.",
+    help="The attempts at refreshes that ended because the gateway, Spark or Spark's cluster was lost.",
     labels=("cause",),
-    series="2: process, cluster",
+    series="3: gateway, spark, cluster",
 )
 REFRESHES_QUEUED = Family(
     name="freshtable_refreshes_queued",
@@ -240,9 +259,16 @@ BATCH_LAG = Family(
 STREAM_JOBS = Family(
     name="freshtable_stream_jobs",
     kind=Kind.GAUGE,
-    help="The streaming jobs, by status. Ended jobs are counted until their history is deleted.",
+    help="The streaming jobs that have not ended, by status.",
     labels=("status",),
-    series="7: 1 for each status",
+    series="4: CREATED, RUNNING, RESTARTING, SUSPENDED",
+)
+STREAM_JOBS_ENDED = Family(
+    name="freshtable_stream_jobs_ended_total",
+    kind=Kind.COUNTER,
+    help="The streaming jobs that ended, by status.",
+    labels=("status",),
+    series="3: FINISHED, CANCELED, FAILED",
 )
 STREAM_RESTARTS = Family(
     name="freshtable_stream_restarts_total",
@@ -252,7 +278,7 @@ STREAM_RESTARTS = Family(
 STREAM_BATCH = Family(
     name="freshtable_stream_batch_timestamp_seconds",
     kind=Kind.GAUGE,
-    help="When a streaming job last reported another batch.",
+    help="When any streaming job last reported another batch.",
 )
 
 # ------------------------------------------------------------------------------------ statements and sessions
@@ -375,6 +401,7 @@ GROUPS: Mapping[str, tuple[Family, ...]] = {
         STARTED_AT,
         LEASE_EXPIRY,
         LOOP_SUCCESS,
+        LOOP_PERIOD,
         LOOP_FAILURES,
         EVENTS_DROPPED,
         NOTICES_PENDING,
@@ -382,11 +409,13 @@ GROUPS: Mapping[str, tuple[Family, ...]] = {
     "Tables": (
         TABLES,
         TABLES_LATE,
+        TABLES_SILENT,
         TABLES_UNREADABLE,
         TABLES_WITHOUT_SERIES,
         TABLE_SHOWS,
         TABLE_LATE_AT,
         TABLE_SUSPENDED,
+        TABLE_FAILING,
     ),
     "Refreshes": (
         REFRESHES,
@@ -403,7 +432,7 @@ GROUPS: Mapping[str, tuple[Family, ...]] = {
         BATCH_DURATION,
         BATCH_LAG,
     ),
-    "Streaming jobs": (STREAM_JOBS, STREAM_RESTARTS, STREAM_BATCH),
+    "Streaming jobs": (STREAM_JOBS, STREAM_JOBS_ENDED, STREAM_RESTARTS, STREAM_BATCH),
     "Statements and sessions": (
         SESSIONS,
         OPERATIONS,

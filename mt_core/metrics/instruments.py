@@ -36,7 +36,7 @@ class Instruments:
     def read(self, family: Family, values: Callable[[], Values]) -> None:
         """Call *values* in each scrape for the samples of a gauge, counter or info.
 
-        It must not wait for anything: no registry turn, no call of Spark or of a scheduler.
+        It must not wait for anything, such as a turn of the registry, Spark or a scheduler.
         """
         self.registry.register(_Read(family, values))
 

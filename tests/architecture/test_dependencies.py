@@ -21,6 +21,7 @@ OURS = {"mt_core", "scheduler_plugins"}
 EXTRAS = {
     "mt_core.app": ("gateway",),
     "mt_core.gateway": ("gateway",),
+    "mt_core.metrics": ("metrics",),
     "mt_core.registry": ("gateway",),
     "mt_core.spark": ("gateway",),
     "mt_core.sessions": (),

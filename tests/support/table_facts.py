@@ -51,5 +51,6 @@ def table_facts(name: str = "daily", *reads: str, namespace: str = "shop", **cha
         status_reason=None,
         suspended_by=None,
         status_at=NOON,
+        created_at=NOON,
     )
     return replace(facts, **changes)

@@ -66,6 +66,7 @@ _MAY: Mapping[tuple[str, str], frozenset[Role]] = {
     ("GET", "/jobs"): READERS,
     ("GET", "/sessions"): READERS,
     ("GET", "/gateway"): READERS,
+    ("GET", "/metrics"): READERS,
 }
 # The roles that may use sessions of other tokens. With `read`, a token may only get the status of an
 # operation.
@@ -78,14 +79,17 @@ OwnerOf = Callable[[str], str | None]
 
 
 def guard(
-    tokens: tuple[Token, ...], hosts: tuple[str, ...] = (), owner_of: OwnerOf = lambda _session: None
+    tokens: tuple[Token, ...],
+    hosts: tuple[str, ...] = (),
+    owner_of: OwnerOf = lambda _session: None,
+    public: frozenset[str] = frozenset(),
 ) -> Guard:
     """Return a check of requests by route path, which also records the name of the request's token.
 
     The check raises HTTPException 401 for a request without one of *tokens*. It raises 403 for a browser's
     request on behalf of another site, for a role that is not allowed, and for a session that another token
     opened, according to *owner_of*. Without *tokens*, it accepts all requests to a loopback address or one of
-    *hosts*.
+    *hosts*. Requests for *public* paths need no token.
     """
 
     def check(scope: Scope, path: str) -> None:
@@ -95,7 +99,7 @@ def guard(
             raise _forbidden(STRANGE_HOST.format(host=host[:100]))
         if origin is not None and origin != f"{scope['scheme']}://{host}":
             raise _forbidden(FOREIGN.format(origin=origin))
-        if not tokens:
+        if not tokens or path in public:
             return
         token = _token_of(headers, tokens)
         _check_role(token, roles_of(scope["method"], path))

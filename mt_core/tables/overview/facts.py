@@ -98,6 +98,7 @@ class TableFacts:
     status_reason: str | None
     suspended_by: SuspendedBy | None
     status_at: datetime
+    created_at: datetime
     searched: str = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:

@@ -134,6 +134,7 @@ class _Case:
             status_reason=standing.status_reason,
             suspended_by=standing.suspended_by,
             status_at=standing.status_at,
+            created_at=standing.created_at,
         )
         turns = [next_run, soon_at, standing.status_at, deadlines.own, deadlines.below, deadlines.silent]
         turns += fault_turns(standing.refreshes.work, freshness=promise.interval)

@@ -76,6 +76,11 @@ class Overview:
         at, elapsed = self._time
         return at + (self._clock.elapsed() - elapsed)
 
+    @property
+    def is_built(self) -> bool:
+        """Whether the first pass has ended, which reads all tables."""
+        return self._seen is not None
+
     def version(self, now: datetime) -> str:
         """Return text that changes whenever the facts may have changed in more than their ages."""
         return f"{self._began}.{self._judgements.version(now)}"

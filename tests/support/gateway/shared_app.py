@@ -28,17 +28,17 @@ class _Present:
 def app_of(services: GatewayServices) -> ASGIApp:
     """Return the application of a gateway with *services*.
 
-    Gateways with the same tokens and hosts share it.
+    Gateways with the same tokens, hosts and public paths share it.
     """
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         _present.set(services)
-        await _built(services.tokens, services.hosts)(scope, receive, send)
+        await _built(services.tokens, services.hosts, services.public)(scope, receive, send)
 
     return app
 
 
 @cache
-def _built(_tokens: tuple[Token, ...], _hosts: tuple[str, ...]) -> ASGIApp:
-    """Build the application of the current gateway, whose tokens and hosts are read during the build."""
+def _built(_tokens: tuple[Token, ...], _hosts: tuple[str, ...], _public: frozenset[str]) -> ASGIApp:
+    """Build the application of the current gateway, whose arguments are read during the build."""
     return build_app(cast("GatewayServices", _Present()))

@@ -10,6 +10,7 @@ from starlette.types import ASGIApp
 
 from mt_core.app.endpoint_wiring import wire_endpoints
 from mt_core.app.lease import RegistryLease, lease_of
+from mt_core.app.metrics_wiring import wire_metrics
 from mt_core.app.statement_wiring import StatementPorts, wire_statements
 from mt_core.app.stream_wiring import StreamPorts, wire_streams
 from mt_core.app.table_wiring import TablePorts, wire_table_work
@@ -130,7 +131,11 @@ class WiredGateway:
             )
         )
         endpoints = wire_endpoints(self.work, self.statements, self.sessions, parts.plans)
-        self.server = GatewayServer(app(replace(endpoints, tokens=self._tokens)), listen("127.0.0.1", port))
+        metrics = wire_metrics(self.work, scheduler=parts.scheduler.identifier)
+        assert metrics is not None
+        self.metrics = metrics
+        endpoints = replace(endpoints, tokens=self._tokens, metrics=metrics.answer)
+        self.server = GatewayServer(app(endpoints), listen("127.0.0.1", port))
         lease = lease_of(parts.settings.owner, self.server.url)
         self._lease = RegistryLease(parts.registry, lease, clock=parts.clock, on_lost=_fail)
 
@@ -141,6 +146,7 @@ class WiredGateway:
     def start(self, options: Mapping[str, str] | None = None) -> None:
         """Start in the application's order. *options* are the scheduler's options."""
         self._take_registry()
+        self.metrics.start()
         self.tables.events.start()
         take_over_tables(self.tables)
         self.server.start()

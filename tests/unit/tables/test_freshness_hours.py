@@ -69,6 +69,7 @@ def facts(
         status_reason=None,
         suspended_by=None,
         status_at=NOON,
+        created_at=NOON,
     )
 
 

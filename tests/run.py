@@ -26,6 +26,7 @@ from typing import TextIO
 import psutil
 
 from tests.durations import RESULTS
+from tests.installed_tools import not_run
 
 PYTHON = sys.executable
 BIN = Path(PYTHON).parent
@@ -64,7 +65,11 @@ def main(arguments: Sequence[str]) -> int:
     if target == "test" and "test-slow" in asked:
         say("The tests of `test` run with those of `test-slow`.")
         return 0
-    return run(first(target)) or beside(*parts(target, asked))
+    code = run(first(target)) or beside(*parts(target, asked))
+    # The tests of `check` need Python only.
+    if target != "check" and (line := not_run()):
+        say(line)
+    return code
 
 
 def first(target: str) -> Part:

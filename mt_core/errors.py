@@ -425,15 +425,23 @@ class OperationNotFound(MtError):
 
 
 class GatewayError(MtError):
-    """The gateway answered a client with an error, which has the same code and facts, or did not answer."""
+    """The gateway answered a client with an error, which has the same code and facts, or did not answer.
+
+    `request_id` is the id of the request in the gateway's log, or None if it did not answer.
+    """
 
     code = "GATEWAY_FAILED"
 
     def __init__(
-        self, message: str, *, code: str | None = None, facts: Mapping[str, Fact] | None = None
+        self,
+        message: str,
+        *,
+        code: str | None = None,
+        facts: Mapping[str, Fact] | None = None,
+        request_id: str | None = None,
     ) -> None:
         super().__init__(message, **(facts or {}))
-        self.code = code or self.code
+        self.code, self.request_id = code or self.code, request_id
 
 
 class SessionLost(GatewayError):

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
 
+from mt_core.base.request_id import request_id
 from mt_core.base.secrets import MASK, is_secret, without_passwords
 
 _STANDARD = frozenset(logging.LogRecord("", 0, "", 0, "", (), None).__dict__) | {
@@ -17,6 +18,15 @@ _STANDARD = frozenset(logging.LogRecord("", 0, "", 0, "", (), None).__dict__) | 
     "taskName",
 }
 _MAX_BYTES, _BACKUPS = 20_000_000, 5
+
+
+class RequestIdFilter(logging.Filter):
+    """Adds `request_id` to each event of a thread that works for a request. It removes no event."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if request_id():
+            record.request_id = request_id()
+        return True
 
 
 class JsonLines(logging.Formatter):
@@ -36,10 +46,14 @@ class JsonLines(logging.Formatter):
 
 
 class PlainLines(logging.Formatter):
-    """Formats an event as a human-readable line for stderr."""
+    """Formats an event as a human-readable line for stderr, with the id of its request."""
 
     def format(self, record: logging.LogRecord) -> str:
         return without_passwords(super().format(record))
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - the name of logging
+        identity = getattr(record, "request_id", "")
+        return super().formatMessage(record) + (f" [request {identity}]" if identity else "")
 
 
 def _shown(key: str, value: object) -> object:
@@ -57,6 +71,8 @@ def log_to(folder: Path, *, verbose: bool) -> None:
     console = logging.StreamHandler(sys.stderr)
     console.setLevel(logging.INFO if verbose else logging.WARNING)
     console.setFormatter(PlainLines("%(asctime)s %(levelname)s %(message)s"))
+    for handler in (file, console):
+        handler.addFilter(RequestIdFilter())
     logging.basicConfig(level=logging.INFO, handlers=[file, console], force=True)
     for noisy in ("py4j", "httpx", "urllib3", "alembic", "uvicorn.access"):
         logging.getLogger(noisy).setLevel(logging.WARNING)

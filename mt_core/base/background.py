@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from mt_core.base.backoff import pause_after
+from mt_core.base.request_id import request_id, working_for
 from mt_core.clock import Clock
 
 FIRST_PAUSE = timedelta(seconds=1)
@@ -37,14 +38,21 @@ def error_of(work: Callable[[], object]) -> Exception | None:
     return None
 
 
-def start_thread(name: str, work: Callable[[], object], on_error: Callable[[Exception], object]) -> None:
-    """Do *work* once in a new thread and pass any exception that it raises to *on_error*."""
+def start_thread(
+    name: str, work: Callable[[], object], on_error: Callable[[Exception], object] | None = None
+) -> None:
+    """Do *work* once in a new thread, for the same request as this thread.
+
+    An exception that it raises is passed to *on_error*, or logged under *name*.
+    """
+    identity = request_id()
 
     def run() -> None:
-        try:
-            work()
-        except Exception as error:  # noqa: BLE001 - passed to on_error
-            on_error(error)
+        with working_for(identity):
+            if on_error is None:
+                attempt(name, work)
+            elif (error := error_of(work)) is not None:
+                on_error(error)
 
     threading.Thread(target=run, name=name, daemon=True).start()
 

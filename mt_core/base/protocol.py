@@ -18,6 +18,9 @@ ATTEMPT_HEADER = "Freshtable-Attempt"
 FORCE_HEADER = "Freshtable-Force"
 TRIGGER_HEADER = "Freshtable-Trigger"
 
+# The id of a request: clients may choose it, and each response has it.
+REQUEST_ID_HEADER = "Freshtable-Request-Id"
+
 # Headers of responses.
 ERROR_CODE_HEADER = "Freshtable-Error"
 ENGINE_HEADER = "Freshtable-Engine"
@@ -83,20 +86,30 @@ class Refresh:
         return {name: value for name, value in values.items() if value is not None}
 
 
-def error_facts(error: MtError) -> dict[str, Any]:
-    """Return the error as JSON for clients that send `Freshtable-Errors: json`, with passwords masked."""
+def error_facts(error: MtError, request_id: str) -> dict[str, Any]:
+    """Return the error as JSON for clients that send `Freshtable-Errors: json`, with passwords masked.
+
+    *request_id* is the id of the request that failed.
+    """
     facts = {
         name: without_passwords(fact) if isinstance(fact, str) else fact for name, fact in error.facts.items()
     }
-    return {"code": error.code, "message": without_passwords(str(error)), "facts": facts}
+    message = _message(error, request_id)
+    return {"code": error.code, "message": message, "facts": facts, "requestId": request_id}
 
 
-def cause_text(error: MtError, origin: str) -> str:
+def cause_text(error: MtError, origin: str, request_id: str) -> str:
     """Return the error in the form that Flink's clients parse.
 
     They show the text between `Caused by:` and *origin*, which is a location in the code.
     """
-    return f"{_CAUSE}{type(error).__name__}: {without_passwords(str(error))}{_ORIGIN}{origin}"
+    return f"{_CAUSE}{type(error).__name__}: {_message(error, request_id)}{_ORIGIN}{origin}"
+
+
+def _message(error: MtError, request_id: str) -> str:
+    """Return the message of *error* for users, who can look an internal error up in the gateway's log."""
+    message = without_passwords(str(error))
+    return f"{message} Request id: {request_id}" if error.code == MtError.code else message
 
 
 def server_errors(doing: str, cause: str) -> list[str]:
@@ -117,17 +130,21 @@ def is_error_body(body: Mapping[str, Any]) -> bool:
     return body.keys() - {"error"} == {"errors"}
 
 
-def read_error(body: Any, code: str | None = None) -> GatewayError:
-    """Parse an error body; *code* is the error code from the header.
+def read_error(body: Any, headers: Mapping[str, str]) -> GatewayError:
+    """Parse an error body.
 
-    The header supplies the code for gateways that send only Flink's strings.
+    The *headers* supply the code and the request id for gateways that send only Flink's strings.
     """
+    code, request_id = headers.get(ERROR_CODE_HEADER), headers.get(REQUEST_ID_HEADER)
     facts = body.get("error") if isinstance(body, dict) else None
     if isinstance(facts, dict):
         return GatewayError(
-            str(facts.get("message", "")), code=facts.get("code", code), facts=facts.get("facts")
+            str(facts.get("message", "")),
+            code=facts.get("code", code),
+            facts=facts.get("facts"),
+            request_id=facts.get("requestId", request_id),
         )
-    return GatewayError(root_cause(body), code=code)
+    return GatewayError(root_cause(body), code=code, request_id=request_id)
 
 
 def root_cause(body: Any) -> str:

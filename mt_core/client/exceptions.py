@@ -19,12 +19,20 @@ class Error(Exception):
     """The base class of the driver's errors.
 
     `code` is the error code of the gateway. `error_class` is the error class of Spark, such as
-    DIVIDE_BY_ZERO.
+    DIVIDE_BY_ZERO. `request_id` finds the failed request in the gateway's log; it is None for an error that
+    the gateway did not report.
     """
 
-    def __init__(self, message: str = "", *, code: str | None = None, error_class: str | None = None) -> None:
+    def __init__(
+        self,
+        message: str = "",
+        *,
+        code: str | None = None,
+        error_class: str | None = None,
+        request_id: str | None = None,
+    ) -> None:
         super().__init__(message)
-        self.code, self.error_class = code, error_class
+        self.code, self.error_class, self.request_id = code, error_class, request_id
 
 
 class InterfaceError(Error):
@@ -98,7 +106,7 @@ def _database_error(error: GatewayError) -> DatabaseError:
         kind = _BY_SQLSTATE.get(sqlstate[:2], kind)
     if error_class is not None and error_class.startswith("NOT_NULL"):
         kind = IntegrityError
-    return kind(error.message, code=error.code, error_class=error_class)
+    return kind(error.message, code=error.code, error_class=error_class, request_id=error.request_id)
 
 
 def _spark_fact(error: GatewayError, name: str) -> str | None:

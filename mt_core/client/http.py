@@ -411,11 +411,12 @@ class GatewayClient(Closing):
                 "JSON; is it a gateway?"
             ) from cause
         if not isinstance(body, dict) or response.status_code >= 400 or is_error_body(body):
-            code = response.headers.get(ERROR_CODE_HEADER)
-            if code == SessionNotFound.code:
+            if response.headers.get(ERROR_CODE_HEADER) == SessionNotFound.code:
                 raise self._lost(response.request.url.path)
-            error = read_error(body, code)
+            error = read_error(body, response.headers)
             if response.status_code == codes.UNAUTHORIZED:
-                raise GatewayRefused(error.message, code=error.code, facts=error.facts)
+                raise GatewayRefused(
+                    error.message, code=error.code, facts=error.facts, request_id=error.request_id
+                )
             raise error
         return body

@@ -11,7 +11,6 @@ from mt_core.base.address import Address
 from mt_core.base.protocol import (
     ENGINE_HEADER,
     ENGINE_NOTE_HEADER,
-    ERROR_CODE_HEADER,
     SCHEDULER_HEADER,
     WORK_HEADER,
     read_error,
@@ -74,6 +73,6 @@ def read_info(url: str, token: str | None, timeout_s: float) -> GatewayInfo:
     except ValueError:
         body = None
     if answer.status_code != httpx.codes.OK:
-        error = read_error(body, answer.headers.get(ERROR_CODE_HEADER))
+        error = read_error(body, answer.headers)
         raise GatewayRefused(f"{url} refused GET /info: {error.message}", code=error.code)
     return GatewayInfo.from_answer(url, answer.headers, body)

@@ -150,7 +150,8 @@ def _answer(fetch: Fetch) -> Answer:
     try:
         return _arrow_page(fetch) if arrow else _page(fetch)
     except MtError as error:
-        return error_answer(error, doing=f"Failed to fetch the result of operation {operation.handle}.")
+        doing = f"Failed to fetch the result of operation {operation.handle}."
+        return error_answer(error, doing=doing, failed=operation.request_id)
 
 
 def _arrow_page(fetch: Fetch) -> Answer:

@@ -20,6 +20,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 
+from mt_core.base.request_id import working_for
 from mt_core.clock import Clock
 from mt_core.errors import Canceled, EngineUnavailable, MtError, Unsupported
 from mt_core.jobs.installed import InstalledHooks
@@ -102,7 +103,7 @@ class StatementExecutor:
             log.info(
                 "statement begun", extra={"action": "statement_begun", "by": caller, "statement": read.type}
             )
-        with _failing(operation):
+        with _carrying_out(operation):
             for key, value in config.items():
                 check_set(key, value)
             self._hooks.check(config)
@@ -160,7 +161,7 @@ class StatementExecutor:
         pending: PendingRefresh | None = None
         try:
             # A change of data may outlive its session, and must still see the names of that session.
-            with _failing(operation), self._engine.keeping(task.session.handle):
+            with _carrying_out(operation), self._engine.keeping(task.session.handle):
                 if operation.status not in TERMINAL:
                     pending = self._handlers.perform(task)
                     self._note_temporary(task)
@@ -168,12 +169,12 @@ class StatementExecutor:
             task.session.end_turn(operation)
         if pending is None:
             return
-        with _failing(operation):
+        with _carrying_out(operation):
             if self._refreshes.begin(operation, pending):
                 _start(self._waits, partial(self._wait, operation, pending))
 
     def _wait(self, operation: Operation, pending: PendingRefresh) -> None:
-        with _failing(operation):
+        with _carrying_out(operation):
             self._refreshes.wait(operation, pending)
 
     def _note_temporary(self, task: Task) -> None:
@@ -205,17 +206,19 @@ def _start(pool: ThreadPoolExecutor, step: Callable[[], object]) -> None:
 
 
 @contextmanager
-def _failing(operation: Operation) -> Iterator[None]:
-    """End the operation with status ERROR if the block raises an error."""
-    try:
-        yield
-    except MtError as error:
-        operation.fail(error)
-    except Exception as error:
-        log.exception("statement failed", extra={"action": "statement_failed", "operation": operation.handle})
-        wrapped = MtError(
-            f"Operation {operation.handle} failed with an internal error, {type(error).__name__}: {error}; "
-            "the gateway's log has the details."
-        )
-        wrapped.__cause__ = error
-        operation.fail(wrapped)
+def _carrying_out(operation: Operation) -> Iterator[None]:
+    """Work for the operation's request, and end the operation with status ERROR if the block fails."""
+    with working_for(operation.request_id):
+        try:
+            yield
+        except MtError as error:
+            operation.fail(error)
+        except Exception as error:
+            facts = {"action": "statement_failed", "operation": operation.handle}
+            log.exception("statement failed", extra=facts)
+            wrapped = MtError(
+                f"Operation {operation.handle} failed with an internal error, {type(error).__name__}: "
+                f"{error}; the gateway's log has the details."
+            )
+            wrapped.__cause__ = error
+            operation.fail(wrapped)

@@ -74,6 +74,11 @@ class RefreshOperation:
         return run
 
     @property
+    def request_id(self) -> str:
+        """Empty, because several requests may have requested the run."""
+        return ""
+
+    @property
     def status(self) -> OperationStatus:
         return STATUS_OF[self.run().status]
 

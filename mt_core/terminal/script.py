@@ -80,8 +80,11 @@ class Screen:
         if way_out:
             self.messages.print(escape(way_out), soft_wrap=True)
         if verbose:
-            facts = " ".join(f"{name}={fact}" for name, fact in {"code": error.code, **error.facts}.items())
-            self.messages.print(escape(facts), soft_wrap=True, style="dim")
+            facts = {"code": error.code, **error.facts}
+            if isinstance(error, GatewayError) and error.request_id is not None:
+                facts["request_id"] = error.request_id
+            shown = " ".join(f"{name}={fact}" for name, fact in facts.items())
+            self.messages.print(escape(shown), soft_wrap=True, style="dim")
 
 
 class Viewer(Protocol):

@@ -130,7 +130,8 @@ def test_a_refused_refresh_is_answered_with_the_status_of_its_error(
 
     assert (answer.status_code, answer.headers["freshtable-error"]) == (status, code)
     assert answer.headers.get("retry-after") == retry_after
-    assert root_cause(answer) == f"{type(error).__name__}: {error}"
+    internal = f" Request id: {answer.headers['freshtable-request-id']}" if code == "INTERNAL" else ""
+    assert root_cause(answer) == f"{type(error).__name__}: {error}{internal}"
 
 
 def test_an_error_nobody_expected_is_told_without_its_text_and_the_connection_stays(gateway: Gateway) -> None:
@@ -141,7 +142,8 @@ def test_an_error_nobody_expected_is_told_without_its_text_and_the_connection_st
     answer = answers[-1]
     assert (answer.status_code, answer.headers["freshtable-error"]) == (500, "INTERNAL")
     assert root_cause(answer) == (
-        "MtError: The gateway failed with an internal error, ZeroDivisionError; its log has the details."
+        "MtError: The gateway failed with an internal error, ZeroDivisionError; its log has the details. "
+        f"Request id: {answer.headers['freshtable-request-id']}"
     )
 
 

@@ -176,7 +176,7 @@ def test_an_error_has_the_code_and_the_facts_that_the_gateway_sends() -> None:
         "facts": {"line": 1, "error_class": "UNRESOLVED_COLUMN"},
     }
 
-    read = read_error({"errors": ["Internal server error.", "..."], "error": error})
+    read = read_error({"errors": ["Internal server error.", "..."], "error": error}, {})
 
     assert (str(read), read.code) == ("no column `b`", "QUERY_FAILED")
     assert read.facts == {"line": 1, "error_class": "UNRESOLVED_COLUMN"}

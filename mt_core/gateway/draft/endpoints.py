@@ -372,7 +372,8 @@ def _fetch(operation: Operation, token: int, base: str) -> JsonAnswer:
         if result is None:
             raise Unsupported(f"Job {operation.planned_job_id} is {operation.status}: it has no result.")
     except MtError as error:
-        return error_answer(error, doing=f"Failed to fetch the result of job {operation.planned_job_id}.")
+        doing = f"Failed to fetch the result of job {operation.planned_job_id}."
+        return error_answer(error, doing=doing, failed=operation.request_id)
     if operation.statement.type == SELECT:
         draft = Draft.of(result.rows.columns, page.rows, page.kinds)
     else:

@@ -25,6 +25,7 @@ from mt_core.base.protocol import (
     error_facts,
     server_errors,
 )
+from mt_core.base.request_id import request_id
 from mt_core.base.secrets import without_passwords
 from mt_core.errors import GatewayBusy, MtError, RequestInvalid
 from mt_core.gateway.http.answers import JsonAnswer
@@ -37,17 +38,24 @@ _AS_JSON = (ERRORS_HEADER.lower().encode(), ERRORS_AS_JSON.encode())
 class ErrorAnswer(JsonAnswer):
     """A response with the errors for Flink's clients.
 
-    It also contains the error as JSON for clients that send `Freshtable-Errors: json`.
+    It also contains the error as JSON for clients that send `Freshtable-Errors: json`. *failed* is the id of
+    the request that failed, if that is not the present one.
     """
 
     def __init__(
-        self, texts: Sequence[str], error: MtError, status: int, headers: dict[str, str] | None = None
+        self,
+        texts: Sequence[str],
+        error: MtError,
+        status: int,
+        headers: dict[str, str] | None = None,
+        *,
+        failed: str = "",
     ) -> None:
         headers = {ERROR_CODE_HEADER: error.code, **(headers or {})}
         retry_after_s = getattr(error, "retry_after_s", None)
         if status == 503 and retry_after_s is not None:
             headers["Retry-After"] = str(retry_after_s)
-        super().__init__(error_body(texts, error_facts(error)), status, headers)
+        super().__init__(error_body(texts, error_facts(error, failed or request_id())), status, headers)
         self._plain = JsonAnswer(error_body(texts), status, headers)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -67,9 +75,14 @@ class HttpError(MtError):
         self.code = code
 
 
-def error_answer(error: MtError, status: int = 500, *, doing: str = "The request failed.") -> JsonAnswer:
-    """Return *error* in Flink's two-element form. Clients show the text after the last `Caused by:`."""
-    return ErrorAnswer(server_errors(doing, _cause(error)), error, status)
+def error_answer(
+    error: MtError, status: int = 500, *, doing: str = "The request failed.", failed: str = ""
+) -> JsonAnswer:
+    """Return *error* in Flink's two-element form. Clients show the text after the last `Caused by:`.
+
+    *failed* is the id of the request that failed, if that is not the present one.
+    """
+    return ErrorAnswer(server_errors(doing, _cause(error, failed)), error, status, failed=failed)
 
 
 def install(app: FastAPI) -> None:
@@ -130,9 +143,9 @@ def _answer(request: Request, error: Exception) -> JsonAnswer:
             return error_answer(fault.with_traceback(error.__traceback__))
 
 
-def _cause(error: MtError) -> str:
+def _cause(error: MtError, failed: str = "") -> str:
     frames = traceback.extract_tb(error.__traceback__)
     origin = (
         f"{frames[-1].name}({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else "mt_core"
     )
-    return cause_text(error, origin)
+    return cause_text(error, origin, failed or request_id())

@@ -144,7 +144,7 @@ ERROR_REFERENCE: Schema = {"$ref": "#/components/schemas/Error"}
 ERROR: Schema = {
     **fields(
         {"errors": items(TEXT)},
-        {"error": fields({"code": TEXT, "message": TEXT, "facts": {"type": "object"}})},
+        {"error": fields({"code": TEXT, "message": TEXT, "facts": {"type": "object"}, "requestId": TEXT})},
     ),
     "additionalProperties": False,
 }

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from datetime import timedelta
 
 from mt_core.base.background import BackgroundLoop
+from mt_core.base.request_id import working_for
 from mt_core.clock import Clock
 from mt_core.config.settings import BY_KEY
 from mt_core.config.values import value_of
@@ -110,7 +111,8 @@ class Deadlines:
                     return
                 _, _, limit, reference = heapq.heappop(self._waiting)
             if operation := reference():
-                _time_out(operation, limit)
+                with working_for(operation.request_id):
+                    _time_out(operation, limit)
 
 
 def _time_out(operation: Operation, limit: timedelta) -> None:

@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 
+from mt_core.base.request_id import request_id
 from mt_core.base.rowset import OK, PageForm, RowSet
 from mt_core.errors import Canceled, IllegalStatus, MtError
 from mt_core.model.progress import Progress
@@ -135,8 +136,8 @@ class Operation:
     """The execution of one statement. Thread-safe.
 
     `planned_job_id` is the id of its job, if it starts one. `caller` is the name of the request's token (""
-    if no token is required). Only this class assigns `status`, `work`, `result` (None until FINISHED) and
-    `error` (set for ERROR and TIMEOUT).
+    if no token is required), and `request_id` the id of the request that began it. Only this class assigns
+    `status`, `work`, `result` (None until FINISHED) and `error` (set for ERROR and TIMEOUT).
     """
 
     def __init__(
@@ -149,7 +150,7 @@ class Operation:
         caller: str = "",
     ) -> None:
         self.handle, self.statement, self.created_at = handle, statement, created_at
-        self.planned_job_id, self.caller = planned_job_id, caller
+        self.planned_job_id, self.caller, self.request_id = planned_job_id, caller, request_id()
         self.status = OperationStatus.INITIALIZED
         self.work = Work(kind=OperationKind.SESSION, message="waiting for its turn")
         self.result: OperationResult | None = None

@@ -28,7 +28,7 @@ from typing import TypeVar
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
-from mt_core.base.background import BackgroundLoop, attempt
+from mt_core.base.background import BackgroundLoop, attempt, start_thread
 from mt_core.clock import SystemClock
 from mt_core.errors import (
     Canceled,
@@ -266,9 +266,7 @@ class SparkDriver:
         self._cancels.add(job_id)
         self._cancel_tasks(job_id)
         if not self._cancels.ended(job_id, 0):
-            threading.Thread(
-                target=self._cancel_until_ended, args=(job_id,), name="cancel", daemon=True
-            ).start()
+            start_thread("cancel", partial(self._cancel_until_ended, job_id))
 
     def check_canceled(self, job_id: str) -> None:
         """Raise Canceled after `cancel(job_id)`. Called by work outside of Spark."""

@@ -18,6 +18,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
+from mt_core.base.background import start_thread
 from mt_core.base.rowset import Column, PageForm, RowKind
 from mt_core.errors import Canceled, MtError
 from mt_core.spark.driver.spark_driver import SparkDriver
@@ -83,7 +84,7 @@ class StreamedRows:
 
     def begin_in_background(self) -> None:
         """Read in a new thread, because the first rows may be late or never be received."""
-        threading.Thread(target=self._read_on, name="result", daemon=True).start()
+        start_thread("result", self._read_on)
 
     def available(self, start: int, size: int, timeout_s: float) -> int:
         """Wait until row *start* is available or the query has ended, for up to *timeout_s* seconds.

@@ -13,6 +13,7 @@ skipped for that reason would be lost.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -47,6 +48,7 @@ from mt_core.tables.table_commands import RefreshRequest
 from mt_core.tables.views.continuous_job import ContinuousJob
 from mt_core.tables.views.run_view import RunView
 
+log = logging.getLogger(__name__)
 # The number of newest runs that are searched for a job id.
 REMEMBERED_JOBS = 1000
 # How long to wait for the last batch of a continuous run after its table was suspended, in seconds.
@@ -87,6 +89,7 @@ class RefreshRequests:
             raise TableInitializing(
                 f"Materialized table {identifier} is being resumed; try again soon.", table=str(identifier)
             )
+        _log_request(identifier, run)
         services.signal.set()
         return run
 
@@ -116,6 +119,7 @@ class RefreshRequests:
             return self._services.ledger.request_in(tx, table, replace(run, options=options))
 
         run = in_transaction(self._services.registry, work)
+        _log_request(identifier, run)
         self._services.signal.set()
         return run
 
@@ -230,6 +234,14 @@ class RefreshRequests:
                 if run.job_id == job_id:
                     return RunView.of(run, tx.tables.get(run.table_id))
         return None
+
+
+def _log_request(identifier: TableIdentifier, run: RefreshRun) -> None:
+    # One run may do the work of several requests, so the log's other lines about it are of no request.
+    facts = {"action": "refresh_requested", "table": str(identifier), "run": run.run_id}
+    if run.covered_by is not None:
+        facts["covered_by"] = run.covered_by
+    log.info("refresh of %s requested", identifier, extra=facts)
 
 
 def identifier_of(text: str) -> TableIdentifier:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from queue import Empty, SimpleQueue
 
+from mt_core.base.background import start_thread
 from mt_core.errors import MtError
 from mt_core.model.table import MaterializedTable
 from mt_core.tables.keeper import KeeperReport
@@ -77,7 +78,7 @@ class WorkflowObserver:
                 self.waiting.release()
                 answer.put(problem)
 
-        threading.Thread(target=ask, name="observer", daemon=True).start()
+        start_thread("observer", ask)
         try:
             return answer.get(timeout=self.services.settings.observe_wait_s)
         except Empty:

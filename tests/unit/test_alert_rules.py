@@ -70,6 +70,17 @@ def test_the_runbook_has_no_section_for_an_alert_that_is_gone() -> None:
     assert sections == [alert["alert"] for alert in ALERTS]
 
 
+def test_the_example_for_alertmanager_inhibits_alerts_and_compares_labels_that_exist() -> None:
+    [example] = re.findall(r"^```yaml\n(# alertmanager.*?)^```", HOW_TO.read_text("utf-8"), re.M | re.S)
+
+    rules = yaml.safe_load(example)["inhibit_rules"]
+
+    names = set(re.findall(r"\bFreshtable\w+", str(rules)))
+    labels = {label for rule in rules for label in rule["equal"]}
+    assert names < {alert["alert"] for alert in ALERTS}
+    assert labels <= {label for alert in ALERTS for label in labels_of(alert["expr"])}
+
+
 def test_promtool_tests_of_each_alert_when_it_fires_and_when_not() -> None:
     fires = defaultdict[str, set[bool]](set)
     for test in (test for path in TESTS for test in read(path)["tests"]):

@@ -44,10 +44,10 @@ Victim = Literal["gateway", "jvm"]
 
 
 class GatewayUnderTest:
-    """A home folder and its gateway process, if running."""
+    """A home folder and its gateway process, if running. Its clients send *token*, if there is one."""
 
-    def __init__(self, home: Path, settings: Sequence[str] = ()) -> None:
-        self.home, self.url = home, ""
+    def __init__(self, home: Path, settings: Sequence[str] = (), token: str | None = None) -> None:
+        self.home, self.url, self._token = home, "", token
         home.mkdir(parents=True, exist_ok=True)
         options = [part for setting in (*FAST, *settings) for part in ("-D", setting)]
         self.command = [sys.executable, "-m", __name__, "--home", str(home), *options]
@@ -144,7 +144,7 @@ class GatewayUnderTest:
     @contextmanager
     def client(self) -> Iterator[GatewayClient]:
         """Yield a client with its own session."""
-        with GatewayClient(self.url) as client:
+        with GatewayClient(self.url, self._token) as client:
             yield client
 
     def sql(self, statement: str) -> list[Row]:

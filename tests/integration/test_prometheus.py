@@ -1,0 +1,184 @@
+"""A real gateway in a real Prometheus: what it counts agrees with its ledger, after a kill -9 too, and an
+alert fires for a table that is late.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from prometheus_client.openmetrics.parser import text_string_to_metric_families
+
+from mt_core.base.protocol import Refresh
+from tests.airflow.stack import free_port
+from tests.installed_tools import tool
+from tests.support.gateway.own_process import GatewayUnderTest, wait_until
+from tests.support.promql import families
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+DEPLOYED = Path(__file__).parents[2] / "deploy" / "prometheus"
+SECRETS = {"read": "may-read", "admin": "may-do-all"}
+SETTINGS = (
+    "sql-gateway.security.tokens=prometheus:read:may-read,anna:admin:may-do-all",
+    # The table that is late must go on failing.
+    "materialized-table.failures.suspend-after=0",
+)
+OPENMETRICS = {"Accept": "application/openmetrics-text; version=1.0.0"}
+NAME = "lake.default.counted"
+Samples = Counter[tuple[str, ...]]
+
+
+@pytest.fixture(scope="module")
+def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayUnderTest]:
+    home = tmp_path_factory.mktemp("prometheus") / "home"
+    with GatewayUnderTest(home, SETTINGS, token=SECRETS["admin"]) as gateway:
+        gateway.start()
+        yield gateway
+
+
+# --------------------------------------------------------------------------------------- counters, and a kill
+
+
+def test_the_counters_agree_with_the_ledger_when_the_gateway_is_killed_too(gateway: GatewayUnderTest) -> None:
+    gateway.sql("CREATE TABLE source AS SELECT 1 AS n")
+    gateway.sql(
+        "CREATE MATERIALIZED TABLE counted FRESHNESS = INTERVAL '1' DAY REFRESH_MODE = FULL "
+        "AS SELECT 10 / n AS share FROM source"
+    )
+    statuses = [refreshed(gateway, day=1)]
+    for change in ("INSERT INTO source VALUES (0)", "DELETE FROM source WHERE n = 0"):
+        gateway.sql(change)
+        statuses.append(refreshed(gateway))
+    wait_until(lambda: counted(gateway) == in_ledger(gateway), "the counters differ from the ledger")
+    before = counted(gateway)
+
+    gateway.sql("INSERT INTO source VALUES (2)")
+    gateway.die_before("published", table="counted")
+    with gateway.client() as client:
+        handle = client.refresh(Refresh(identifier=NAME))
+        gateway.wait_death()
+    gateway.start()
+    run = gateway.wait_ended("counted", handle)
+
+    assert statuses == ["SKIPPED", "FAILED", "SUCCEEDED"]
+    assert (run["status"], run["attempt"]) == ("SUCCEEDED", 2)
+    # A counter begins at 0 after each start: Prometheus adds what it was before.
+    wait_until(lambda: before + counted(gateway) == in_ledger(gateway), "the counters differ from the ledger")
+    assert sum(in_ledger(gateway).values()) == 5
+    assert samples(gateway, "freshtable_refresh_attempts_lost_total", "cause")["gateway",] == 1
+
+
+def refreshed(gateway: GatewayUnderTest, day: int | None = None) -> str:
+    """Refresh the table as a user does, or as its workflow does on a *day* to come. Return the status."""
+    time = None if day is None else f"{datetime.now(UTC) + timedelta(days=day):%Y-%m-%d} 00:00:00"
+    with gateway.client() as client:
+        handle = client.refresh(Refresh(identifier=NAME, is_periodic=time is not None, schedule_time=time))
+        return str(gateway.wait_ended("counted", handle)["status"])
+
+
+def counted(gateway: GatewayUnderTest) -> Samples:
+    return samples(gateway, "freshtable_refreshes_total", "kind", "outcome", "strategy")
+
+
+def in_ledger(gateway: GatewayUnderTest) -> Samples:
+    return Samples((run["kind"], run["status"], run["strategy"] or "") for run in gateway.runs("counted"))
+
+
+def samples(gateway: GatewayUnderTest, name: str, *labels: str) -> Samples:
+    """Return the sums of a metric by these labels."""
+    found = Samples()
+    for family in text_string_to_metric_families(scraped(gateway)):
+        for sample in family.samples:
+            if sample.name == name:
+                found[tuple(sample.labels[label] for label in labels)] += int(sample.value)
+    return found
+
+
+def scraped(gateway: GatewayUnderTest) -> str:
+    headers = {**OPENMETRICS, "Authorization": f"Bearer {SECRETS['read']}"}
+    return httpx.get(f"{gateway.url}/metrics", headers=headers).raise_for_status().text
+
+
+# ---------------------------------------------------------------------------------------- an alert that fires
+
+
+def test_a_table_that_is_late_fires_an_alert_until_a_refresh_succeeds(
+    gateway: GatewayUnderTest, tmp_path: Path
+) -> None:
+    gateway.sql("CREATE TABLE rates AS SELECT 1 AS n")
+    gateway.sql(
+        "CREATE MATERIALIZED TABLE shares FRESHNESS = INTERVAL '2' SECOND REFRESH_MODE = FULL "
+        "AS SELECT 10 / n AS share FROM rates"
+    )
+    with prometheus(gateway.url, tmp_path) as api:
+        wait_until(lambda: up(api) == ["up"], "Prometheus does not scrape the gateway")
+        gateway.sql("INSERT INTO rates VALUES (0)")
+        wait_until(lambda: alerts(api, "firing") != [], "no alert fires")
+        [late], [failing] = alerts(api, "firing"), alerts(api, "pending")
+        gateway.sql("DELETE FROM rates WHERE n = 0")
+        wait_until(lambda: alerts(api, "firing") == [], "the alert goes on firing")
+        scraped_metrics = set(api.get("/label/__name__/values").raise_for_status().json()["data"])
+
+    names = {"table_catalog": "lake", "table_schema": "default", "table_name": "shares"}
+    assert late["labels"].items() >= {**names, "alertname": "FreshtableTableLate"}.items()
+    assert late["annotations"]["summary"] == "Table lake.default.shares is late"
+    assert failing["labels"].items() >= {**names, "alertname": "FreshtableFailing"}.items()
+    exported = {name for name in scraped_metrics if name.startswith("freshtable_")}
+    assert exported <= set(families())
+
+
+@contextmanager
+def prometheus(gateway: str, folder: Path) -> Iterator[httpx.Client]:
+    """Run Prometheus as it is deployed, but quicker, and yield a client of its API."""
+    deployed = {path.name: path.read_text(encoding="utf-8") for path in DEPLOYED.glob("*.yml")}
+    quicker = {"localhost:8083": gateway.rpartition("/")[2], "15s": "1s", "for: 30s": "for: 2s"}
+    for name, text in deployed.items():
+        for slow, quick in quicker.items():
+            text = text.replace(slow, quick)
+        (folder / name).write_text(text, encoding="utf-8")
+    (folder / "freshtable-token").write_text(SECRETS["read"], encoding="utf-8")
+    address = f"127.0.0.1:{free_port()}"
+    options = {
+        "config.file": folder / "prometheus.yml",
+        "storage.tsdb.path": folder / "data",
+        "web.listen-address": address,
+    }
+    command = [tool("prometheus"), *(f"--{name}={value}" for name, value in options.items())]
+    with (folder / "stderr.txt").open("wb") as errors:
+        process = subprocess.Popen(command, stdout=errors, stderr=errors)
+    try:
+        with httpx.Client(base_url=f"http://{address}/api/v1") as api:
+            wait_until(lambda: answers(api) or process.poll() is not None, "Prometheus does not answer")
+            assert process.poll() is None, (folder / "stderr.txt").read_text()
+            yield api
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def answers(api: httpx.Client) -> bool:
+    try:
+        return api.get("/status/runtimeinfo").is_success
+    except httpx.TransportError:
+        return False
+
+
+def up(api: httpx.Client) -> list[str]:
+    targets = api.get("/targets").raise_for_status().json()["data"]["activeTargets"]
+    return [target["health"] for target in targets]
+
+
+def alerts(api: httpx.Client, state: str) -> list[Any]:
+    """Return the alerts in *state* about the table."""
+    found = api.get("/alerts").raise_for_status().json()["data"]["alerts"]
+    return [
+        alert for alert in found if (alert["state"], alert["labels"].get("table_name")) == (state, "shares")
+    ]

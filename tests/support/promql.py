@@ -49,7 +49,7 @@ def unknown_labels(expression: str) -> set[str]:
     return unknown
 
 
-def labels_of(expression: str) -> set[str]:
+def labels_of(expression: str) -> frozenset[str]:
     """Return the labels that the families of *expression* have, with those of a target."""
     declared = families()
     return OF_TARGET.union(*(declared[name].labels for name in metrics_of(expression)))

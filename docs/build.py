@@ -9,7 +9,7 @@ import importlib
 import json
 import pkgutil
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -24,6 +24,7 @@ from mt_core.config import settings_markdown  # noqa: E402
 from mt_core.errors import MtError  # noqa: E402
 from mt_core.gateway.application import documents  # noqa: E402
 from mt_core.gateway.services import GatewayServices, ProductInfo  # noqa: E402
+from mt_core.metrics import families  # noqa: E402
 from mt_core.model import run, table  # noqa: E402
 from mt_core.sessions.operations import operation  # noqa: E402
 from mt_core.tables.overview.lateness import State  # noqa: E402
@@ -149,6 +150,7 @@ def pages() -> dict[Path, str]:
         docs / "settings.md": settings_page(),
         docs / "errors.md": errors_page(),
         docs / "statuses.md": statuses_page(),
+        docs / "metrics.md": metrics_page(),
         docs / "public-names.md": NOTICE
         + public_names_page(documents, [key for key, _, _ in scheduler_options()]),
         **{
@@ -283,6 +285,80 @@ def _error_row(cls: type[MtError]) -> str:
     summary = " ".join((cls.__doc__ or "").partition("\n\n")[0].split())
     meaning = "A fault of the gateway itself." if cls is MtError else summary
     return f"| `{cls.code}` | {cls.http_status} | {meaning} | {WAYS_OUT[cls.code]} |\n"
+
+
+# ---------------------------------------------------------------------------------------------------- metrics
+
+
+def metrics_page() -> str:
+    """Return docs/metrics.md."""
+    groups = "".join(f"## {title}\n\n{_families(group)}\n" for title, group in families.GROUPS.items())
+    buckets = "".join(
+        f"| {title} | {', '.join(f'{bound:g}' for bound in bounds)} |\n"
+        for title, bounds in _buckets().items()
+    )
+    return f"""{NOTICE}# Metrics
+
+`GET /metrics` returns the metrics of the gateway, its tables and its refreshes, for Prometheus and for all
+systems that read its format. The package for it is the extra `metrics` (`pip install '.[metrics]'` in a
+checkout, or `pip install '<path of the wheel>[metrics]'`); without it the answer is 404. If the gateway has
+tokens, the request needs one with the role `read`, `sql` or `admin`, unless the
+[setting](settings.md) `metrics.public` is true.
+
+```yaml
+# prometheus.yml
+scrape_configs:
+  - job_name: freshtable
+    authorization: {{credentials_file: /etc/prometheus/freshtable-token}}
+    static_configs: [{{targets: ["gateway.example.com:8083"]}}]
+```
+
+The header `Accept` selects the format: text 0.0.4, or OpenMetrics 1.0.0, in which the names of counters and
+infos in comment lines have no suffix. The gateway answers from memory: a scrape does not read the registry,
+and calls neither Spark nor the scheduler. Figures of Spark are up to 15 seconds old. Counters begin at 0 when
+the gateway starts. They count what the ledger records, each run once.
+
+Instants are in seconds since 1970. The age of an instant is `time()` minus its metric. A table was late when
+it was scraped if
+
+```
+freshtable_table_late_at_timestamp_seconds < timestamp(freshtable_table_late_at_timestamp_seconds)
+```
+
+There is no sample where there is no such instant: a table that has never been refreshed shows no time, and a
+table that is suspended, or that a streaming job maintains, is never late.
+
+The number of series has a limit, which the column *series* has. Tables have series of their own if their
+names match `metrics.tables`. If there are more than `metrics.max-tables`, the oldest tables have series, so a
+new table takes none from another; `freshtable_tables_without_series` is the number of the others. The
+families without a table label include all tables. They have no samples until the gateway has read the tables,
+which takes about ten seconds for 10,000. A label has the words of `SHOW` and of the [JSON](rest.md#facts),
+such as [health](statuses.md#health) in `state`, and is empty if it does not apply.
+
+{groups}## Buckets
+
+The upper bounds of histograms, in seconds; each has the bucket `+Inf` as well.
+
+| histograms | bounds |
+|---|---|
+{buckets}"""
+
+
+def _families(group: Iterable[families.Family]) -> str:
+    lines = ["| name | type | labels | series | meaning |", "|---|---|---|---|---|"]
+    for family in group:
+        labels = ", ".join(f"`{label}`" for label in family.labels)
+        lines.append(f"| `{family.name}` | {family.kind} | {labels} | {family.series} | {family.help} |")
+    return "\n".join(lines) + "\n"
+
+
+def _buckets() -> Mapping[str, tuple[float, ...]]:
+    """Return the bounds by the names of the histograms that have them."""
+    histograms: dict[tuple[float, ...], list[str]] = {}
+    for family in families.FAMILIES:
+        if family.buckets:
+            histograms.setdefault(family.buckets, []).append(f"`{family.name}`")
+    return {", ".join(names): bounds for bounds, names in histograms.items()}
 
 
 # --------------------------------------------------------------------------------------------------- statuses

@@ -20,6 +20,7 @@ import typer
 from mt_core.base import protocol
 from mt_core.cli import app
 from mt_core.config import SETTINGS
+from mt_core.metrics.families import FAMILIES, Family
 from mt_core.sql.kinds import KINDS
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -49,7 +50,7 @@ def public_names_page(documents: Mapping[str, Mapping[str, Any]], scheduler_opti
     return f"""# Public names
 
 These names stay as they are, or the changelog says so: what a program may import, settings, endpoints,
-statements, commands and entry points. Everything else may change at any time.
+metrics, statements, commands and entry points. Everything else may change at any time.
 
 ## Imports
 
@@ -75,6 +76,11 @@ also exist without `/v4`.
 {"".join(_endpoints(documents))}
 {_wrapped("Headers beside Flink's: " + ", ".join(sorted(_headers())) + ".")}
 
+## Metrics
+
+[Metrics](metrics.md) says what each means. `GET /metrics` returns them. New labels and metrics may be added.
+
+{_bullets(map(_metric, FAMILIES))}
 ## SQL statements
 
 [SQL](sql/README.md) has the grammar. A statement begins with the words of one row; any other text goes to
@@ -93,6 +99,10 @@ Some statements are refused, with the way out.
 A distribution offers a workflow scheduler in the group `mt_core`, under its `workflow-scheduler.type`: the
 module has the hook `mt_workflow_schedulers()` ([how to](how-to/write-a-scheduler.md)).
 """
+
+
+def _metric(family: Family) -> str:
+    return f"{family.name}{{{', '.join(family.labels)}}}" if family.labels else family.name
 
 
 def _bullets(texts: Iterable[str]) -> str:

@@ -3,8 +3,8 @@
 There are two formats. Prometheus' text format 0.0.4 is the default. OpenMetrics 1.0.0 is chosen if the client
 names it and prefers it at least as much as text. They differ in the names in headers of counters and infos,
 and in the mark at the end. For gauges they are the same, so the lines of the gauges of tables, of which there
-may be tens of thousands, are written here, once for both. prometheus_client takes 20 times as long for a
-sample, and writes all others.
+may be tens of thousands, are written here, once for both. prometheus_client, which takes ten times as long
+for a sample, writes all others.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """The metrics of tables: how many there are in each state, and the instants of each table.
 
-The overview has judged all tables already, so a scrape only writes what it knows: it asks neither the
-registry nor Spark nor a scheduler. What the last pass of the overview's loop read is shown; that loop follows
-each event within a second.
+The overview has judged all tables already. Its facts objects stay the same as long as what they say is right,
+so the lines of a table are written once for each, and a scrape joins them.
 
 The number of series must not grow with the number of tables without anybody having decided so. Up to `most`
 of the tables whose names match have series of their own, the oldest first. So a table that has series keeps
@@ -27,7 +26,7 @@ from mt_core.model.run import RunStatus
 from mt_core.model.table import RefreshMode, RefreshStatus
 from mt_core.tables.overview.facts import TableFacts
 from mt_core.tables.overview.lateness import Fault, State
-from mt_core.tables.overview.overview import Overview
+from mt_core.tables.pages import UnreadableTable
 
 _OF_TABLES = (
     families.TABLE_SHOWS,
@@ -61,31 +60,28 @@ class _Series:
 
 
 class TableGauges:
-    """Writes the gauges of the tables of an overview. Thread-safe."""
+    """Writes the gauges of tables. Thread-safe."""
 
-    def __init__(self, overview: Overview, selection: TableSelection) -> None:
-        self._overview, self._most = overview, selection.most
+    def __init__(self, selection: TableSelection) -> None:
+        self._most = selection.most
         self._matches = re.compile("|".join(map(translate, selection.patterns)) or _NOTHING).match
         # What the last scrape wrote, by table id.
         self._series: dict[str, _Series] = {}
 
-    def text(self) -> str:
-        """Return the text of the families. It is empty until the overview has read the tables."""
-        if not self._overview.is_built:
-            return ""
-        every = self._overview.facts(self._overview.now())
+    def text(self, every: Sequence[TableFacts | UnreadableTable]) -> str:
+        """Return the text of the families for *every* table of the overview."""
         tables = [each for each in every if isinstance(each, TableFacts)]
         matching = [table for table in tables if self._matches(".".join(table.identifier.parts))]
         shown = matching if len(matching) <= self._most else nsmallest(self._most, matching, key=_age)
         self._series = series = {table.table_id: self._series_of(table) for table in shown}
-        own = (
-            zip(*(each.lines for each in series.values()), strict=True) if series else ((),) * len(_OF_TABLES)
-        )
         texts = [
             *_counts(tables),
             _count(families.TABLES_UNREADABLE, len(every) - len(tables)),
             _count(families.TABLES_WITHOUT_SERIES, len(matching) - len(shown)),
-            *(gauge_text(family, lines) for family, lines in zip(_OF_TABLES, own, strict=True)),
+            *(
+                gauge_text(family, (each.lines[place] for each in series.values()))
+                for place, family in enumerate(_OF_TABLES)
+            ),
         ]
         return "".join(texts)
 

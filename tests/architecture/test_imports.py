@@ -180,6 +180,20 @@ app(["sql", "--gateway", "http://127.0.0.1:9", "--format", "parquet", "-o", "x.p
     )
 
 
+def test_a_gateway_without_the_extra_metrics_has_none() -> None:
+    code = """
+import sys
+sys.modules["prometheus_client"] = None
+import mt_core.app.configured_services
+from mt_core.app.metrics_wiring import wire_metrics
+print(wire_metrics(None, scheduler="memory"))
+"""
+
+    shown = run_python(code)
+
+    assert (shown.stdout, shown.returncode) == ("None\n", 0), shown.stderr
+
+
 def test_only_the_chosen_scheduler_is_imported() -> None:
     code = (
         "import sys, mt_core.workflow.loader\n"

@@ -28,6 +28,7 @@ def generated() -> Mapping[Path, str]:
         "settings.md",
         "errors.md",
         "statuses.md",
+        "metrics.md",
         "public-names.md",
         *(f"openapi/v{number}.json" for number in range(1, 5)),
         "openapi/freshtable-v1.json",

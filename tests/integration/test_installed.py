@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import httpx
 import pytest
 
 from deploy.release import (
@@ -87,6 +88,13 @@ import sys
 from mt_core.registry.database import connect
 
 print(connect(sys.argv[1]).dialect.driver)
+"""
+METRICS = """
+from mt_core.metrics import exposition, families, instruments
+
+made = instruments.Instruments()
+made.counter(families.EVENTS_DROPPED).inc()
+print(exposition.exposition(exposition.Format.of(""), made.registry, "").decode())
 """
 FLIGHTS = """
 import sys
@@ -329,6 +337,16 @@ def test_the_operators_of_streams_are_in_the_wheel_and_work_without_a_jdk(
         assert time.monotonic() < deadline, rows
 
     assert rows == "city,n\nRome,1\n"
+
+
+def test_metrics_need_the_extra_metrics(installation: Installation, gateway: str) -> None:
+    without = httpx.get(f"{gateway}/metrics")
+
+    installation.install("gateway", "metrics")
+    wired = installation.run("python", "-c", METRICS)
+
+    assert (without.status_code, "pip install '.[metrics]'" in without.text) == (404, True)
+    assert wired.startswith("# HELP freshtable_")
 
 
 @pytest.mark.postgres

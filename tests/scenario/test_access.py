@@ -70,6 +70,7 @@ def status(gateway: Gateway, secret: str, method: str, path: str) -> int:
         ("GET", "/freshtable/v1/jobs", "asr"),
         ("GET", "/freshtable/v1/sessions", "asr"),
         ("GET", "/freshtable/v1/gateway", "asr"),
+        ("GET", "/metrics", "asr"),
     ],
 )
 def test_a_role_is_let_in_to_what_it_is_for_and_nothing_else(

@@ -4,6 +4,7 @@ alert fires for a table that is late.
 
 from __future__ import annotations
 
+import re
 import subprocess
 from collections import Counter
 from collections.abc import Iterator
@@ -24,7 +25,9 @@ from tests.support.promql import families
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
-DEPLOYED = Path(__file__).parents[2] / "deploy" / "prometheus"
+ROOT = Path(__file__).parents[2]
+DEPLOYED = ROOT / "deploy" / "prometheus"
+RUNBOOK = ROOT / "docs" / "how-to" / "watch-with-prometheus.md"
 SECRETS = {"read": "may-read", "admin": "may-do-all"}
 SETTINGS = (
     "sql-gateway.security.tokens=prometheus:read:may-read,anna:admin:may-do-all",
@@ -125,14 +128,15 @@ def test_a_table_that_is_late_fires_an_alert_until_a_refresh_succeeds(
         [late], [failing] = alerts(api, "firing"), alerts(api, "pending")
         gateway.sql("DELETE FROM rates WHERE n = 0")
         wait_until(lambda: alerts(api, "firing") == [], "the alert goes on firing")
-        scraped_metrics = set(api.get("/label/__name__/values").raise_for_status().json()["data"])
+        metrics, loops = values(api, "__name__"), values(api, "loop")
 
     names = {"table_catalog": "lake", "table_schema": "default", "table_name": "shares"}
     assert late["labels"].items() >= {**names, "alertname": "FreshtableTableLate"}.items()
     assert late["annotations"]["summary"] == "Table lake.default.shares is late"
     assert failing["labels"].items() >= {**names, "alertname": "FreshtableFailing"}.items()
-    exported = {name for name in scraped_metrics if name.startswith("freshtable_")}
-    assert exported <= set(families())
+    assert {name for name in metrics if name.startswith("freshtable_")} <= set(families())
+    # The runbook says what each loop does.
+    assert loops <= set(re.findall(r"`([^`]+)`", RUNBOOK.read_text(encoding="utf-8")))
 
 
 @contextmanager
@@ -174,6 +178,10 @@ def answers(api: httpx.Client) -> bool:
 def up(api: httpx.Client) -> list[str]:
     targets = api.get("/targets").raise_for_status().json()["data"]["activeTargets"]
     return [target["health"] for target in targets]
+
+
+def values(api: httpx.Client, label: str) -> set[str]:
+    return set(api.get(f"/label/{label}/values").raise_for_status().json()["data"])
 
 
 def alerts(api: httpx.Client, state: str) -> list[Any]:

@@ -303,7 +303,8 @@ def metrics_page() -> str:
 systems that read its format. The package for it is the extra `metrics` (`pip install '.[metrics]'` in a
 checkout, or `pip install '<path of the wheel>[metrics]'`); without it the answer is 404. If the gateway has
 tokens, the request needs one with the role `read`, `sql` or `admin`, unless the
-[setting](settings.md) `metrics.public` is true.
+[setting](settings.md) `metrics.public` is true. [Watch with Prometheus and
+Grafana](how-to/watch-with-prometheus.md) has alert rules, what to do about each alert, and a dashboard.
 
 ```yaml
 # prometheus.yml

@@ -15,13 +15,13 @@ from typing import Any
 
 import httpx
 import pytest
-from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from mt_core.base.protocol import Refresh
 from tests.airflow.stack import free_port
 from tests.installed_tools import tool
 from tests.support.gateway.own_process import GatewayUnderTest, wait_until
 from tests.support.promql import families
+from tests.support.scrape import Scrape
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -36,7 +36,6 @@ SETTINGS = (
 )
 OPENMETRICS = {"Accept": "application/openmetrics-text; version=1.0.0"}
 NAME = "lake.default.counted"
-Samples = Counter[tuple[str, ...]]
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +75,7 @@ def test_the_counters_agree_with_the_ledger_when_the_gateway_is_killed_too(gatew
     # A counter begins at 0 after each start: Prometheus adds what it was before.
     wait_until(lambda: before + counted(gateway) == in_ledger(gateway), "the counters differ from the ledger")
     assert sum(in_ledger(gateway).values()) == 5
-    assert samples(gateway, "freshtable_refresh_attempts_lost_total", "cause")["gateway",] == 1
+    assert scrape(gateway).total("freshtable_refresh_attempts_lost_total", cause="gateway") == 1
 
 
 def refreshed(gateway: GatewayUnderTest, day: int | None = None) -> str:
@@ -87,27 +86,17 @@ def refreshed(gateway: GatewayUnderTest, day: int | None = None) -> str:
         return str(gateway.wait_ended("counted", handle)["status"])
 
 
-def counted(gateway: GatewayUnderTest) -> Samples:
-    return samples(gateway, "freshtable_refreshes_total", "kind", "outcome", "strategy")
+def counted(gateway: GatewayUnderTest) -> Counter[tuple[str, ...]]:
+    return Counter(scrape(gateway).by("freshtable_refreshes_total", "kind", "outcome", "strategy"))
 
 
-def in_ledger(gateway: GatewayUnderTest) -> Samples:
-    return Samples((run["kind"], run["status"], run["strategy"] or "") for run in gateway.runs("counted"))
+def in_ledger(gateway: GatewayUnderTest) -> Counter[tuple[str, ...]]:
+    return Counter((run["kind"], run["status"], run["strategy"] or "") for run in gateway.runs("counted"))
 
 
-def samples(gateway: GatewayUnderTest, name: str, *labels: str) -> Samples:
-    """Return the sums of a metric by these labels."""
-    found = Samples()
-    for family in text_string_to_metric_families(scraped(gateway)):
-        for sample in family.samples:
-            if sample.name == name:
-                found[tuple(sample.labels[label] for label in labels)] += int(sample.value)
-    return found
-
-
-def scraped(gateway: GatewayUnderTest) -> str:
+def scrape(gateway: GatewayUnderTest) -> Scrape:
     headers = {**OPENMETRICS, "Authorization": f"Bearer {SECRETS['read']}"}
-    return httpx.get(f"{gateway.url}/metrics", headers=headers).raise_for_status().text
+    return Scrape.of(httpx.get(f"{gateway.url}/metrics", headers=headers).raise_for_status().text)
 
 
 # ---------------------------------------------------------------------------------------- an alert that fires

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections import Counter
 from dataclasses import replace
 from datetime import timedelta
@@ -13,6 +14,7 @@ from mt_core.base.access import parse_tokens
 from mt_core.gateway.metrics import PATH
 from mt_core.model.partition import PartitionSpec
 from mt_core.tables.registry import in_transaction
+from tests.installed_tools import tool
 from tests.scenario.conftest import Switch
 from tests.support.gateway.shared_app import app_of
 from tests.support.gateway.statements import Gateway
@@ -77,6 +79,17 @@ def test_the_counters_are_the_sums_of_the_ledger(failing: WholeGateway) -> None:
     assert durations["total",] == sum(run.status != "FAILED" for run in runs)
     periodic = sum(run.kind == "PERIODIC" for run in runs)
     assert found.total("freshtable_refresh_schedule_delay_seconds_count", scheduler="memory") == periodic
+
+
+@pytest.mark.processes
+def test_promtool_has_no_objection_to_the_metrics(failing: WholeGateway) -> None:
+    text = answer(failing).text
+
+    done = subprocess.run(
+        [tool("promtool"), "check", "metrics"], input=text, capture_output=True, text=True, check=False
+    )
+
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
 def test_the_counts_of_outcomes_are_those_of_show_refreshes(failing: WholeGateway) -> None:

@@ -8,10 +8,11 @@ from __future__ import annotations
 import threading
 import time
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from tempfile import TemporaryDirectory
 
 from benchmarks.filled_registry import SOURCE, Filling, fill, plain_tables
@@ -37,11 +38,13 @@ from tests.support.gateway.wired import STOP_S, FakeParts, WiredGateway
 
 MIGRATED_S, BUILT_S, SHOWN_S = 60.0, 15.0, 2.0
 FIRST_S, UNCHANGED_S, SEARCH_S, TURN_S = 0.050, 0.002, 0.030, 0.005
-CLAIM_RATIO, CLAIM_S, SKIP_S = 1.2, 0.002, 0.0004
+CLAIM_RATIO, CLAIM_S, SKIP_S, SCRAPE_S = 1.2, 0.002, 0.0004, 0.150
 CLAIMS, CLAIMS_PER_TURN = 5_000, 500
+SCRAPES, MOST_SERIES = 20, 1_000_000
 SKIPS, SKIPS_PER_TURN, SETTLE_S = 1_000, 100, 1.5
 WARM_UP = 20
 SCHEDULER = "memory"
+TEXT, OPENMETRICS = "", "application/openmetrics-text"
 # The threads that renew leases, which take turns without anybody looking at tables.
 LEASES = frozenset({"gateway-lease", "gateway-lease-watch", "refresh-leases"})
 
@@ -86,6 +89,7 @@ def _measured(database: str, url: str, filling: Filling) -> Finding:
     )
     with _gateway(url) as gateway:
         _build(report, gateway)
+        _scrape(report, gateway)
         gateway.keep_up()
         with pages(gateway.url) as clients:
             _look(report, gateway, clients, filling)
@@ -97,6 +101,7 @@ def _measured(database: str, url: str, filling: Filling) -> Finding:
         rows=report.rows,
         targets=report.targets,
         notes=[
+            f"Scrapes: {SCRAPES} of each kind, in processor time, after the first one.",
             f"Pages: {ROUNDS} rounds of requests on one connection, from another process; SHOW: {SHOWS} "
             "statements with all their rows. Spark is a fake that has nothing to do.",
             f"Claims: {CLAIMS:,} with {PAGES} pages that poll every {show(POLL_EVERY_S)}, and as many "
@@ -147,7 +152,7 @@ class FilledGateway(WiredGateway):
             clock=SystemClock(),
             refresh_threads=0,
         )
-        super().__init__(parts)
+        super().__init__(parts, most_series=MOST_SERIES)
         self._overview_loop = BackgroundLoop("overview", self.tables.overview.keep_up, clock=parts.clock)
 
     def keep_up(self) -> None:
@@ -190,6 +195,22 @@ def _build(report: Report, gateway: FilledGateway) -> None:
     report.goal("the overview is built", seconds, BUILT_S)
     report.fact("processor time of that", show(processor_s))
     report.fact("the facts of all tables a moment later", show(timed(lambda: overview.facts(overview.now()))))
+
+
+def _scrape(report: Report, gateway: FilledGateway) -> None:
+    """Scrape the metrics, with series of all tables."""
+    first = _processor_s(lambda: gateway.metrics.answer(TEXT))
+    report.goal("processor time of the first scrape of the metrics", first, SCRAPE_S)
+    for name, accept in (("text", TEXT), ("OpenMetrics", OPENMETRICS)):
+        scrape = partial(gateway.metrics.answer, accept)
+        taken = Samples([_processor_s(scrape) for _ in range(SCRAPES)])
+        report.samples(f"processor time of a scrape as {name}", taken, SCRAPE_S)
+
+
+def _processor_s(work: Callable[[], object]) -> float:
+    begun = time.process_time()
+    work()
+    return time.process_time() - begun
 
 
 def _look(report: Report, gateway: FilledGateway, clients: Pages, filling: Filling) -> None:

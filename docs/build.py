@@ -316,8 +316,8 @@ scrape_configs:
 
 The header `Accept` selects the format: text 0.0.4, or OpenMetrics 1.0.0, in which the names of counters and
 infos in comment lines have no suffix. The gateway answers from memory: a scrape does not read the registry,
-and calls neither Spark nor the scheduler. Figures of Spark are up to 15 seconds old. Counters begin at 0 when
-the gateway starts. They count what the ledger records, each run once.
+and calls neither Spark nor the scheduler. Figures of the queue are up to 5 seconds old, those of Spark up to
+15. Counters begin at 0 when the gateway starts. They count what the ledger records, each run once.
 
 Instants are in seconds since 1970. The age of an instant is `time()` minus its metric. A table was late when
 it was scraped if

@@ -89,7 +89,7 @@ def _install(packages: list[str]) -> None:
     with _no_service_starts():
         for arguments in (["update"], ["install", "--no-install-recommends", *packages]):
             subprocess.run(
-                ["apt-get", "--quiet", "--yes", *arguments],
+                ["apt-get", "--quiet", "--yes", "-o", "Acquire::Retries=3", *arguments],
                 env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"},
                 check=True,
             )

@@ -23,7 +23,7 @@ from mt_core.metrics import families
 from mt_core.metrics.exposition import gauge_text, label_text, sample_line
 from mt_core.metrics.families import TABLE_LABELS, Family
 from mt_core.model.run import RunStatus
-from mt_core.model.table import RefreshMode, RefreshStatus
+from mt_core.model.table import RefreshMode, RefreshStatus, SuspendedBy
 from mt_core.tables.overview.facts import TableFacts
 from mt_core.tables.overview.lateness import Fault, State
 from mt_core.tables.pages import UnreadableTable
@@ -140,7 +140,6 @@ def _seconds(instant: datetime | None) -> float | None:
 
 
 def _is_failing(table: TableFacts) -> bool:
-    if table.status is RefreshStatus.SUSPENDED:
-        # Users give no reason when they suspend a table.
-        return table.status_reason is not None
+    if table.suspended_by is not None:
+        return table.suspended_by is not SuspendedBy.USER
     return table.state is State.FAILING or (table.last is not None and table.last.status is RunStatus.FAILED)

@@ -81,9 +81,9 @@ def test_root_on_debian_installs_what_is_missing_and_starts_no_service(
 
     assert codes == [0, 0]
     assert (programs / "asked").read_text().splitlines() == [
-        "--quiet --yes update",
+        "--quiet --yes -o Acquire::Retries=3 update",
         "services: 101",
-        "--quiet --yes install --no-install-recommends prometheus chromium",
+        "--quiet --yes -o Acquire::Retries=3 install --no-install-recommends prometheus chromium",
         "services: 101",
         "prometheus disable",
     ]

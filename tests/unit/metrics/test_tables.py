@@ -13,7 +13,7 @@ from mt_core.errors import FactUnreadable
 from mt_core.metrics.families import TABLE_LABELS
 from mt_core.metrics.tables import TableGauges, TableSelection
 from mt_core.model.run import RunStatus
-from mt_core.model.table import RefreshMode, RefreshStatus, TableIdentifier
+from mt_core.model.table import RefreshMode, RefreshStatus, SuspendedBy, TableIdentifier
 from mt_core.tables.overview.facts import LastRun, TableFacts
 from mt_core.tables.overview.lateness import Fault, State
 from mt_core.tables.pages import UnreadableTable
@@ -141,7 +141,12 @@ def test_the_levels_of_a_namespace_are_one_label() -> None:
     assert list(found.by(SHOWS, *TABLE_LABELS)) == [("lake", "shop.`eu.west`", 'say "hi"\\\n')]
 
 
-SUSPENSION: dict[str, Any] = {"status": RefreshStatus.SUSPENDED, "state": State.SUSPENDED}
+SUSPENSION: dict[str, Any] = {
+    "status": RefreshStatus.SUSPENDED,
+    "state": State.SUSPENDED,
+    "suspended_by": SuspendedBy.USER,
+    "last": last_run(RunStatus.FAILED),
+}
 
 
 @pytest.mark.parametrize(
@@ -153,8 +158,8 @@ SUSPENSION: dict[str, Any] = {"status": RefreshStatus.SUSPENDED, "state": State.
         ({"last": last_run(RunStatus.FAILED), "state": State.LATE}, True),
         ({"state": State.FAILING}, True),
         (SUSPENSION, False),
-        ({**SUSPENSION, "last": last_run(RunStatus.FAILED)}, False),
-        ({**SUSPENSION, "last": last_run(RunStatus.FAILED), "status_reason": "5 failures in a row"}, True),
+        ({**SUSPENSION, "suspended_by": SuspendedBy.FAILURES}, True),
+        ({**SUSPENSION, "suspended_by": SuspendedBy.JOB}, True),
     ],
 )
 def test_a_table_fails_if_its_last_refresh_failed_or_the_gateway_suspended_it(

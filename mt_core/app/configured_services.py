@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from mt_core.app.endpoint_wiring import wire_endpoints
-from mt_core.app.metrics_wiring import wire_metrics
+from mt_core.app.metrics_wiring import MeasuredParts, wire_metrics
 from mt_core.app.settings import job_hooks, manager_settings, session_defaults, stream_defaults
 from mt_core.app.spark_parts import SparkParts
 from mt_core.app.statement_wiring import StatementPorts, StatementServices, wire_statements
@@ -55,14 +55,20 @@ class ConfiguredServices:
         self.work = self._wire_table_work(scheduler, watch)
         self.statements = self._wire_statements()
         self.metrics = wire_metrics(
-            self.work,
-            scheduler=scheduler.identifier,
+            MeasuredParts(
+                tables=self.work,
+                sessions=self.sessions,
+                executor=self.statements.executor,
+                engine=spark.statements,
+                scheduler=scheduler.identifier,
+            ),
             patterns=config.names("metrics.tables"),
             most=config.integer("metrics.max-tables"),
         )
         self.endpoints = replace(
             wire_endpoints(self.work, self.statements, self.sessions, spark.plans),
             metrics=None if self.metrics is None else self.metrics.answer,
+            on_request=None if self.metrics is None else self.metrics.work.request,
             public=frozenset({METRICS_PATH}) if config.boolean("metrics.public") else frozenset(),
         )
 

@@ -113,6 +113,7 @@ class Gateway:
         self._overview_loop = BackgroundLoop("overview", self._tables.overview.keep_up, clock=self._clock)
         self._loops.append(self._overview_loop)
         self._hours_loop = self._loop("hours of freshness", LOOK_EVERY, self._work.hours.look)
+        self._metric_loops = self._measuring()
 
     @property
     def url(self) -> str:
@@ -135,6 +136,8 @@ class Gateway:
         self._lease.start()
         if self._services.metrics is not None:
             self._services.metrics.start()
+        for loop in self._metric_loops:
+            loop.start()
         self._tables.events.start()
         self._overview_loop.start()
         self._hours_loop.start()
@@ -236,6 +239,18 @@ class Gateway:
         if not every:
             loop.end()
         return loop
+
+    def _measuring(self) -> list[BackgroundLoop]:
+        """Let metrics read the state of this gateway, and return the loops that read more for them."""
+        metrics = self._services.metrics
+        if metrics is None:
+            return []
+        metrics.work.read_lease(lambda: self._lease.expires_at)
+        metrics.work.read_loops(self._loop_states, self._services.endpoints.facts.started_at)
+        return [
+            self._loop("backlog", metrics.backlog.every, metrics.backlog.read),
+            self._loop("spark workload", metrics.spark.every, metrics.spark.read),
+        ]
 
     def _loop_states(self) -> list[LoopState]:
         return [loop.state for loop in self._loops if not loop.ending.is_set()]

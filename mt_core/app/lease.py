@@ -6,7 +6,7 @@ import logging
 import os
 import threading
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 
 from mt_core.app import process_identity
@@ -42,7 +42,8 @@ def lease_of(owner: str, url: str) -> GatewayLease:
 class RegistryLease:
     """Excludes other gateways from *registry*.
 
-    *on_lost* is called once, with the error that ends this gateway.
+    *on_lost* is called once, with the error that ends this gateway. `expires_at` is when the lease expires
+    unless it is renewed, or None before it is acquired.
     """
 
     def __init__(
@@ -52,6 +53,7 @@ class RegistryLease:
         self._renewal = BackgroundLoop("gateway-lease", self.renew, clock=clock, every=RENEW_EVERY)
         self._watch = BackgroundLoop("gateway-lease-watch", self.check, clock=clock, every=RENEW_EVERY)
         self._taken = self._renewed = False
+        self.expires_at: datetime | None = None
         self._missed = 0
         self._failure: RegistryError | None = None
 
@@ -62,6 +64,7 @@ class RegistryLease:
         naming a gateway that renews its lease.
         """
         first: GatewayLease | None = None
+        began = self._clock.now()
         while (
             holder := in_transaction(self._registry, partial(take_lease, lease=self._lease, dead=self._died))
         ) is not None:
@@ -77,7 +80,8 @@ class RegistryLease:
             first = holder
             if self._clock.wait(LOOK_EVERY, interrupt):
                 return False
-        self._taken = True
+            began = self._clock.now()
+        self._taken, self.expires_at = True, began + LEASE
         return True
 
     def hold(self, tx: Transaction) -> None:
@@ -95,6 +99,7 @@ class RegistryLease:
 
     def renew(self) -> None:
         """Renew the lease once. End this gateway if another one has acquired the lease."""
+        began = self._clock.now()
         try:
             in_transaction(self._registry, self.hold)
         except RegistryInUse as error:
@@ -110,7 +115,7 @@ class RegistryLease:
             raise
         if isinstance(self._failure, RegistryFull):
             log.warning("The registry can be written again.", extra={"action": "disk_has_room"})
-        self._renewed, self._failure = True, None
+        self._renewed, self._failure, self.expires_at = True, None, began + LEASE
 
     def check(self) -> None:
         """End this gateway if its last renewal was too long ago."""

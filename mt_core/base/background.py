@@ -62,12 +62,14 @@ class LoopState:
     """How a loop fares: `failures` is the number of failed passes since the last success at `succeeded_at`.
 
     `succeeded_at` is None if no pass has succeeded. `every` is zero for a loop whose work itself waits.
+    `all_failures` is the number of failed passes since the loop began.
     """
 
     name: str
     every: timedelta
     succeeded_at: datetime | None
     failures: int
+    all_failures: int = 0
 
 
 class BackgroundLoop:
@@ -82,7 +84,7 @@ class BackgroundLoop:
     ) -> None:
         self.name = name
         self._work, self._clock, self._every = work, clock, every
-        self._failures = 0
+        self._failures = self._all_failures = 0
         self._succeeded_at: datetime | None = None
         self.ending = threading.Event()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
@@ -95,15 +97,20 @@ class BackgroundLoop:
     @property
     def state(self) -> LoopState:
         return LoopState(
-            name=self.name, every=self._every, succeeded_at=self._succeeded_at, failures=self._failures
+            name=self.name,
+            every=self._every,
+            succeeded_at=self._succeeded_at,
+            failures=self._failures,
+            all_failures=self._all_failures,
         )
 
     def attempt(self) -> bool:
         """Do the work once and return whether it succeeded; log any exception."""
         succeeded = attempt(self.name, self._work)
-        self._failures = 0 if succeeded else self._failures + 1
         if succeeded:
-            self._succeeded_at = self._clock.now()
+            self._failures, self._succeeded_at = 0, self._clock.now()
+        else:
+            self._failures, self._all_failures = self._failures + 1, self._all_failures + 1
         return succeeded
 
     def end(self) -> None:

@@ -13,6 +13,7 @@ from mt_core.gateway.draft.endpoints import draft_router
 from mt_core.gateway.facts import api as facts
 from mt_core.gateway.http import errors
 from mt_core.gateway.http.bodies import BodyLimits
+from mt_core.gateway.http.measurement import Measurement
 from mt_core.gateway.http.openapi import About, document, openapi_router
 from mt_core.gateway.http.request_ids import RequestIds
 from mt_core.gateway.http.routing import VersionRoutes
@@ -35,7 +36,8 @@ def build_app(services: GatewayServices, bodies: BodyLimits | None = None) -> Fa
     app = FastAPI(openapi_url=None, redirect_slashes=False)
     app.state.bodies = bodies or BodyLimits()
     errors.install(app)
-    # Added last, so that it is outside of all others, and the responses of errors have an id too.
+    # Each is outside of those added before, so that it also sees the responses of errors.
+    app.add_middleware(Measurement, receiver=lambda: services.on_request)
     app.add_middleware(RequestIds)
     apis = {api.prefix: _routes(api, services) for api in _apis(services)}
     check = guard(

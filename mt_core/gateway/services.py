@@ -9,6 +9,7 @@ from datetime import datetime
 
 from mt_core.base.access import Token
 from mt_core.base.background import LoopState
+from mt_core.gateway.http.measurement import OnRequest
 from mt_core.jobs.installed import InstalledHooks
 from mt_core.sessions.catalog.names import SessionNames
 from mt_core.sessions.executor import StatementExecutor
@@ -75,6 +76,7 @@ class GatewayServices:
     published: ServedWorkflows | None = None
     plans: PlanFiles | None = None
     metrics: Callable[[str], tuple[bytes, str]] | None = None
+    on_request: OnRequest | None = None
     public: frozenset[str] = frozenset()
     tokens: tuple[Token, ...] = ()
     hosts: tuple[str, ...] = ()

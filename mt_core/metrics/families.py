@@ -73,7 +73,7 @@ LEASE_EXPIRY = Family(
 LOOP_SUCCESS = Family(
     name="freshtable_background_loop_last_success_timestamp_seconds",
     kind=Kind.GAUGE,
-    help="When the last successful pass of a background loop ended.",
+    help="When the last successful pass of a background loop ended; before, when the gateway started.",
     labels=("loop",),
     series="1 for each loop, about 15",
 )
@@ -226,7 +226,7 @@ REFRESHES_WAITING = Family(
 QUEUE_OLDEST = Family(
     name="freshtable_refresh_queue_oldest_timestamp_seconds",
     kind=Kind.GAUGE,
-    help="When the oldest queued run was requested; there is no sample while the queue is empty.",
+    help="When the oldest run was requested that a free worker could claim; no sample if there is none.",
     labels=("solo",),
     series="2: true, false",
 )
@@ -298,16 +298,16 @@ OPERATIONS = Family(
 STATEMENTS = Family(
     name="freshtable_statements_total",
     kind=Kind.COUNTER,
-    help="The ended statements, by type and outcome.",
+    help="The ended statements, by type and outcome. A query ends when its first rows are ready.",
     labels=("type", "outcome"),
-    series="only the combinations that occur: about 60 types, 3 outcomes",
+    series="only the combinations that occur: about 90 types, 5 outcomes",
 )
 STATEMENT_DURATION = Family(
     name="freshtable_statement_duration_seconds",
     kind=Kind.HISTOGRAM,
     help="The time from the submission of a statement to its end.",
     labels=("type",),
-    series="only the types that occur, about 60",
+    series="only the types that occur, about 90",
     buckets=WORK_S,
 )
 RESULT_BYTES = Family(
@@ -320,7 +320,7 @@ RESULT_BYTES = Family(
 RESULT_BYTES_LIMIT = Family(
     name="freshtable_result_bytes_limit",
     kind=Kind.GAUGE,
-    help="The limit of freshtable_result_bytes.",
+    help="The limit of freshtable_result_bytes: in memory of all results, on disk of each result.",
     labels=("place",),
     series="2: memory, disk",
 )

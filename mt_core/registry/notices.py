@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import bindparam, delete, insert, select
+from sqlalchemy import bindparam, delete, func, insert, select
 
 from mt_core.registry.rows import instant_text
 from mt_core.registry.schema import NOTICES
@@ -42,7 +42,12 @@ class SqlNotices:
     def delete(self, numbers: Collection[int]) -> None:
         self.statements.execute(_DELETE, {"numbers": list(numbers)})
 
+    def count(self) -> int:
+        count: int = self.statements.execute(_COUNT).scalar_one()
+        return count
+
 
 _PUT = insert(NOTICES)
 _OLDEST = select(NOTICES).order_by(NOTICES.c.number).limit(bindparam("most"))
+_COUNT = select(func.count()).select_from(NOTICES)
 _DELETE = delete(NOTICES).where(NOTICES.c.number.in_(bindparam("numbers", expanding=True)))

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ScalarSelect, and_, bindparam, delete, exists, func, or_, select, true, update
+from sqlalchemy import ScalarSelect, and_, bindparam, case, delete, exists, func, or_, select, true, update
 
 from mt_core.errors import RevisionConflict
 from mt_core.model.run import REFRESHES, RefreshRun, RunKind, RunStatus
@@ -24,7 +24,7 @@ from mt_core.registry.changes import note_deletion
 from mt_core.registry.rows import instant_text, row_of
 from mt_core.registry.schema import GATEWAYS, NEXT_CHANGE, RUNS, TABLES, word
 from mt_core.registry.statements import Statements
-from mt_core.tables.registry import RunChange
+from mt_core.tables.registry import Backlog, RunChange
 
 QUEUED, RUNNING, COALESCED = word(RunStatus.QUEUED), word(RunStatus.RUNNING), word(RunStatus.COALESCED)
 DONE = (word(RunStatus.SUCCEEDED), word(RunStatus.SKIPPED))
@@ -126,6 +126,21 @@ class SqlRuns:
         statement = select(RUNS).where(RUNS.c.table_id == table_id, later, RUNS.c.status.in_(DONE))
         return self.statements.facts(RefreshRun, statement.order_by(RUNS.c.seq))
 
+    def backlog(self) -> Backlog:
+        running = self.statements.execute(_RUNNING_COUNT).scalar_one()
+        values = {"now": instant_text(self.statements.now())}
+        rows = {bool(row.solo): row for row in self.statements.execute(_BACKLOG, values)}
+        return Backlog(
+            running=running,
+            waiting=sum(row.waiting for row in rows.values()),
+            queued={solo: row.queued for solo, row in rows.items()},
+            oldest={
+                solo: datetime.fromisoformat(row.oldest)
+                for solo, row in rows.items()
+                if row.oldest is not None
+            },
+        )
+
     def covered_by(self, run_id: str) -> Sequence[RefreshRun]:
         return self.statements.facts(RefreshRun, _COVERED_BY, {"run_id": run_id})
 
@@ -203,16 +218,20 @@ _COVERED_BY = _COVERED.order_by(RUNS.c.seq)
 _BUSY = select(_OTHER.c.table_id).where(_OTHER.c.status == RUNNING)
 _EXCLUSIVE = select(TABLES.c.table_id).where(TABLES.c.exclusive)
 _NOT_WAITING = or_(RUNS.c.waits_until.is_(None), RUNS.c.waits_until <= bindparam("now"))
+_CLAIMABLE = and_(_NOT_WAITING, RUNS.c.table_id.not_in(_BUSY), RUNS.c.table_id.not_in(_EXCLUSIVE))
 _NEXT_CLAIMABLE = (
-    select(RUNS)
-    .where(
-        RUNS.c.status == QUEUED,
-        _NOT_WAITING,
-        RUNS.c.table_id.not_in(_BUSY),
-        RUNS.c.table_id.not_in(_EXCLUSIVE),
+    select(RUNS).where(RUNS.c.status == QUEUED, _CLAIMABLE).order_by(RUNS.c.solo, RUNS.c.seq).limit(1)
+)
+_RUNNING_COUNT = select(func.count()).select_from(RUNS).where(RUNS.c.status == RUNNING)
+_BACKLOG = (
+    select(
+        RUNS.c.solo,
+        func.count().label("queued"),
+        func.sum(case((_NOT_WAITING, 0), else_=1)).label("waiting"),
+        func.min(case((_CLAIMABLE, RUNS.c.requested_at))).label("oldest"),
     )
-    .order_by(RUNS.c.solo, RUNS.c.seq)
-    .limit(1)
+    .where(RUNS.c.status == QUEUED)
+    .group_by(RUNS.c.solo)
 )
 _WAITING = select(RUNS).where(RUNS.c.status == QUEUED, RUNS.c.waits_until.is_not(None)).order_by(RUNS.c.seq)
 _LAST_POINT = (

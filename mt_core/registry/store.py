@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from sqlalchemy import Engine
 
 from mt_core.clock import Clock
-from mt_core.errors import RegistryError
+from mt_core.errors import FactUnreadable, RegistryError, RevisionConflict
 from mt_core.registry.database import WAIT_S, connect, reader, shown, upgrade
 from mt_core.registry.definitions import SqlDefinitionStore
 from mt_core.registry.failures import translated
@@ -38,6 +39,7 @@ class SqlRegistry:
         self._closed = threading.Event()
         self.definitions: DefinitionStore = SqlDefinitionStore(self.transaction)
         self.on_commit: Callable[[tuple[Change, ...]], None] | None = None
+        self.on_transaction: Callable[[float, float, bool], object] | None = None
         self.keeps_notices = False
 
     @classmethod
@@ -63,14 +65,25 @@ class SqlRegistry:
     @contextmanager
     def transaction(self) -> Iterator[SqlTransaction]:
         """Begin a transaction; raise RegistryError inside another transaction of the same thread."""
-        with self._turns.take(WAIT_S, self._name):
-            with self._begun(self._engine) as statements:
-                transaction = SqlTransaction(statements)
-                yield transaction
-                if self.keeps_notices:
-                    _note_ends(transaction)
-            if self.on_commit is not None and statements.changes:
-                self.on_commit(tuple(statements.changes))
+        asked, begun, failed = time.monotonic(), None, False
+        try:
+            with self._turns.take(WAIT_S, self._name):
+                with self._begun(self._engine) as statements:
+                    begun = time.monotonic()
+                    transaction = SqlTransaction(statements)
+                    yield transaction
+                    if self.keeps_notices:
+                        _note_ends(transaction)
+                if self.on_commit is not None and statements.changes:
+                    self.on_commit(tuple(statements.changes))
+        except RegistryError as error:
+            failed = not isinstance(error, RevisionConflict | FactUnreadable)
+            raise
+        finally:
+            if self.on_transaction is not None:
+                ended = time.monotonic()
+                begun = begun or ended
+                self.on_transaction(begun - asked, ended - begun, failed)
 
     @contextmanager
     def reading(self) -> Iterator[SqlTransaction]:

@@ -18,6 +18,7 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from datetime import timedelta
 from functools import partial
 
 from mt_core.base.request_id import working_for
@@ -46,7 +47,9 @@ _MOST_WAITS = 1000
 class StatementExecutor:
     """Performs statements in a bounded thread pool, one at a time for each session.
 
-    While an operation only waits for a refresh run, the next statement of its session may begin.
+    While an operation only waits for a refresh run, the next statement of its session may begin. `on_end`, if
+    any, is called when a statement ends: with the statement, its status, and the seconds since it was
+    submitted. It must return at once and must not raise.
     """
 
     def __init__(
@@ -66,6 +69,7 @@ class StatementExecutor:
             refreshes,
             clock,
         )
+        self.on_end: Callable[[ReadStatement, OperationStatus, float], object] | None = None
         self._deadlines = Deadlines(clock)
         self._pool = ThreadPoolExecutor(max_workers=max_workers, thread_name_prefix="statement")
         # Separate pools: running statements must not block the statements that stop them, and waiting for
@@ -93,7 +97,12 @@ class StatementExecutor:
         """
         read, config = ReadStatement(statement), execution_config or {}
         operation = Operation(
-            str(uuid.uuid4()), read, self._clock.now(), planned_job_id=uuid.uuid4().hex, caller=caller
+            str(uuid.uuid4()),
+            read,
+            self._clock.now(),
+            planned_job_id=uuid.uuid4().hex,
+            caller=caller,
+            on_end=None if self.on_end is None else partial(self._note_end, read, self._clock.elapsed()),
         )
         session.add(operation)
         operation.advance(OperationStatus.PENDING)
@@ -176,6 +185,10 @@ class StatementExecutor:
     def _wait(self, operation: Operation, pending: PendingRefresh) -> None:
         with _carrying_out(operation):
             self._refreshes.wait(operation, pending)
+
+    def _note_end(self, statement: ReadStatement, began: timedelta, status: OperationStatus) -> None:
+        if self.on_end is not None:
+            self.on_end(statement, status, (self._clock.elapsed() - began).total_seconds())
 
     def _note_temporary(self, task: Task) -> None:
         """Update the session's list of temporary objects after a statement succeeded."""

@@ -227,8 +227,24 @@ class FunctionEngine(SqlEngine, Protocol):
         """
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResultSpace:
+    """The bytes of results that clients have not fetched yet, in memory and in files, and their limits.
+
+    The limit of memory is that of all results, the limit of files that of each result.
+    """
+
+    memory: int = 0
+    disk: int = 0
+    memory_limit: int = 0
+    disk_limit: int = 0
+
+
 class StatementEngine(CreationEngine, CatalogEngine, FunctionEngine, Protocol):
     """Everything that statements need from the engine, including plans, streams, jars and session state."""
+
+    def result_space(self) -> ResultSpace:
+        """Return the space that results use now. Never waits."""
 
     def has_variable(self, context: SessionContext, name: str) -> bool:
         """Return whether DECLARE VARIABLE has declared *name* in the session. Case does not matter."""

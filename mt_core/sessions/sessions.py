@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import timedelta
 from functools import partial
 
@@ -13,6 +13,7 @@ from mt_core.base.background import attempt
 from mt_core.base.plural import plural
 from mt_core.clock import Clock
 from mt_core.errors import SessionLimit, SessionNotFound
+from mt_core.sessions.operations.operation import Operation
 from mt_core.sessions.ports import StatementEngine
 from mt_core.sessions.properties.property_values import check_property
 from mt_core.sessions.session import Session, SessionView
@@ -96,6 +97,13 @@ class SessionManager:
         with self._lock:
             session = self._sessions.get(handle)
         return session.owner if session is not None else None
+
+    def operations(self) -> Iterator[Operation]:
+        """Yield the open operations of all sessions."""
+        with self._lock:
+            sessions = list(self._sessions.values())
+        for session in sessions:
+            yield from session.operations
 
     def views(self) -> list[SessionView]:
         """Return a snapshot of each open session, oldest first, without restarting any idle timeout."""

@@ -470,8 +470,21 @@ class EngineJobs(Protocol):
         """Return the progress of the job, or None if it has not begun or has ended."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineWorkload:
+    """What the engine does at one instant: its running jobs and tasks, and its executors.
+
+    `memory` is the number of bytes that its process uses, by area of the memory.
+    """
+
+    jobs: int
+    tasks: int
+    executors: int
+    memory: Mapping[str, int]
+
+
 class EngineState(Protocol):
-    """Whether the engine is available, and where its jobs run."""
+    """Whether the engine is available, where its jobs run, and what it does."""
 
     def ready(self) -> bool:
         """Return whether the engine accepts work now."""
@@ -484,6 +497,15 @@ class EngineState(Protocol):
 
     def cluster_info(self) -> Mapping[str, str]:
         """Return where Spark jobs run, for example {"execution.target": "local[*]"}."""
+
+    def workload(self) -> EngineWorkload | None:
+        """Return what the engine does, or None if it does not answer within some seconds.
+
+        Only one thread at a time may call this.
+        """
+
+    def starts(self) -> int:
+        """Return how often the engine has started. Never waits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -145,6 +145,20 @@ class StoredTables(Protocol):
         """
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Backlog:
+    """The numbers of RUNNING runs, and of QUEUED ones, which differ by whether they are solo.
+
+    `waiting` of the queued runs wait for a refresh of another table. `oldest` is the time at which the oldest
+    run was requested that could be claimed now; a key is missing if there is none.
+    """
+
+    running: int
+    waiting: int
+    queued: Mapping[bool, int]
+    oldest: Mapping[bool, datetime]
+
+
 class StoredRuns(Protocol):
     """The run ledger, within a transaction."""
 
@@ -220,6 +234,9 @@ class StoredRuns(Protocol):
 
     def covering(self, table_id: str, after: datetime) -> Sequence[RefreshRun]:
         """Return the SUCCEEDED and SKIPPED runs whose latest schedule time is later than *after*."""
+
+    def backlog(self) -> Backlog:
+        """Count the runs that have not ended."""
 
     def covered_by(self, run_id: str) -> Sequence[RefreshRun]:
         """Return the COALESCED runs whose `covered_by` is *run_id*."""
@@ -323,6 +340,9 @@ class StoredNotices(Protocol):
     def delete(self, numbers: Collection[int]) -> None:
         """Delete the notices with these numbers; harmless for missing ones."""
 
+    def count(self) -> int:
+        """Return the number of notices."""
+
 
 class StoredFreshness(Protocol):
     """The hours of tables that were late, failed or CONTINUOUS, within a transaction."""
@@ -390,10 +410,14 @@ class Registry(Protocol):
     its thread and before the next transaction of this process begins. It must return at once, must not raise,
     and cannot begin a transaction. If `keeps_notices` is true, a transaction in which a run ends stores a
     notice about it (`RUN_ENDED`), which is committed or rolled back with the run's end.
+
+    `on_transaction`, if any, is called after each transaction: for how many seconds it waited until it began,
+    for how many it lasted, and whether the registry failed. It must return at once and must not raise.
     """
 
     definitions: DefinitionStore
     on_commit: Callable[[tuple[Change, ...]], None] | None
+    on_transaction: Callable[[float, float, bool], object] | None
     keeps_notices: bool
 
     def transaction(self) -> AbstractContextManager[Transaction]:

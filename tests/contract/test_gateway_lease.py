@@ -197,12 +197,14 @@ def test_a_gateway_whose_lease_was_taken_ends_itself_naming_the_other(
 def test_a_lease_that_ran_out_is_renewed_when_nobody_took_over(
     gateways: Gateways, clock: SteppedClock
 ) -> None:
-    first = gateways.taken(FIRST)
+    unused, first = gateways.lease(FIRST), gateways.taken(FIRST)
+    acquired = first.expires_at
     clock.advance(timedelta(minutes=5))
 
     first.renew()
 
     assert (gateways.living(), gateways.lost) == ([FIRST], [])
+    assert (unused.expires_at, acquired, first.expires_at) == (None, NOW + LEASE, clock.now() + LEASE)
 
 
 def test_a_gateway_whose_database_is_away_for_longer_than_the_lease_ends_itself(gateways: Gateways) -> None:
@@ -219,6 +221,7 @@ def test_a_gateway_whose_database_is_away_for_longer_than_the_lease_ends_itself(
 
     assert [type(error) for error in gateways.lost] == [RegistryError]
     assert "cannot renew its lease of the registry" in str(gateways.lost[0])
+    assert first.expires_at == NOW + LEASE
 
 
 def test_a_gateway_whose_database_does_not_answer_ends_itself(gateways: Gateways) -> None:

@@ -77,6 +77,10 @@ def refresh(tx: SqlTransaction) -> None:
     tx.tables.replace(stored)
 
 
+def look_at_the_backlog(tx: SqlTransaction) -> None:
+    tx.runs.backlog()
+
+
 def look_for_changes(tx: SqlTransaction) -> None:
     tx.changes.tables_after(tx.changes.newest())
     tx.notices.oldest(10)
@@ -97,7 +101,7 @@ def keep_freshness(tx: SqlTransaction) -> None:
     tx.freshness.forget(NOON - timedelta(days=14))
 
 
-@pytest.mark.parametrize("work", [refresh, look_for_changes, delete, keep_freshness])
+@pytest.mark.parametrize("work", [refresh, look_for_changes, look_at_the_backlog, delete, keep_freshness])
 def test_no_statement_reads_a_whole_table(engine: Engine, work: Callable[[SqlTransaction], None]) -> None:
     plans: dict[str, list[str]] = {}
 

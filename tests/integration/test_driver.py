@@ -18,6 +18,7 @@ from mt_core.errors import Canceled, EngineError, EngineUnavailable, QueryFailed
 from mt_core.model.progress import Progress
 from mt_core.spark.catalogs.plugins import plugins_of
 from mt_core.spark.driver import jobs, jvm_watch
+from mt_core.spark.driver import spark_driver as driver_module
 from mt_core.spark.driver.conf import INTERACTIVE_POOL, REFRESH_POOL
 from mt_core.spark.driver.jvm_objects import static_member, static_value
 from mt_core.spark.driver.spark_driver import DriverState, SparkDriver
@@ -261,10 +262,12 @@ def test_a_jvm_that_does_not_answer_is_said_to_be_silent_then_ended_and_replaced
     spark_driver.session.sql("CREATE TABLE lake.default.survivor AS SELECT 1 AS a")
     left = {path.name for path in temporary.iterdir()}
     assert (spark_driver.trouble(), spark_driver.answers()) == ("", True)
+    monkeypatch.setattr(driver_module, "ANSWER_S", 0.5)
 
     os.kill(pid, signal.SIGSTOP)
     work = Work(spark_driver, "unanswered", "SELECT 1")
 
+    assert spark_driver.workload() is None
     assert eventually(lambda: spark_driver.trouble().startswith("Spark has not answered for 5 s"))
     assert not spark_driver.answers()
     assert work.ended(ENDS_S)
@@ -272,6 +275,7 @@ def test_a_jvm_that_does_not_answer_is_said_to_be_silent_then_ended_and_replaced
     assert work.error.message.startswith("Spark stopped answering and is being restarted")
     assert eventually(lambda: spark_driver.generation == generation + 1)
     assert (spark_driver.state, spark_driver.trouble()) == (DriverState.READY, "")
+    assert eventually(lambda: spark_driver.workload() is not None)
     rows = spark_driver.new_session().sql("SELECT a FROM survivor").toArrow().to_pylist()
     assert rows == [{"a": 1}]
     assert any(name.startswith("blockmgr-") for name in left)
@@ -281,6 +285,20 @@ def test_a_jvm_that_does_not_answer_is_said_to_be_silent_then_ended_and_replaced
     env = ", ".join(f"reflect('java.lang.System', 'getenv', '{name}') AS {name[:3]}" for name in names)
     [seen] = spark_driver.new_session().sql(f"SELECT {env}").toArrow().to_pylist()
     assert (seen["FRE"], seen["AWS"]) == ("null", "needed")
+
+
+def test_the_workload_of_spark_is_known_while_a_job_runs_and_afterwards(spark_driver: SparkDriver) -> None:
+    work = Work(spark_driver, "measured", SLOW)
+
+    assert eventually(lambda: (busy := spark_driver.workload()) is not None and busy.tasks > 0)
+    busy = spark_driver.workload()
+    spark_driver.cancel("measured")
+
+    assert work.ended(ENDS_S)
+    assert busy is not None
+    assert (busy.jobs, busy.executors, sorted(busy.memory)) == (1, 1, ["heap", "nonheap"])
+    assert busy.memory["heap"] > 1_000_000
+    assert eventually(lambda: (idle := spark_driver.workload()) is not None and idle.jobs == idle.tasks == 0)
 
 
 def test_a_method_that_java_does_not_have_is_an_error_of_the_call_not_the_loss_of_spark(

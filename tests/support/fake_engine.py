@@ -33,6 +33,7 @@ from mt_core.tables.engine import (
     AnalysedQuery,
     Comparison,
     ComparisonResult,
+    EngineWorkload,
     Maintenance,
     Query,
     RefreshEngine,
@@ -432,3 +433,9 @@ class FakeEngine(FakeSources):
 
     def cluster_info(self) -> Mapping[str, str]:
         return {"execution.target": "fake"}
+
+    def workload(self) -> EngineWorkload | None:
+        return None if self.away else EngineWorkload(jobs=1, tasks=2, executors=3, memory={"heap": 4})
+
+    def starts(self) -> int:
+        return 1

@@ -26,7 +26,14 @@ from mt_core.model.stream import StreamMember
 from mt_core.model.table import Column as StoredColumn
 from mt_core.plans.compiled import Topology
 from mt_core.plans.operators import Operator
-from mt_core.sessions.ports import Relation, ResultRows, SessionContext, SessionState, StatementResult
+from mt_core.sessions.ports import (
+    Relation,
+    ResultRows,
+    ResultSpace,
+    SessionContext,
+    SessionState,
+    StatementResult,
+)
 from mt_core.sql.catalog import CreateConnectorTable
 from mt_core.sql.connectors.catalog_options import configured_catalogs
 
@@ -110,6 +117,9 @@ class FakeStatementEngine:
         """Make the next execution of *sql* wait for the test."""
         self._holds[sql] = Hold()
         return self._holds[sql]
+
+    def result_space(self) -> ResultSpace:
+        return ResultSpace(memory=10, disk=20, memory_limit=100, disk_limit=200)
 
     def wait_ready(self, timeout_s: float) -> bool:
         if self.failure is not None:

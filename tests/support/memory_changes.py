@@ -71,6 +71,9 @@ class MemoryNotices:
         notices = self._tx.state.notices
         self._tx.change(notices={key: notice for key, notice in notices.items() if key not in numbers})
 
+    def count(self) -> int:
+        return len(self._tx.state.notices)
+
 
 class MemoryFreshness:
     """A `StoredFreshness` that uses the state of *transaction*."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
@@ -22,6 +23,7 @@ from mt_core.model.run import DONE, REFRESHES, RefreshRun, RunKind, RunStatus
 from mt_core.model.table import MaterializedTable, TableIdentifier
 from mt_core.tables.registry import (
     RUN_ENDED,
+    Backlog,
     Change,
     Notice,
     RunChange,
@@ -77,14 +79,23 @@ class MemoryRegistry:
         self._holder: int | None = None
         self._closed = False
         self.on_commit: Callable[[tuple[Change, ...]], None] | None = None
+        self.on_transaction: Callable[[float, float, bool], object] | None = None
         self.keeps_notices = False
         self.definitions: DefinitionStore = LedgerDefinitionStore(self._begin)
 
     @contextmanager
     def transaction(self) -> Iterator[MemoryTransaction]:
         """Begin a transaction. Raises RegistryError inside another transaction of the same thread."""
-        with self._begin() as transaction:
-            yield transaction
+        failed = False
+        try:
+            with self._begin() as transaction:
+                yield transaction
+        except RegistryError as error:
+            failed = not isinstance(error, RevisionConflict | FactUnreadable)
+            raise
+        finally:
+            if self.on_transaction is not None:
+                self.on_transaction(0.0, 0.0, failed)
 
     @contextmanager
     def reading(self) -> Iterator[MemoryTransaction]:
@@ -332,6 +343,9 @@ class MemoryRuns:
         return self._where(lambda run: run.table_id == table_id and run.status is RunStatus.QUEUED)
 
     def next_claimable(self) -> RefreshRun | None:
+        return next(iter(sorted(self._claimable(), key=attrgetter("solo"))), None)
+
+    def _claimable(self) -> list[RefreshRun]:
         held = {run.table_id for run in self._tx.state.runs.values() if run.status is RunStatus.RUNNING}
         held |= {
             each.table_id for each in self._tx.state.tables.values() if each.intent and each.intent.exclusive
@@ -341,11 +355,23 @@ class MemoryRuns:
         waiting = {
             run.run_id for run in self.waiting() if run.waits_until is not None and run.waits_until > now
         }
-        free = [run for run in queued if run.table_id not in held and run.run_id not in waiting]
-        return next(iter(sorted(free, key=attrgetter("solo"))), None)
+        return [run for run in queued if run.table_id not in held and run.run_id not in waiting]
 
     def waiting(self) -> Sequence[RefreshRun]:
         return self._where(lambda run: run.status is RunStatus.QUEUED and run.waits_until is not None)
+
+    def backlog(self) -> Backlog:
+        queued = self._where(lambda run: run.status is RunStatus.QUEUED)
+        now = self._tx.now()
+        oldest: dict[bool, datetime] = {}
+        for run in self._claimable():
+            oldest[run.solo] = min(run.requested_at, oldest.get(run.solo, run.requested_at))
+        return Backlog(
+            running=len(self._where(lambda run: run.status is RunStatus.RUNNING)),
+            waiting=sum(run.waits_until is not None and run.waits_until > now for run in queued),
+            queued=Counter(run.solo for run in queued),
+            oldest=oldest,
+        )
 
     def last_point(self, table_id: str, *, requested_by: datetime) -> datetime | None:
         runs = self._where(lambda run: run.table_id == table_id and run.requested_at <= requested_by)

@@ -285,6 +285,7 @@ class NoticesContract:
                 tx.notices.put("kind", {"n": number, "text": "é'"})
 
         with registry.transaction() as tx:
+            count = tx.notices.count()
             first, second = tx.notices.oldest(2)
             tx.notices.delete([first.number, 99])
             tx.notices.delete([])
@@ -293,6 +294,7 @@ class NoticesContract:
             tx.notices.put("later", {})
             [later] = tx.notices.oldest(9)
 
+        assert count == 3
         assert [(notice.kind, notice.body["n"]) for notice in (first, *rest)] == [
             ("kind", 0),
             ("kind", 1),

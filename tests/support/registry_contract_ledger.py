@@ -11,7 +11,7 @@ from mt_core.errors import RegistryError, RevisionConflict
 from mt_core.model.gateway import GatewayLease
 from mt_core.model.partition import PartitionSpec, Scope
 from mt_core.model.run import RefreshRun, RunKind, RunStatus
-from mt_core.tables.registry import Registry
+from mt_core.tables.registry import Backlog, Registry
 from tests.support.registry_facts import HOUR, NOON, a_run, a_table, an_intent
 from tests.support.registry_steps import (
     all_runs,
@@ -248,6 +248,34 @@ class LedgerContract:
         assert claimable(registry) == woken
         with registry.transaction() as transaction:
             assert transaction.runs.waiting() == []
+
+    def test_the_backlog_counts_open_runs_and_has_the_oldest_that_could_be_claimed(
+        self, registry: Registry
+    ) -> None:
+        with registry.transaction() as transaction:
+            now = transaction.now()
+        busy = a_run("busy", status=RunStatus.RUNNING)
+        behind = a_run("busy", requested_at=now - HOUR * 5)
+        waiting = a_run("waits", requested_at=now - HOUR * 4, waits_until=now + HOUR)
+        altered = a_table("altered", intent=an_intent("ALTER"))
+        held = a_run(altered.table_id, requested_at=now - HOUR * 3)
+        free, over = a_run("free", requested_at=now), a_run("over", requested_at=now - HOUR, waits_until=now)
+        solo, ended = a_run("free", solo=True, requested_at=now - HOUR), a_run("x", status=RunStatus.FAILED)
+        insert_tables(registry, altered)
+
+        with registry.reading() as reading:
+            empty = reading.runs.backlog()
+        insert_runs(registry, busy, behind, waiting, held, free, over, solo, ended)
+        with registry.reading() as reading:
+            backlog = reading.runs.backlog()
+
+        assert empty == Backlog(running=0, waiting=0, queued={}, oldest={})
+        assert backlog == Backlog(
+            running=1,
+            waiting=1,
+            queued={False: 5, True: 1},
+            oldest={False: now - HOUR, True: now - HOUR},
+        )
 
     def test_the_last_point_of_a_table_is_that_of_any_of_its_runs_requested_by_then(
         self, registry: Registry

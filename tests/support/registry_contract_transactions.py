@@ -64,6 +64,26 @@ class TransactionsContract:
             assert transaction.tables.get(table.table_id) == table
             assert transaction.runs.next_claimable() == run
 
+    def test_each_transaction_is_reported_and_only_those_that_the_registry_failed_as_failed(
+        self, registry: Registry
+    ) -> None:
+        reports: list[tuple[float, float, bool]] = []
+        registry.on_transaction = lambda *report: reports.append(report)
+
+        insert_tables(registry, a_table())
+        with pytest.raises(KeyError), registry.transaction():
+            raise KeyError("ours")
+        with pytest.raises(TableExists), registry.transaction() as transaction:
+            transaction.tables.insert(a_table())
+        with registry.reading():
+            pass
+        registry.close()
+        with pytest.raises(RegistryError), registry.transaction():
+            pass
+
+        assert [failed for _, _, failed in reports] == [False, False, False, True]
+        assert all(waited_s >= 0 and lasted_s >= 0 for waited_s, lasted_s, _ in reports)
+
     def test_a_transaction_inside_a_transaction_is_refused_and_the_outer_one_goes_on(
         self, registry: Registry
     ) -> None:

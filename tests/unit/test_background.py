@@ -117,3 +117,17 @@ def test_a_thread_hands_on_the_error_it_ends_with() -> None:
 
     assert ended.wait(WAIT_S)
     assert [repr(error) for error in errors] == ["KeyError('dag_id')"]
+
+
+def test_the_state_of_a_loop_counts_its_failures_since_the_start_and_since_the_last_success(
+    clock: FakeClock, loop: BackgroundLoop, work: Work
+) -> None:
+    work.failures = 2
+    loop.attempt()
+    loop.attempt()
+    loop.attempt()
+    work.failures = 1
+
+    loop.attempt()
+
+    assert (loop.state.failures, loop.state.all_failures, loop.state.succeeded_at) == (1, 3, NOW)

@@ -138,3 +138,27 @@ def test_a_question_without_an_answer_blocks_nobody() -> None:
 
     assert silent == [None, None]
     assert newest is pulse
+
+
+def test_a_fresh_answer_is_of_a_question_asked_now_and_is_not_waited_for_longer_than_told() -> None:
+    answer, numbers, asked = threading.Semaphore(1), iter(range(100)), threading.Semaphore(0)
+
+    def ask() -> int:
+        asked.release()
+        answer.acquire()
+        return next(numbers)
+
+    found = Answers(ask)
+    # The first answer is there already, and is not fresh.
+    assert asked.acquire(timeout=60.0)
+    blocked = [found.fresh(0.01), found.fresh(0.01)]
+    while not asked.acquire(blocking=False):
+        blocked.append(found.fresh(0.01))
+    answer.release()
+
+    fresh = found.fresh(60.0)
+    found.end()
+
+    assert set(blocked) <= {0, None}
+    assert fresh == 1
+    assert asked.acquire(blocking=False) is False

@@ -95,6 +95,27 @@ def test_a_file_whose_rows_are_all_released_is_used_again(filled: Fill, tmp_path
     assert (released, numbers(spool, 1000, 10)) == (False, list(range(1000, 1010)))
 
 
+@pytest.mark.parametrize("place", ["memory", "disk"])
+def test_the_space_of_all_results_is_known_with_its_limits(filled: Fill, tmp_path: Path, place: str) -> None:
+    limit = 100 * SIZE if place == "memory" else 0
+    sizes = [
+        part.get_total_buffer_size() if limit else part.serialize().size for part in map(batch, (0, 100))
+    ]
+    spools = Spools(tmp_path / "results", max_memory=limit, max_disk=99)
+    first, second = filled(spools, 2), filled(spools, 1)
+    spaces = [spools.space()]
+
+    first.release(150)
+    spaces.append(spools.space())
+    first.close()
+    second.close()
+    spaces.append(spools.space())
+
+    assert [getattr(space, place) for space in spaces] == [sum(sizes) + sizes[0], sum(sizes), 0]
+    assert [space.memory + space.disk for space in spaces] == [getattr(space, place) for space in spaces]
+    assert (spaces[0].memory_limit, spaces[0].disk_limit) == (limit, 99)
+
+
 def test_a_page_is_as_large_as_fits_but_never_empty(filled: Fill, tmp_path: Path) -> None:
     spool = filled(Spools(tmp_path / "results"))
     size = spool.read(0, ROWS)[0].get_total_buffer_size()

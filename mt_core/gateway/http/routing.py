@@ -12,6 +12,8 @@ from mt_core.gateway.http.bodies import BUFFERED
 from mt_core.gateway.http.security import Guard
 
 _FOUND = "freshtable.route"
+UNKNOWN = "(unknown)"
+"""The route of requests for which there is no endpoint."""
 
 
 class VersionRoutes(BaseRoute):
@@ -77,6 +79,14 @@ class VersionRoutes(BaseRoute):
         finally:
             if BUFFERED in scope:
                 scope[BUFFERED].release()
+
+
+def route_of(scope: Scope) -> str:
+    """Return the path of the endpoint that answered a request, with its prefix and names of parameters."""
+    route = scope.get(_FOUND)
+    if not isinstance(route, Route) or scope["method"] not in (route.methods or ()):
+        return UNKNOWN
+    return f"{scope['root_path']}{route.path}"
 
 
 _ANY = -1

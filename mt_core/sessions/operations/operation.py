@@ -136,8 +136,9 @@ class Operation:
     """The execution of one statement. Thread-safe.
 
     `planned_job_id` is the id of its job, if it starts one. `caller` is the name of the request's token (""
-    if no token is required), and `request_id` the id of the request that began it. Only this class assigns
-    `status`, `work`, `result` (None until FINISHED) and `error` (set for ERROR and TIMEOUT).
+    if no token is required), and `request_id` the id of the request that began it. *on_end* is called once,
+    with the first terminal status. Only this class assigns `status`, `work`, `result` (None until FINISHED)
+    and `error` (set for ERROR and TIMEOUT).
     """
 
     def __init__(
@@ -148,6 +149,7 @@ class Operation:
         *,
         planned_job_id: str = "",
         caller: str = "",
+        on_end: Callable[[OperationStatus], object] | None = None,
     ) -> None:
         self.handle, self.statement, self.created_at = handle, statement, created_at
         self.planned_job_id, self.caller, self.request_id = planned_job_id, caller, request_id()
@@ -157,6 +159,7 @@ class Operation:
         self.error: MtError | None = None
         self._pages: ResultPages | None = None
         self._rows_error: MtError | None = None
+        self._on_end = on_end
         self._changed = threading.Condition()
 
     @property
@@ -199,7 +202,9 @@ class Operation:
                 raise _illegal(self.handle, before, target)
             self.status = target
             self._changed.notify_all()
-            return before
+        if self._on_end is not None and target in TERMINAL and before not in TERMINAL:
+            self._on_end(target)
+        return before
 
     def begin(self, work: Work) -> None:
         """Set the current work. Raises Canceled if the operation has ended."""

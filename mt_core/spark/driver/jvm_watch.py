@@ -93,26 +93,49 @@ class JvmWatch:
 
 
 class Answers(Generic[T]):
-    """Calls *ask*, which queries the JVM, in a thread of its own, because the call may block forever."""
+    """Calls *ask*, which queries the JVM, in a thread of its own, because the call may block forever.
+
+    One thread at a time uses it.
+    """
 
     def __init__(self, ask: Callable[[], T | None]) -> None:
         self._ask = ask
         self._questions, self._answers = SimpleQueue[bool](), SimpleQueue[T | None]()
-        self._questions.put(True)
+        self._asked = False
         threading.Thread(target=self._answer, name="spark-pulse", daemon=True).start()
+        self._begin()
 
     def newest(self) -> T | None:
         """Return the result of the last call and start the next call, or return None if there is none yet."""
-        try:
-            answer = self._answers.get_nowait()
-        except Empty:
-            return None
-        self._questions.put(True)
+        answer = self._take(0.0)
+        self._begin()
         return answer
+
+    def fresh(self, timeout_s: float) -> T | None:
+        """Return the result of a call that begins now, or None if it does not end within *timeout_s* seconds.
+
+        While an earlier call blocks, none begins.
+        """
+        self._take(0.0)
+        self._begin()
+        return self._take(timeout_s)
 
     def end(self) -> None:
         """End the thread after the current call."""
         self._questions.put(False)
+
+    def _begin(self) -> None:
+        if not self._asked:
+            self._asked = True
+            self._questions.put(True)
+
+    def _take(self, timeout_s: float) -> T | None:
+        try:
+            answer = self._answers.get(timeout=timeout_s) if timeout_s else self._answers.get_nowait()
+        except Empty:
+            return None
+        self._asked = False
+        return answer
 
     def _answer(self) -> None:
         while self._questions.get():

@@ -60,6 +60,8 @@ from mt_core.spark.driver.jvm_watch import POLL_EVERY_S as JVM_POLL_EVERY_S
 from mt_core.spark.driver.jvm_watch import Answers, JvmPulse, JvmWatch
 from mt_core.spark.driver.local_files import use_local_files
 from mt_core.spark.driver.session_functions import NoFunctions, SessionFunctions
+from mt_core.spark.driver.workload import ANSWER_S, workload_of
+from mt_core.tables.engine import EngineWorkload
 
 STARTING = "Spark is starting; repeat the statement in a few seconds."
 RETRY_S = 10.0
@@ -111,6 +113,8 @@ class SparkDriver:
         # None for a local master.
         self._watch: ClusterWatch | None = None
         self._jvm_watch: JvmWatch | None = None
+        # The workload of the current JVM.
+        self._workloads: Answers[EngineWorkload] | None = None
         # The message of errors caused by the loss of the JVM.
         self._loss = LOST
         # Set while the cluster is lost. Statements then fail immediately instead of waiting.
@@ -182,6 +186,14 @@ class SparkDriver:
         if jvm is not None and jvm.trouble:
             return jvm.trouble
         return _no_executor(self.settings.master, watch.idle_s) if watch is not None and watch.idle_s else ""
+
+    def workload(self) -> EngineWorkload | None:
+        """Return what Spark does, or None if it does not answer within `ANSWER_S` seconds.
+
+        Only one thread at a time may call this.
+        """
+        workloads = self._workloads
+        return None if workloads is None else workloads.fresh(ANSWER_S)
 
     @property
     def pid(self) -> int | None:
@@ -459,6 +471,7 @@ class SparkDriver:
         waiter = threading.Thread(target=process.wait, name="spark-process", daemon=True)
         waiter.start()
         self._jvm_watch = JvmWatch(pulses.newest)
+        self._workloads = workloads = Answers(partial(workload_of, incarnation.session))
         every_s = JVM_POLL_EVERY_S if self._watch is None else POLL_EVERY_S
         while waiter.is_alive():
             waiter.join(every_s)
@@ -468,7 +481,8 @@ class SparkDriver:
         pulses.end()
         if states is not None:
             states.end()
-        self._jvm_watch = None
+        workloads.end()
+        self._jvm_watch = self._workloads = None
         incarnation.jobs.note_loss()
         if incarnation.ran_out_of_memory:
             self._loss = NO_MEMORY

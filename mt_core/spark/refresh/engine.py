@@ -29,6 +29,7 @@ from mt_core.tables.engine import (
     AnalysedQuery,
     CatalogLookup,
     EngineState,
+    EngineWorkload,
     Query,
     QueryAnalysis,
     RefreshEngine,
@@ -148,3 +149,9 @@ class _State(EngineState):
     def cluster_info(self) -> Mapping[str, str]:
         with self._driver.translating():
             return {"execution.target": str(self._driver.session.sparkContext.master)}
+
+    def workload(self) -> EngineWorkload | None:
+        return self._driver.workload()
+
+    def starts(self) -> int:
+        return self._driver.generation

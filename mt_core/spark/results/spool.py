@@ -25,6 +25,7 @@ from typing import IO, Any
 import pyarrow as pa
 
 from mt_core.errors import EngineError
+from mt_core.sessions.ports import ResultSpace
 
 MEBIBYTE = 2**20
 MAX_MEMORY = 256 * MEBIBYTE
@@ -45,7 +46,8 @@ class Spools:
     ) -> None:
         self.folder, self.max_disk = folder, max_disk
         self._lock = threading.Lock()
-        self._free_memory = max_memory
+        self._max_memory = self._free_memory = max_memory
+        self._on_disk = 0
         if folder is not None:
             shutil.rmtree(folder, ignore_errors=True)
 
@@ -64,6 +66,20 @@ class Spools:
     def give_memory(self, size: int) -> None:
         with self._lock:
             self._free_memory += size
+
+    def count_disk(self, size: int) -> None:
+        """Count *size* bytes more in files, or fewer if it is negative."""
+        with self._lock:
+            self._on_disk += size
+
+    def space(self) -> ResultSpace:
+        """Return the bytes that all spools use, and the limits."""
+        return ResultSpace(
+            memory=self._max_memory - self._free_memory,
+            disk=self._on_disk,
+            memory_limit=self._max_memory,
+            disk_limit=self.max_disk,
+        )
 
 
 @dataclass(slots=True, kw_only=True)
@@ -155,6 +171,7 @@ class Spool:
                 self._spools.give_memory(chunk.size)
                 continue
             self._on_disk -= chunk.size
+            self._spools.count_disk(-chunk.size)
             segment.chunks -= 1
             if not segment.chunks and segment is not self._segment:
                 with suppress(OSError):
@@ -192,6 +209,7 @@ class Spool:
         segment.size += message.size
         segment.chunks += 1
         self._on_disk += message.size
+        self._spools.count_disk(message.size)
 
     def _open_segment(self) -> _Segment:
         """Return a segment with space. The last segment is reused after all its batches are released."""

@@ -34,6 +34,7 @@ from mt_core.plans.compiled import Topology
 from mt_core.sessions.ports import (
     Relation,
     ResultRows,
+    ResultSpace,
     SessionContext,
     SessionState,
     StatementEngine,
@@ -119,6 +120,9 @@ class SparkStatements(StatementEngine):
         if not ready:
             self._driver.check_cluster()
         return ready
+
+    def result_space(self) -> ResultSpace:
+        return self._spools.space()
 
     def execute(
         self, context: SessionContext, sql: str, *, job_id: str, reservation: Reservation | None = None

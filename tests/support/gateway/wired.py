@@ -10,7 +10,7 @@ from starlette.types import ASGIApp
 
 from mt_core.app.endpoint_wiring import wire_endpoints
 from mt_core.app.lease import RegistryLease, lease_of
-from mt_core.app.metrics_wiring import wire_metrics
+from mt_core.app.metrics_wiring import MeasuredParts, wire_metrics
 from mt_core.app.statement_wiring import StatementPorts, wire_statements
 from mt_core.app.stream_wiring import StreamPorts, wire_streams
 from mt_core.app.table_wiring import TablePorts, wire_table_work
@@ -81,7 +81,7 @@ class WiredGateway:
     """Everything except the registry's file, the storage and the time.
 
     *tokens* are written as in a configuration, and the last one is the scheduler's. *app* builds the
-    application from the services. Up to *most_series* tables have metrics of their own.
+    application from the services.
     """
 
     def __init__(
@@ -92,7 +92,6 @@ class WiredGateway:
         tokens: str = "",
         app: Callable[[GatewayServices], ASGIApp] = build_app,
         watch: Watch | None = None,
-        most_series: int = 1000,
     ) -> None:
         self._clock, self._tokens = parts.clock, parse_tokens(tokens)
         self.registry, self.scheduler = parts.registry, parts.scheduler
@@ -132,13 +131,24 @@ class WiredGateway:
             )
         )
         endpoints = wire_endpoints(self.work, self.statements, self.sessions, parts.plans)
-        metrics = wire_metrics(self.work, scheduler=parts.scheduler.identifier, most=most_series)
+        metrics = wire_metrics(
+            MeasuredParts(
+                tables=self.work,
+                sessions=self.sessions,
+                executor=self.statements.executor,
+                engine=parts.statements,
+                scheduler=parts.scheduler.identifier,
+            )
+        )
         assert metrics is not None
         self.metrics = metrics
-        endpoints = replace(endpoints, tokens=self._tokens, metrics=metrics.answer)
+        endpoints = replace(
+            endpoints, tokens=self._tokens, metrics=metrics.answer, on_request=metrics.work.request
+        )
         self.server = GatewayServer(app(endpoints), listen("127.0.0.1", port))
         lease = lease_of(parts.settings.owner, self.server.url)
         self._lease = RegistryLease(parts.registry, lease, clock=parts.clock, on_lost=_fail)
+        metrics.work.read_lease(lambda: self._lease.expires_at)
 
     @property
     def url(self) -> str:

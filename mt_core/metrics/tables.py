@@ -3,9 +3,9 @@
 The overview has judged all tables already. Its facts objects stay the same as long as what they say is right,
 so the lines of a table are written once for each, and a scrape joins them.
 
-The number of series must not grow with the number of tables without anybody having decided so. Up to `most`
-of the tables whose names match have series of their own, the oldest first. So a table that has series keeps
-them: a newer table never displaces it.
+The number of series is limited, however many tables there are: up to `most` of the tables whose names match
+have series of their own, the oldest first. So a table that has series keeps them: a newer table never
+displaces it.
 """
 
 from __future__ import annotations

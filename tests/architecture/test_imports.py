@@ -186,7 +186,7 @@ import sys
 sys.modules["prometheus_client"] = None
 import mt_core.app.configured_services
 from mt_core.app.metrics_wiring import wire_metrics
-print(wire_metrics(None, scheduler="memory"))
+print(wire_metrics(None))
 """
 
     shown = run_python(code)

@@ -54,8 +54,8 @@ class Metrics:
         self.work = Work(self.instruments, ports.work)
         self.backlog = BacklogGauges(self.instruments, ports.reading)
         self.spark = SparkGauges(self.instruments, ports.engine)
-        self._reading = ports.reading
-        self._tables = TableGauges(ports.overview, ports.tables)
+        self._overview, self._reading = ports.overview, ports.reading
+        self._tables = TableGauges(ports.tables)
         self._streams = StreamCounters(self.instruments, ports.clock)
         self._listeners = (RefreshCounters(self.instruments, ports.scheduler), self._streams)
         self.instruments.read(families.BUILD, lambda: {(ports.release, ports.spark): 1})
@@ -74,7 +74,9 @@ class Metrics:
     def answer(self, accept: str) -> tuple[bytes, str]:
         """Return the metrics in the format that a client with this Accept header gets, and its content type.
 
-        It waits for nothing: values are read from memory.
+        It waits for nothing: values are read from memory. There are no metrics of tables until the overview
+        has read the tables.
         """
-        form = Format.of(accept)
-        return exposition(form, self.instruments.registry, self._tables.text()), form.value
+        overview, form = self._overview, Format.of(accept)
+        tables = self._tables.text(overview.facts(overview.now())) if overview.is_built else ""
+        return exposition(form, self.instruments.registry, tables), form.value

@@ -12,6 +12,9 @@ from prometheus_client.registry import Collector
 from prometheus_client.samples import Sample
 
 from mt_core.metrics.exposition import Format, exposition
+from mt_core.metrics.families import Family
+
+Samples = Mapping[tuple[str, ...], float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +39,11 @@ class Scrape:
         """Return the sum of the samples with this name and these labels, 0 if there are none."""
         return self.by(name, *labels).get(tuple(labels.values()), 0.0)
 
-    def by(self, name: str, *labels: str) -> Mapping[tuple[str, ...], float]:
+    def of_family(self, family: Family, suffix: str = "") -> Samples:
+        """Return the samples of a family by the values of its labels; *suffix* is one of a histogram."""
+        return self.by(family.name + suffix, *family.labels)
+
+    def by(self, name: str, *labels: str) -> Samples:
         """Return the sums of the samples with this name by the values of *labels*."""
         sums: dict[tuple[str, ...], float] = {}
         for sample in self.samples(name):

@@ -81,7 +81,7 @@ class WiredGateway:
     """Everything except the registry's file, the storage and the time.
 
     *tokens* are written as in a configuration, and the last one is the scheduler's. *app* builds the
-    application from the services.
+    application from the services. Up to *most_series* tables have metrics of their own.
     """
 
     def __init__(
@@ -92,6 +92,7 @@ class WiredGateway:
         tokens: str = "",
         app: Callable[[GatewayServices], ASGIApp] = build_app,
         watch: Watch | None = None,
+        most_series: int = 1000,
     ) -> None:
         self._clock, self._tokens = parts.clock, parse_tokens(tokens)
         self.registry, self.scheduler = parts.registry, parts.scheduler
@@ -138,7 +139,8 @@ class WiredGateway:
                 executor=self.statements.executor,
                 engine=parts.statements,
                 scheduler=parts.scheduler.identifier,
-            )
+            ),
+            most=most_series,
         )
         assert metrics is not None
         self.metrics = metrics

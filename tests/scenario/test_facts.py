@@ -6,7 +6,7 @@ import sqlite3
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import closing, contextmanager
+from contextlib import closing
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -16,16 +16,13 @@ import pytest
 
 from mt_core.base.access import parse_tokens
 from mt_core.base.background import BackgroundLoop
-from mt_core.clock import Clock
 from mt_core.errors import QueryFailed
 from mt_core.model.partition import PartitionSpec
-from mt_core.tables.overview.overview import Overview
 from tests.support.gateway.shared_app import app_of
 from tests.support.gateway.statements import Gateway, root_cause
 from tests.support.gateway.whole import DAILY, EVERY_10_S, START, WholeGateway
 from tests.support.gateway.whole import whole_gateway as whole_gateway
-from tests.support.memory_registry import MemoryRegistry, MemoryTransaction
-from tests.support.registry_facts import a_table
+from tests.support.slow_registry import SlowRegistry
 
 ROOT = "/freshtable/v1"
 JSON = dict[str, Any]
@@ -198,7 +195,7 @@ def test_a_table_becomes_late_in_the_answer_though_nothing_was_written(often: Wh
     assert late.status_code == 200
     [found] = late.json()["tables"]
     assert (found["state"], found["fault"], found["late_by"] > 0) == ("LATE", "schedule", True)
-    assert found["because"].startswith("late since 12:00 UTC: no refresh was requested since 12:00 UTC")
+    assert found["because"].startswith("late since 12:00 UTC: no refresh has been requested since 12:00 UTC")
 
 
 def test_a_table_that_cannot_be_read_hides_no_other(often: WholeGateway, tmp_path: Path) -> None:
@@ -220,40 +217,13 @@ def test_a_table_that_cannot_be_read_hides_no_other(often: WholeGateway, tmp_pat
     assert (curve.status_code, "has version 7" in root_cause(curve)) == (500, True)
 
 
-class SlowRegistry(MemoryRegistry):
-    """A registry with 150 tables, whose second page of tables is read only when the test continues."""
-
-    def __init__(self, clock: Clock) -> None:
-        super().__init__(clock)
-        self.readings = 0
-        self.entered, self.go_on = threading.Event(), threading.Event()
-        with self.transaction() as tx:
-            for number in range(150):
-                tx.tables.insert(a_table(f"t{number:03}", table_id=f"id-{number}"))
-
-    @contextmanager
-    def reading(self) -> Iterator[MemoryTransaction]:
-        self.readings += 1
-        if self.readings == 3:
-            self.entered.set()
-            assert self.go_on.wait(60)
-        with super().reading() as tx:
-            yield tx
-
-
 @pytest.fixture
 def slow(gateway: Gateway, switch: Any) -> Iterator[SlowRegistry]:
     """The registry of a gateway that is building its overview."""
     registry = SlowRegistry(gateway.clock)
-    overview = Overview(registry, gateway.clock, {})
-    facts = replace(gateway.services.facts, overview=overview, reading=registry.reading)
-    switch.app = app_of(replace(gateway.services, facts=facts))
-    first_pass = threading.Thread(target=overview.catch_up)
-    first_pass.start()
-    assert registry.entered.wait(60)
-    yield registry
-    registry.go_on.set()
-    first_pass.join()
+    with registry.being_read(gateway.services) as services:
+        switch.app = app_of(services)
+        yield registry
 
 
 def test_while_the_overview_is_built_the_answer_says_how_far_it_is(
@@ -370,6 +340,18 @@ def test_the_graph_has_what_a_table_reads_and_what_reads_it(whole: WholeGateway)
         "lake.default.one": ("materialized table", "OK"),
     }
     assert get(whole, "/graph")["namespaces"][0]["counts"]["OK"] == 3
+
+
+def test_the_graph_of_namespaces_has_the_edges_between_them(whole: WholeGateway) -> None:
+    for name, source in (("one", "orders"), ("web.two", "lake.default.one"), ("three", "one")):
+        whole.sql(EVERY_10_S.format(name, source))
+        whole.wait_quiet()
+
+    graph = get(whole, "/graph")
+
+    assert [each["name"] for each in graph["namespaces"]] == ["lake.default", "lake.web"]
+    assert graph["edges"] == [{"reader": "lake.web", "source": "lake.default"}]
+    assert (graph["nodes"], graph["cause"], graph["further"]) == ([], [], 4)
 
 
 def test_the_graph_leads_from_a_late_table_to_its_cause(whole: WholeGateway) -> None:

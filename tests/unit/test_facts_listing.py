@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from mt_core.errors import FactUnreadable, RequestInvalid
 from mt_core.gateway.facts.listing import Listed, Listing
 from mt_core.gateway.facts.query import Query, cursor
-from mt_core.model.table import RefreshMode
+from mt_core.model.table import RefreshMode, SuspendedBy
 from mt_core.tables.overview.lateness import Fault, State
 from mt_core.tables.pages import UnreadableTable
 from tests.support.registry_facts import HOUR, NOON
@@ -26,8 +26,10 @@ WORST_FIRST = [
     table_facts("a_doubted", state=State.DOUBTED, late_at=NOON + HOUR),
     table_facts("z_soon", state=State.SOON, late_at=NOON + MINUTE),
     table_facts("a_soon", state=State.SOON, late_at=NOON + 2 * MINUTE),
-    table_facts("a_suspended", state=State.SUSPENDED, late_at=None),
+    table_facts("z_gave_up", state=State.SUSPENDED, late_at=None, suspended_by=SuspendedBy.FAILURES),
+    table_facts("a_suspended", state=State.SUSPENDED, late_at=None, suspended_by=SuspendedBy.USER),
     table_facts("a_new", state=State.INITIALIZING, late_at=None),
+    table_facts("z_silent", late_at=NOON + 3 * HOUR, fault=Fault.WRITER),
     table_facts("a_fine", late_at=NOON + 3 * HOUR),
     table_facts("b_fine", late_at=NOON + 2 * HOUR),
 ]
@@ -95,6 +97,19 @@ def test_a_cursor_stays_where_it_is_while_late_tables_get_later() -> None:
     second = page(late, NOON + HOUR, sort="-late", limit="1", after=first["next"])
 
     assert (names(first), names(second), second["next"]) == (["a_late"], ["b_later"], None)
+
+
+def test_a_selection_says_where_any_of_its_pages_begins() -> None:
+    selection = Listing.of(Query({"sort": "-late", "limit": "2"})).select(BY_NAME)
+
+    pages = [
+        names(page(BY_NAME, sort="-late", limit="2", after=selection.cursor_at(index))) for index in (0, 1, 4)
+    ]
+
+    worst = [table.identifier.name for table in WORST_FIRST]
+    assert pages == [worst[0:2], worst[1:3], worst[4:6]]
+    assert (selection.begin, selection.end, selection.cursor_at(0)) == (0, 2, "")
+    assert [table.identifier.name for table in selection.page] == worst[:2]
 
 
 def test_counts_are_of_all_states_and_only_of_tables_that_meet_the_other_filters() -> None:

@@ -16,7 +16,7 @@ from mt_core.tables.overview.facts import TableFacts
 
 TROUBLE = "TROUBLE"
 # The kinds of runs that the workers carry out; batches of CONTINUOUS tables have threads of their own.
-_OF_WORKERS = frozenset(RunKind) - {RunKind.CONTINUOUS}
+OF_WORKERS = frozenset(RunKind) - {RunKind.CONTINUOUS}
 
 
 def gateway_router(services: GatewayServices) -> APIRouter:
@@ -31,7 +31,7 @@ def gateway_router(services: GatewayServices) -> APIRouter:
         tables = facts.overview.facts(now)
         progress = facts.overview.progress
         with facts.reading() as tx, tx.past_unreadable():
-            running = tx.runs.newest(statuses=(RunStatus.RUNNING,), kinds=_OF_WORKERS)
+            running = tx.runs.newest(statuses=(RunStatus.RUNNING,), kinds=OF_WORKERS)
         return FactsAnswer(
             {
                 "as_of": now,

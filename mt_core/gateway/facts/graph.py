@@ -18,14 +18,14 @@ from mt_core.tables.overview.graph import Graph
 from mt_core.tables.overview.overview import Overview
 
 MOST_NODES = 150
-_OF = Parameter(
+OF = Parameter(
     name="of",
     description="The id of a materialized table, or the full name of a table, source or view. "
-    "Absent: the namespaces only, with their numbers of tables by state.",
+    "Absent: the namespaces only, with their numbers of tables by state and the edges between them.",
 )
-_UP = whole_number("up", "The number of levels of readers.", least=0, most=100, usual=2)
-_DOWN = whole_number("down", "The number of levels of sources.", least=0, most=100, usual=2)
-_PARAMETERS = (_OF, _UP, _DOWN)
+UP = whole_number("up", "The number of levels of readers.", least=0, most=100, usual=2)
+DOWN = whole_number("down", "The number of levels of sources.", least=0, most=100, usual=2)
+PARAMETERS = (OF, UP, DOWN)
 
 
 def graph_router(services: GatewayServices) -> APIRouter:
@@ -37,20 +37,25 @@ def graph_router(services: GatewayServices) -> APIRouter:
         **described(
             f"A table with what it reads and what reads it, at most {MOST_NODES} nodes",
             schemas.GRAPH,
-            parameters=of_query(_PARAMETERS),
+            parameters=of_query(PARAMETERS),
             errors=schemas.FACT_ERRORS,
         ),
     )
     def get_graph(request: Request) -> Response:
-        query = Query.of(request, _PARAMETERS)
-        up, down = query.number(_UP), query.number(_DOWN)
+        query = Query.of(request, PARAMETERS)
+        up, down = query.number(UP), query.number(DOWN)
 
         def body(now: datetime) -> JSON:
             overview = services.facts.overview
             graph = Graph.of(overview.facts(now))
-            if not query.text(_OF.name):
+            if not query.text(OF.name):
                 return {"as_of": now, **_namespaces(graph)}
-            name = _name(query, graph, overview, now)
+            name = node_named(query, graph, overview, now)
+            if name is None:
+                raise TableNotFound(
+                    f"{query.text(OF.name)} is neither a materialized table nor read by one; "
+                    "GET /freshtable/v1/tables lists the tables with what they read."
+                )
             part, further = graph.around(name, up=up, down=down, most=MOST_NODES)
             return {"as_of": now, **_part(part, further), "cause": list(graph.path_to_cause(name))}
 
@@ -59,24 +64,19 @@ def graph_router(services: GatewayServices) -> APIRouter:
     return router
 
 
-def _name(query: Query, graph: Graph, overview: Overview, now: datetime) -> str:
-    """Return the name of the node that parameter `of` denotes. Raises TableNotFound."""
-    text = query.text(_OF.name)
+def node_named(query: Query, graph: Graph, overview: Overview, now: datetime) -> str | None:
+    """Return the name of the node that parameter `of` denotes, None if there is none."""
+    text = query.text(OF.name)
     table = overview.table(text, now)
     if table is not None:
         return str(table.identifier)
     if text in graph.nodes:
         return text
     try:
-        name = display_name(query.parts(_OF.name))
+        name = display_name(query.parts(OF.name))
     except RequestInvalid:
-        name = text
-    if name not in graph.nodes:
-        raise TableNotFound(
-            f"{text} is neither a materialized table nor read by one; "
-            "GET /freshtable/v1/tables lists the tables with what they read."
-        )
-    return name
+        return None
+    return name if name in graph.nodes else None
 
 
 def _part(graph: Graph, further: int) -> JSON:
@@ -95,4 +95,5 @@ def _part(graph: Graph, further: int) -> JSON:
 
 def _namespaces(graph: Graph) -> JSON:
     groups = [{"name": group.name, "counts": counts_json(group.states)} for group in graph.groups()]
-    return {"namespaces": groups, "nodes": [], "edges": [], "further": len(graph.nodes), "cause": []}
+    edges = [{"reader": edge.reader, "source": edge.source} for edge in graph.group_edges()]
+    return {"namespaces": groups, "nodes": [], "edges": edges, "further": len(graph.nodes), "cause": []}

@@ -3,20 +3,24 @@
 The overview has all tables in memory, sorted by name, so a page is cut from a list. A table's place in an
 order consists of what does not change while nothing happens to the table: by how much it is late does, but
 since when does not. So a cursor, which is a place, means the same a minute later.
+
+The resource under /freshtable/v1 shows a page as JSON, and the page below /ui as rows.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+from typing import Any
 
 from mt_core.gateway.facts.json_form import JSON, counts_json, table_json
 from mt_core.gateway.facts.query import AFTER, LIMIT, Parameter, Query, cursor, not_a_cursor
 from mt_core.gateway.http.schemas import one_of
-from mt_core.model.table import RefreshMode
+from mt_core.model.table import RefreshMode, SuspendedBy
 from mt_core.tables.overview.facts import TableFacts, searched_text
 from mt_core.tables.overview.lateness import Fault, State
 from mt_core.tables.pages import UnreadableTable
@@ -59,18 +63,16 @@ PARAMETERS = (
     AFTER,
     LIMIT,
 )
-# From the worst to the best.
-_RANKS = {
-    State.LATE: 0,
-    State.FAILING: 1,
-    State.DOUBTED: 2,
-    State.SOON: 3,
-    State.SUSPENDED: 4,
-    State.INITIALIZING: 5,
-    State.OK: 6,
-}
-# In these states, a table that is late earlier is worse.
-_URGENT = frozenset({State.LATE, State.FAILING, State.DOUBTED, State.SOON})
+_WORST_FIRST = (
+    State.LATE,
+    State.FAILING,
+    State.DOUBTED,
+    State.SOON,
+    State.SUSPENDED,
+    State.INITIALIZING,
+    State.OK,
+)
+_RANKS = {state: rank for rank, state in enumerate(_WORST_FIRST)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,9 +93,9 @@ class Listing:
     limit: int
 
     @classmethod
-    def of(cls, query: Query) -> Listing:
-        """Read the request from its query. Raises RequestInvalid."""
-        sort = query.choice("sort", Sort) or Sort.NAME
+    def of(cls, query: Query, *, usual: Sort = Sort.NAME, limit: Parameter = LIMIT) -> Listing:
+        """Read the request from its query; *usual* is the order if it names none. Raises RequestInvalid."""
+        sort = query.choice("sort", Sort) or usual
         position = query.position(f"tables by {sort}", int, float, str, list, str)
         return cls(
             states=query.choices("state", State),
@@ -103,7 +105,7 @@ class Listing:
             part=searched_text(query.text("q")),
             sort=sort,
             after=None if position is None else _place(*position),
-            limit=query.number(LIMIT),
+            limit=query.number(limit),
         )
 
     def page(self, tables: Iterable[Listed], now: datetime) -> JSON:
@@ -111,25 +113,41 @@ class Listing:
 
         `counts` has the number of tables in each state, whatever states are requested.
         """
-        matching = [table for table in tables if self._matches(table)]
-        counts = Counter(map(state_of, matching))
-        listed = [table for table in matching if not self.states or state_of(table) in self.states]
-        if self.sort in (Sort.LATE, Sort.LATE_DESCENDING):
-            listed.sort(key=_urgency)
-        if self._is_reversed:
-            listed.reverse()
-        following = [table for table in listed if self._follows(table)][: self.limit + 1]
-        has_more = len(following) > self.limit
-        page = following[: self.limit]
+        selection = self.select(tables)
         return {
-            "counts": counts_json(counts),
-            "tables": [table_json(table, now) for table in page],
-            "next": cursor(f"tables by {self.sort}", *self._place_of(page[-1])) if has_more else None,
+            "counts": counts_json(selection.counts),
+            "tables": [table_json(table, now) for table in selection.page],
+            "next": selection.cursor_at(selection.end) if selection.end < len(selection.listed) else None,
         }
 
+    def select(self, tables: Iterable[Listed]) -> Selection:
+        """Return what is requested of *tables*, which are sorted by name."""
+        matching = [table for table in tables if self._matches(table)] if self._has_filter else list(tables)
+        by_state: dict[State, list[Listed]] = {state: [] for state in _WORST_FIRST}
+        for table in matching:
+            by_state[state_of(table)].append(table)
+        counts = Counter({state: len(tables) for state, tables in by_state.items()})
+        if self.sort in (Sort.LATE, Sort.LATE_DESCENDING):
+            matching = [
+                table for state, tables in by_state.items() for table in sorted(tables, key=_URGENCY[state])
+            ]
+        listed = [table for table in matching if state_of(table) in self.states] if self.states else matching
+        begin = 0
+        if self.after is not None and self.is_reversed:
+            begin = len(listed) - bisect_left(listed, self.after, key=self.place_of)
+        elif self.after is not None:
+            begin = bisect_right(listed, self.after, key=self.place_of)
+        if self.is_reversed:
+            listed.reverse()
+        return Selection(listing=self, counts=counts, listed=listed, begin=begin)
+
     @property
-    def _is_reversed(self) -> bool:
+    def is_reversed(self) -> bool:
         return self.sort in (Sort.NAME_DESCENDING, Sort.LATE)
+
+    @property
+    def _has_filter(self) -> bool:
+        return bool(self.modes or self.faults or self.within or self.part)
 
     def _matches(self, table: Listed) -> bool:
         if self.modes and (isinstance(table, UnreadableTable) or table.mode not in self.modes):
@@ -140,28 +158,60 @@ class Listing:
             return False
         return not self.part or self.part in _searched(table)
 
-    def _follows(self, table: Listed) -> bool:
-        if self.after is None:
-            return True
-        place = self._place_of(table)
-        return place < self.after if self._is_reversed else place > self.after
-
-    def _place_of(self, table: Listed) -> Place:
+    def place_of(self, table: Listed) -> Place:
         name = table.identifier
-        by_name = self.sort in (Sort.NAME, Sort.NAME_DESCENDING)
-        rank, instant = (0, 0.0) if by_name else _urgency(table)
+        rank, instant, state = 0, 0.0, state_of(table)
+        if self.sort in (Sort.LATE, Sort.LATE_DESCENDING):
+            rank, instant = _RANKS[state], float(_URGENCY[state](table))
         return rank, instant, name.catalog, name.namespace, name.name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """The tables that a listing requests.
+
+    `listed` are all of them in their order, on whatever page; the requested page is at `begin`. `counts` has
+    the number of tables in each state that meet the filters, whatever states are requested.
+    """
+
+    listing: Listing
+    counts: Counter[State]
+    listed: Sequence[Listed]
+    begin: int
+
+    @property
+    def end(self) -> int:
+        return min(self.begin + self.listing.limit, len(self.listed))
+
+    @property
+    def page(self) -> Sequence[Listed]:
+        return self.listed[self.begin : self.end]
+
+    def cursor_at(self, index: int) -> str:
+        """Return the cursor of the page that begins at *index*; "" for the first page."""
+        if index <= 0:
+            return ""
+        return cursor(f"tables by {self.listing.sort}", *self.listing.place_of(self.listed[index - 1]))
 
 
 def state_of(table: Listed) -> State:
     return table.state if isinstance(table, TableFacts) else State.FAILING
 
 
-def _urgency(table: Listed) -> tuple[int, float]:
-    """Return how urgent a table is; a lower value is more urgent."""
-    state = state_of(table)
-    late_at = table.late_at if isinstance(table, TableFacts) and state in _URGENT else None
-    return _RANKS[state], 0.0 if late_at is None else late_at.timestamp()
+def _late_at(table: Listed) -> float:
+    late_at = table.late_at if isinstance(table, TableFacts) else None
+    return 0.0 if late_at is None else late_at.timestamp()
+
+
+# How urgent a table is among those in the same state; a lower value is more urgent. In states without a time,
+# the tables that need a person come first: those that failures have suspended, and those whose sources are
+# silent. Most tables are OK, so that one decides how long sorting takes.
+_URGENCY: Mapping[State, Callable[[Any], float]] = {
+    **dict.fromkeys(_WORST_FIRST, _late_at),
+    State.SUSPENDED: lambda table: table.suspended_by is not SuspendedBy.FAILURES,
+    State.INITIALIZING: lambda table: table.fault is None,
+    State.OK: lambda table: table.fault is None,
+}
 
 
 def _place(rank: int, instant: float, catalog: str, namespace: Sequence[object], name: str) -> Place:

@@ -14,6 +14,9 @@ from mt_core.model.run import ReasonCode, RunStatus
 from mt_core.model.table import RefreshMode, RefreshStatus, SuspendedBy, TableIdentifier
 from mt_core.tables.overview.lateness import Fault, State
 
+Words = tuple[str | datetime | TableIdentifier, ...]
+"""A sentence in parts, so that instants can be written in any time zone, and names as links."""
+
 
 def searched_text(text: str) -> str:
     """Return *text* as it is compared in a search: quoting and case are irrelevant."""
@@ -60,8 +63,8 @@ class TableFacts:
 
     A table whose sources had no commit is not late. From `silent_at` on, this is reported as fault WRITER.
     `fault` is the cause of either, and `below` the lowest table below that causes it. `because` is one
-    sentence, "" if nothing is wrong. The facts hold for a while, so they contain no ages; methods return
-    these.
+    sentence with times in the table's zone, "" if nothing is wrong; `words` are its parts, without since when
+    the table is late. The facts hold for a while, so they contain no ages; methods return these.
 
     `refreshed_at` is the end of the last SUCCEEDED or SKIPPED refresh, and `only` the partitions to which it
     was restricted. `doubt` says which rows are in doubt, and why. `shows_by` is the table below that read
@@ -99,6 +102,7 @@ class TableFacts:
     suspended_by: SuspendedBy | None
     status_at: datetime
     created_at: datetime
+    words: Words = ()
     searched: str = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:

@@ -17,7 +17,7 @@ from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from mt_core.base.identifiers import display_name
+from mt_core.base.identifiers import Namespace, display_name
 from mt_core.model.table import TableIdentifier
 from mt_core.tables.overview.facts import Read, TableFacts
 from mt_core.tables.overview.lateness import State
@@ -65,6 +65,20 @@ class NamespaceGroup:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NamespaceEdge:
+    """An edge from a namespace to another one, both by their full names.
+
+    `tables` is the number of materialized tables of the namespace `reader` that read materialized tables of
+    the namespace `source`. `late` is the number of these that are late because of what they read there.
+    """
+
+    reader: str
+    source: str
+    tables: int
+    late: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Graph:
     """Nodes by name, and for each of them the names of its sources and of its readers, without duplicates."""
 
@@ -85,7 +99,8 @@ class Graph:
             }
             sources[name] = tuple(reads)
             for source, read in reads.items():
-                nodes.setdefault(source, Node(name=source, kind=read.kind))
+                if source not in nodes:
+                    nodes[source] = Node(name=source, kind=read.kind)
                 readers.setdefault(source, []).append(name)
         return cls(
             nodes=nodes,
@@ -102,14 +117,20 @@ class Graph:
         return _distances(self.readers, name, depth)
 
     def around(
-        self, name: str, *, up: int | None = None, down: int | None = None, most: int
+        self,
+        name: str,
+        *,
+        up: int | None = None,
+        down: int | None = None,
+        most: int,
+        path: Iterable[str] = (),
     ) -> tuple[Graph, int]:
         """Return the part of the graph that contains *name* and the *most* - 1 nodes nearest to it.
 
-        *up* and *down* limit the distances of readers and sources. Also returns the number of further nodes
-        within these distances.
+        *up* and *down* limit the distances of readers and sources. The nodes of *path* come before nearer
+        ones, whatever their distance. Also returns the number of further nodes within these distances.
         """
-        distances = {**self.above(name, up), **self.below(name, down), name: 0}
+        distances = {name: 0, **self.above(name, up), **self.below(name, down), **dict.fromkeys(path, 0)}
         nearest = sorted(distances, key=lambda each: distances[each])[:most]
         return self._part(nearest), len(distances) - len(nearest)
 
@@ -197,6 +218,39 @@ class Graph:
                 states.setdefault(node.identifier.parts[:-1], Counter())[node.state] += 1
         return [NamespaceGroup(name=display_name(each), states=states[each]) for each in sorted(states)]
 
+    def group_edges(self) -> list[NamespaceEdge]:
+        """Return the edges between different namespaces of materialized tables, sorted by name."""
+        namespaces = {
+            name: node.identifier.parts[:-1]
+            for name, node in self.nodes.items()
+            if node.identifier is not None
+        }
+        tables, late = Counter[tuple[Namespace, Namespace]](), Counter[tuple[Namespace, Namespace]]()
+        for name, reader in namespaces.items():
+            others: dict[Namespace, bool] = {}
+            for each in self.sources[name]:
+                source = namespaces.get(each, reader)
+                if source != reader:
+                    others[source] = others.get(source, False) or _passes_lateness(
+                        self.nodes[each], self.nodes[name]
+                    )
+            for source, is_late in others.items():
+                tables[reader, source] += 1
+                late[reader, source] += is_late
+        return [
+            NamespaceEdge(
+                reader=display_name(reader),
+                source=display_name(source),
+                tables=tables[reader, source],
+                late=late[reader, source],
+            )
+            for reader, source in sorted(tables)
+        ]
+
+    def turned(self) -> Graph:
+        """Return the graph with sources and readers exchanged."""
+        return Graph(nodes=self.nodes, sources=self.readers, readers=self.sources)
+
     def _part(self, names: Iterable[str]) -> Graph:
         nodes = {name: self.nodes[name] for name in names}
         return Graph(
@@ -215,6 +269,14 @@ def _node(table: TableFacts | UnreadableTable) -> Node:
         state=State.FAILING if facts is None else facts.state,
         facts=facts,
     )
+
+
+def _passes_lateness(source: Node, reader: Node) -> bool:
+    """Return whether *reader* is late because *source*, or the same table below both, is."""
+    below = None if reader.facts is None or reader.state is not State.LATE else reader.facts.below
+    if below is None:
+        return False
+    return below in (source.identifier, None if source.facts is None else source.facts.below)
 
 
 def _name_of(read: Read) -> str:

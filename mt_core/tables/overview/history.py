@@ -10,7 +10,8 @@ of the tables below it.
 A chart has a few hundred points, while a table may have thousands of refreshes. The curve is therefore
 divided into equal spans of time, and of each span only the highest and the lowest point remain. So no maximum
 is lost, and the result has at most the requested number of points. Less than `FEWEST_POINTS` are too few for
-this; then only the ends of the curve remain.
+this; then only the ends of the curve remain. `staleness` returns the curve with all its points, and `thinned`
+reduces it.
 """
 
 from __future__ import annotations
@@ -69,9 +70,8 @@ def staleness(
     hours: Iterable[FreshnessHour],
     since: datetime,
     until: datetime,
-    points: int,
 ) -> Curve:
-    """Return the curve of *table* from *since* to *until*, with at most *points* points, which are 2 or more.
+    """Return the curve of *table* from *since* to *until*, with all points and marks.
 
     *since* is earlier than *until*. *runs* are its runs that ended in this time and, so that the curve begins
     at *since*, the last one before that published; *hours* are its recorded hours. The order of both is
@@ -80,10 +80,9 @@ def staleness(
     runs = [run for run in runs if _says_something(run)]
     hours = sorted((each for each in hours if since - HOUR < each.hour < until), key=lambda each: each.hour)
     if table.definition.refresh_mode is RefreshMode.CONTINUOUS:
-        curve = list(_staircase(table, hours, since, until))
+        points = _staircase(table, hours, since, until)
     else:
-        curve = list(_saw_tooth(table, runs, since, until))
-    spans = _Spans(since=since, until=until, count=max((points - 2) // 3, 1))
+        points = _saw_tooth(table, runs, since, until)
     marks = sorted(
         (
             Mark(at=run.finished_at, status=run.status, run_id=run.run_id)
@@ -92,9 +91,16 @@ def staleness(
         ),
         key=lambda mark: mark.at,
     )
-    if len(curve) > points:
-        curve = [curve[0], *(_extremes(curve, spans) if points >= FEWEST_POINTS else ()), curve[-1]]
-    return Curve(points=tuple(curve), marks=tuple(_merged(marks, spans)), hours=tuple(hours))
+    return Curve(points=tuple(points), marks=tuple(marks), hours=tuple(hours))
+
+
+def thinned(curve: Curve, since: datetime, until: datetime, points: int) -> Curve:
+    """Return a curve from *since* to *until* with at most *points* points, which are 2 or more."""
+    spans = _Spans(since=since, until=until, count=max((points - 2) // 3, 1))
+    kept = list(curve.points)
+    if len(kept) > points:
+        kept = [kept[0], *(_extremes(kept, spans) if points >= FEWEST_POINTS else ()), kept[-1]]
+    return Curve(points=tuple(kept), marks=tuple(_merged(curve.marks, spans)), hours=curve.hours)
 
 
 def _says_something(run: RefreshRun) -> bool:
@@ -184,7 +190,7 @@ def _extremes(curve: list[CurvePoint], spans: _Spans) -> Iterator[CurvePoint]:
         yield from (points[number] for number in sorted(kept))
 
 
-def _merged(marks: list[Mark], spans: _Spans) -> Iterator[Mark]:
+def _merged(marks: Iterable[Mark], spans: _Spans) -> Iterator[Mark]:
     """Yield one mark for each span and status, oldest first."""
     for _, near in groupby(marks, lambda mark: spans.number(mark.at)):
         newest: dict[RunStatus, Mark] = {}

@@ -2,8 +2,8 @@
 
 A `Judgement` holds until its next turn: the schedule time that passes next, or the instant from which the
 table soon will be late, is late, has silent sources, or is late for another reason. It contains instants and
-no ages, which would change each second; sentences name the date of instants before today, so midnight is a
-turn of tables that have one.
+no ages, which would change each second. Sentences name times in the table's time zone, with the date of those
+before today, so midnight in that zone is a turn of tables that have one.
 
 The age of a table counts only while it is active: after RESUME it counts from the resume, and before its
 first refresh from its creation.
@@ -12,16 +12,17 @@ first refresh from its creation.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime, time, timedelta
 
 from mt_core.base.ages import age_text
 from mt_core.base.plural import plural
 from mt_core.model.cadence import fresh_until, period_at
 from mt_core.model.run import RunStatus
 from mt_core.model.table import RefreshMode, RefreshStatus
+from mt_core.model.zone import instant_at, zone_named
 from mt_core.tables.brief import brief_text
 from mt_core.tables.overview.chain import Chain, DataAsOf
-from mt_core.tables.overview.facts import TableFacts
+from mt_core.tables.overview.facts import TableFacts, Words
 from mt_core.tables.overview.lateness import Fault, State, fault_turns, own_fault
 from mt_core.tables.overview.standing import Standing
 
@@ -104,6 +105,7 @@ class _Case:
         below = self._cause_below() if fault is Fault.SOURCE else None
         is_scheduled = promise.mode is RefreshMode.FULL and standing.status is RefreshStatus.ACTIVATED
         next_run = standing.cadence.grid(promise.zone).after(now) if is_scheduled else None
+        words = self._words(state, fault, below)
         facts = TableFacts(
             table_id=standing.table_id,
             identifier=standing.identifier,
@@ -121,7 +123,8 @@ class _Case:
             inherited=inherited,
             fault=fault,
             below=None if below is None else below.identifier,
-            because=self._because(state, fault, below),
+            because=self._because(state, words),
+            words=words,
             doubt=standing.doubt,
             last=standing.refreshes.last,
             refreshed_at=standing.refreshes.refreshed_at,
@@ -138,7 +141,7 @@ class _Case:
         )
         turns = [next_run, soon_at, standing.status_at, deadlines.own, deadlines.below, deadlines.silent]
         turns += fault_turns(standing.refreshes.work, freshness=promise.interval)
-        turns += [_midnight_after(now)] if facts.because else []
+        turns += [self._next_midnight()] if facts.because else []
         turn = min((each for each in turns if each is not None and each > now), default=None)
         return Judgement(facts=facts, turn=turn)
 
@@ -211,27 +214,33 @@ class _Case:
 
     # -------------------------------------------------------------------------------------------------- words
 
-    def _because(self, state: State, fault: Fault | None, below: Standing | None) -> str:
+    def _words(self, state: State, fault: Fault | None, below: Standing | None) -> Words:
+        """Return what is wrong, without since when the table is late."""
         standing = self.standing
         match state:
             case State.SUSPENDED:
                 reason = f": {brief_text(standing.status_reason)}" if standing.status_reason else ""
-                return f"suspended by {standing.status_by}{reason}"
+                return (f"suspended by {standing.status_by}{reason}",)
             case State.LATE:
-                late = self.deadlines.late
-                since = "" if late is None else f"late since {self._time(late)}: "
-                return since + self._cause(fault, below)
+                return self._cause(fault, below)
             case State.FAILING:
-                return self._failure()
+                return (self._failure(),)
             case State.INITIALIZING:
-                return "it has no rows yet"
+                return ("it has no rows yet",)
             case State.DOUBTED:
-                return standing.doubt or ""
+                return (standing.doubt,) if standing.doubt else ()
             case State.SOON:
                 late = self.deadlines.late
-                return "" if late is None else f"late at {self._time(late)} unless it is refreshed before"
+                return () if late is None else ("late at ", late, " unless it is refreshed before")
             case State.OK:
-                return "" if fault is None else self._cause(fault, below)
+                return () if fault is None else self._cause(fault, below)
+
+    def _because(self, state: State, words: Words) -> str:
+        late = self.deadlines.late
+        since: Words = ("late since ", late, ": ") if state is State.LATE and late is not None else ()
+        return "".join(
+            self._time(part) if isinstance(part, datetime) else str(part) for part in (*since, *words)
+        )
 
     def _failure(self) -> str:
         """Return what failed, or "" if nothing did."""
@@ -245,13 +254,13 @@ class _Case:
         times = f"{standing.failing} schedule {plural(standing.failing, 'time')}"
         return f"{times} failed and will be refreshed separately again"
 
-    def _cause(self, fault: Fault | None, below: Standing | None) -> str:
+    def _cause(self, fault: Fault | None, below: Standing | None) -> Words:
         match fault:
             case Fault.SOURCE:
                 return self._source(below)
             case Fault.WRITER:
                 written_at = self.standing.refreshes.written_at
-                return f"its sources have had no commit since {self._time(written_at)}"
+                return ("its sources have had no commit since ", written_at or "?")
             case Fault.QUEUE:
                 return self._queue()
             case Fault.QUERY:
@@ -259,48 +268,48 @@ class _Case:
             case _:
                 return self._schedule()
 
-    def _source(self, below: Standing | None) -> str:
+    def _source(self, below: Standing | None) -> Words:
         if below is None:
-            return "a table that it reads is late"
+            return ("a table that it reads is late",)
         if below.status is RefreshStatus.SUSPENDED:
-            return f"{below.identifier} is suspended"
+            return (below.identifier, " is suspended")
         if self._is_cause(below) or self.as_of is None:
-            return f"{below.identifier} is late"
-        return f"{below.identifier} read its sources at {self._time(self.as_of.until)}"
+            return (below.identifier, " is late")
+        return (below.identifier, " read its sources at ", self.as_of.until)
 
-    def _queue(self) -> str:
+    def _queue(self) -> Words:
         work = self.standing.refreshes.work
         if work.running is not None and work.running.started_at is not None:
             waited = work.running.started_at - work.running.requested_at
-            return f"its refresh waited {age_text(waited)} for a worker"
+            return (f"its refresh waited {age_text(waited)} for a worker",)
         if work.waiting_since is None:
-            return "its refresh waits for a worker"
-        return f"its refresh has waited for a worker since {self._time(work.waiting_since)}"
+            return ("its refresh waits for a worker",)
+        return ("its refresh has waited for a worker since ", work.waiting_since)
 
-    def _query(self) -> str:
+    def _query(self) -> Words:
         work, last = self.standing.refreshes.work, self.standing.refreshes.last
         if work.running is not None and work.running.batch_s is not None:
-            return f"its last batch took {work.running.batch_s:.1f} s"
+            return (f"its last batch took {work.running.batch_s:.1f} s",)
         if work.running is not None and work.running.started_at is not None:
-            return f"its refresh has been running since {self._time(work.running.started_at)}"
+            return ("its refresh has been running since ", work.running.started_at)
         error = None if last is None or last.status is not RunStatus.FAILED else brief_text(last.error)
-        return "its query fails" + (f": {error}" if error else "")
+        return ("its query fails" + (f": {error}" if error else ""),)
 
-    def _schedule(self) -> str:
+    def _schedule(self) -> Words:
         standing = self.standing
         if standing.promise.mode is RefreshMode.CONTINUOUS:
-            return "this gateway has not checked its sources since it started"
+            return ("this gateway has not checked its sources since it started",)
         since = (
             standing.created_at if standing.refreshes.last is None else standing.refreshes.last.requested_at
         )
-        return f"no refresh was requested since {self._time(since)}: is the scheduler running?"
+        return ("no refresh has been requested since ", since, ": is the scheduler running?")
 
-    def _time(self, instant: datetime | None) -> str:
-        if instant is None:
-            return "?"
-        is_today = instant.date() == self.now.date()
-        return f"{instant:%H:%M} UTC" if is_today else f"{instant:%Y-%m-%d %H:%M} UTC"
+    def _time(self, instant: datetime) -> str:
+        zone = zone_named(self.standing.promise.zone)
+        local, today = instant.astimezone(zone), self.now.astimezone(zone).date()
+        return f"{local:%H:%M} {zone}" if local.date() == today else f"{local:%Y-%m-%d %H:%M} {zone}"
 
-
-def _midnight_after(now: datetime) -> datetime:
-    return now.replace(hour=0, minute=0, second=0, microsecond=0) + timedelta(days=1)
+    def _next_midnight(self) -> datetime:
+        zone = zone_named(self.standing.promise.zone)
+        tomorrow = self.now.astimezone(zone).date() + timedelta(days=1)
+        return instant_at(datetime.combine(tomorrow, time()), zone)

@@ -41,6 +41,10 @@ class Judgements:
         # The earliest turn of each table in the heap.
         self._queued: dict[str, datetime] = {}
         self._edition = 0
+        # The facts about all tables in an edition, sorted, and where those are that depend on `fresh_at`.
+        self._listed: list[TableFacts | UnreadableTable] = []
+        self._listed_edition = -1
+        self._live_places: list[int] = []
         # The latest instant of any judgement.
         self._latest: datetime | None = None
 
@@ -64,11 +68,19 @@ class Judgements:
         """Return the facts about all tables at *now*, sorted by identifier."""
         with self._lock:
             self._pass_turns(now)
-            chain = self._chain()
-            return tuple(
-                entry if isinstance(entry, UnreadableTable) else self._facts(entry, chain, now)
-                for entry in map(self._standings.entries.__getitem__, self._standings.order)
-            )
+            chain, entries, order = self._chain(), self._standings.entries, self._standings.order
+            if self._listed_edition != self._edition:
+                self._listed = [
+                    entry if isinstance(entry, UnreadableTable) else self._facts(entry, chain, now)
+                    for entry in map(entries.__getitem__, order)
+                ]
+                self._live_places = [place for place, each in enumerate(order) if each in self._live]
+                self._listed_edition = self._edition
+            for place in self._live_places:
+                entry = entries[order[place]]
+                if isinstance(entry, Standing):
+                    self._listed[place] = self._facts(entry, chain, now)
+            return tuple(self._listed)
 
     def table(self, table_id: str, now: datetime) -> TableFacts | None:
         """Return the facts about one table at *now*, or None if it does not exist or cannot be read."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime, timedelta
 
@@ -12,7 +13,8 @@ from mt_core.model.freshness import Freshness
 from mt_core.model.freshness_hour import FreshnessHour
 from mt_core.model.run import RefreshRun, RunKind, RunStatus
 from mt_core.model.table import MaterializedTable, RefreshMode
-from mt_core.tables.overview.history import FEWEST_POINTS, Curve, Mark, staleness
+from mt_core.tables.overview import history
+from mt_core.tables.overview.history import FEWEST_POINTS, Curve, Mark, thinned
 from mt_core.tables.runs.decide import SUSPENDED
 from tests.support.registry_facts import HOUR, NOON, a_run, a_table
 
@@ -46,6 +48,18 @@ def hour(number: int, worst_s: float) -> FreshnessHour:
         rows=0,
         failed=0,
     )
+
+
+def staleness(
+    table: MaterializedTable,
+    runs: Iterable[RefreshRun],
+    hours: Iterable[FreshnessHour],
+    since: datetime,
+    until: datetime,
+    points: int,
+) -> Curve:
+    """Return the curve with at most *points* points."""
+    return thinned(history.staleness(table, runs, hours, since, until), since, until, points)
 
 
 def drawn(curve: Curve) -> list[tuple[float, float | None]]:

@@ -26,6 +26,10 @@ def short(names: Iterable[str]) -> list[str]:
     return [name.removeprefix("lake.shop.") for name in names]
 
 
+def reads_of(*names: str) -> tuple[Read, ...]:
+    return tuple(Read(name=f"lake.{name}", kind="table") for name in names)
+
+
 def drawn(branches: Iterable[Branch]) -> list[str]:
     return [
         "  " * each.depth + each.node.name.removeprefix("lake.shop.") + (" again" if each.again else "")
@@ -139,6 +143,23 @@ def test_a_part_of_the_graph_has_the_nearest_nodes_and_the_edges_between_them() 
     ]
 
 
+def test_a_part_has_a_path_whatever_its_length() -> None:
+    tables = graph(weekly="daily rates", daily="hourly", hourly="orders", orders="events")
+
+    part, left = tables.around(
+        "lake.shop.weekly", down=1, most=4, path=["lake.shop.weekly", "lake.shop.daily", "lake.shop.hourly"]
+    )
+
+    assert set(short(part.nodes)) == {"weekly", "daily", "hourly", "rates"}
+    assert left == 0
+
+
+def test_a_turned_graph_lists_readers_as_a_tree() -> None:
+    tables = graph(weekly="daily", daily="hourly", nightly="hourly").turned()
+
+    assert drawn(tables.tree("lake.shop.hourly")) == ["hourly", "  daily", "    weekly", "  nightly"]
+
+
 def test_views_and_functions_stand_beside_the_tables_that_were_read_through_them() -> None:
     reads = (
         Read(name="lake.shop.paid", kind="view"),
@@ -207,6 +228,29 @@ def test_namespaces_count_their_tables_by_state() -> None:
     assert [(each.name, dict(each.states)) for each in groups] == [
         ("lake.`a b`", {State.SUSPENDED: 1}),
         ("lake.shop", {State.OK: 1, State.LATE: 2}),
+    ]
+
+
+def test_namespaces_are_joined_where_tables_of_one_read_tables_of_another() -> None:
+    cause = table_named("orders", "raw")
+    tables = [
+        table_facts("orders", "events", namespace="raw", state=State.LATE),
+        table_facts("rates", namespace="raw"),
+        table_facts(
+            "daily", "hourly", reads=reads_of("raw.orders", "raw.rates"), state=State.LATE, below=cause
+        ),
+        table_facts("hourly", reads=reads_of("raw.rates", "files.csv")),
+        table_facts("board", namespace="web", reads=reads_of("shop.daily"), state=State.LATE, below=cause),
+        table_facts("menu", namespace="web", reads=reads_of("shop.daily"), below=cause),
+        table_facts("echo", namespace="raw", reads=reads_of("web.board")),
+    ]
+
+    edges = Graph.of(tables).group_edges()
+
+    assert [(each.reader, each.source, each.tables, each.late) for each in edges] == [
+        ("lake.raw", "lake.web", 1, 0),
+        ("lake.shop", "lake.raw", 2, 1),
+        ("lake.web", "lake.shop", 2, 1),
     ]
 
 

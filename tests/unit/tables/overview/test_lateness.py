@@ -229,7 +229,7 @@ def test_a_table_is_soon_late_if_a_refresh_that_begins_now_would_end_too_late(
     soon = facts_of(standing, now=soon_at)
 
     assert (soon.state, soon.late_by(NOON)) == (State.SOON, None)
-    assert soon.because == "late at 14:00 UTC unless it is refreshed before"
+    assert soon.because == "late at 15:00 Europe/Rome unless it is refreshed before"
 
 
 # ------------------------------------------------------------------------------------------------ whose fault
@@ -256,8 +256,12 @@ def running(*, waited: timedelta, worked: timedelta) -> RefreshRun:
 @pytest.mark.parametrize(
     ("runs", "fault", "cause"),
     [
-        ([DONE], Fault.SCHEDULE, "no refresh was requested since 09:00 UTC: is the scheduler running?"),
-        ([QUEUED, DONE], Fault.QUEUE, "its refresh has waited for a worker since 11:00 UTC"),
+        (
+            [DONE],
+            Fault.SCHEDULE,
+            "no refresh has been requested since 10:00 Europe/Rome: is the scheduler running?",
+        ),
+        ([QUEUED, DONE], Fault.QUEUE, "its refresh has waited for a worker since 12:00 Europe/Rome"),
         ([QUEUED, FAILED, DONE], Fault.QUERY, "its query fails: division by zero"),
         ([FAILED, DONE], Fault.QUERY, "its query fails: division by zero"),
         (
@@ -268,7 +272,7 @@ def running(*, waited: timedelta, worked: timedelta) -> RefreshRun:
         (
             [running(waited=MINUTE, worked=HOUR), DONE],
             Fault.QUERY,
-            "its refresh has been running since 11:00 UTC",
+            "its refresh has been running since 12:00 Europe/Rome",
         ),
     ],
 )
@@ -279,7 +283,45 @@ def test_a_table_that_is_refreshed_too_late_says_since_when_and_why(
 
     assert (facts.state, facts.fault, facts.late_by(NOON)) == (State.LATE, fault, HOUR)
     assert (facts.inherited, facts.below) == (False, None)
-    assert facts.because == f"late since 11:00 UTC: {cause}"
+    assert facts.because == f"late since 12:00 Europe/Rome: {cause}"
+
+
+def test_sentences_name_times_in_the_zone_of_the_table() -> None:
+    # In Auckland, the day begins at 11:00 UTC.
+    table = with_definition(created(), zone="Pacific/Auckland")
+
+    late = facts_of(a_standing(table, DONE))
+    soon = facts_of(a_standing(table, done(NOON)), now=NOON + 2 * HOUR - MINUTE)
+
+    assert late.because == (
+        "late since 00:00 Pacific/Auckland: no refresh has been requested since "
+        "2026-03-01 22:00 Pacific/Auckland: is the scheduler running?"
+    )
+    assert soon.because == "late at 03:00 Pacific/Auckland unless it is refreshed before"
+
+
+def test_at_midnight_in_the_zone_of_the_table_a_sentence_is_due_that_names_the_date() -> None:
+    table = with_definition(created(), zone="Europe/Rome", freshness=Freshness(1, "DAY"))
+    standing = a_standing(table, FAILED, done(NOON - HOUR))
+    midnight = datetime(2026, 3, 1, 23, tzinfo=UTC)
+
+    judgement = judge(standing, Chain(standings={}, fresh_at={}), NOON)
+
+    assert judgement.facts.because
+    assert judgement.turn == midnight
+
+
+def test_the_words_of_the_reason_have_instants_and_names_as_values() -> None:
+    waiting = facts_of(a_standing(created(), a_run(requested_at=EARLY), done(EARLY - HOUR)))
+    low = a_standing(created("low", status=RefreshStatus.SUSPENDED), done(EARLY - 2 * HOUR))
+    above = facts_of(a_standing(created("high"), done(NOON, ("low", "1"))), low)
+
+    assert waiting.words == ("its refresh has waited for a worker since ", EARLY)
+    assert waiting.because.endswith(
+        ": its refresh has waited for a worker since 2026-02-25 10:00 Europe/Rome"
+    )
+    assert above.words == (low.identifier, " is suspended")
+    assert above.because.endswith(f": {low.identifier} is suspended")
 
 
 @pytest.mark.parametrize(
@@ -335,7 +377,7 @@ def test_a_table_that_reads_one_which_is_late_is_late_by_its_source() -> None:
 
     assert (facts.state, facts.inherited, facts.fault) == (State.LATE, True, Fault.SOURCE)
     assert (facts.below, facts.shows_by) == (low.identifier, low.identifier)
-    assert facts.because == "late since 12:00 UTC: lake.sales.low is late"
+    assert facts.because == "late since 13:00 Europe/Rome: lake.sales.low is late"
 
 
 def test_the_cause_is_the_lowest_table_that_is_late_by_itself() -> None:
@@ -351,7 +393,7 @@ def test_a_cause_that_is_suspended_is_called_so() -> None:
 
     facts = facts_of(a_standing(created("high"), done(NOON, ("low", "1"))), low)
 
-    assert facts.because == "late since 12:00 UTC: lake.sales.low is suspended"
+    assert facts.because == "late since 13:00 Europe/Rome: lake.sales.low is suspended"
 
 
 def test_a_table_below_that_was_refreshed_since_is_the_cause_but_is_not_called_late() -> None:
@@ -359,7 +401,9 @@ def test_a_table_below_that_was_refreshed_since_is_the_cause_but_is_not_called_l
 
     facts = facts_of(a_standing(created("high"), done(NOON - MINUTE, ("low", "1"))), low)
 
-    assert facts.because == "late since 12:00 UTC: lake.sales.low read its sources at 09:00 UTC"
+    assert (
+        facts.because == "late since 13:00 Europe/Rome: lake.sales.low read its sources at 10:00 Europe/Rome"
+    )
 
 
 def test_tables_that_read_each_other_end_the_search_for_a_cause() -> None:
@@ -387,7 +431,7 @@ def test_a_table_whose_sources_nobody_writes_to_is_not_late_but_says_so() -> Non
 
     assert (facts.state, facts.late_by(NOON), facts.fault) == (State.OK, None, Fault.WRITER)
     assert (facts.silent_at, facts.silent_by(NOON)) == (NOON - HOUR, HOUR)
-    assert facts.because == "its sources have had no commit since 09:00 UTC"
+    assert facts.because == "its sources have had no commit since 10:00 Europe/Rome"
 
 
 def test_a_table_whose_sources_were_written_in_time_says_nothing() -> None:

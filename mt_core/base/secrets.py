@@ -36,10 +36,13 @@ _SECRET = re.compile(SECRET_KEYS, re.IGNORECASE | re.DOTALL)
 # The digits after a colon may be a port instead of a password: `http://host:8080/x?mail=a@b`.
 _URL_PASSWORD = re.compile(r"(://[^:/?#@\s]*:)(?![0-9]+[/?#])[^\s'\"<>]{1,500}(?=@)")
 _ASSIGNMENT = re.compile(r"(?<![\w.-])([\w.-]+)(=)(\"[^\"]*\"|'[^']*'|[^&;,\s)'\"]+)")
+# An option as SQL writes it: 'key' = 'value'.
+_OPTION = re.compile(r"(['\"`])([\w.-]+)\1(\s*=\s*)('(?:[^'\\]|''|\\.)*'|\"(?:[^\"\\]|\"\"|\\.)*\")")
 # Without an equals sign, the text after a key is its value unless that text is itself a key: SET 'key' =
 # 'value'.
+# A key begins at a quote or at the begin of a word; to try all others would take the square of its length.
 _PROPERTY = re.compile(
-    r"(['\"`]?)([\w.-]+)\1(\s*=\s*|\s+(?!'[\w.-]+'\s*=|\"[\w.-]+\"\s*=))"
+    r"(?:(?<![\w.-])|(?=['\"`]))(['\"`]?)([\w.-]+)\1(\s*=\s*|\s+(?!'[\w.-]+'\s*=|\"[\w.-]+\"\s*=))"
     r"('(?:[^'\\]|''|\\.)*(?:'|$)|\"(?:[^\"\\]|\"\"|\\.)*(?:\"|$))"
 )
 _HEADER = re.compile(r"(authorization['\"]?\s*[:=]\s*['\"]?(?:bearer|basic)\s+)[\w.~+/=-]+", re.IGNORECASE)
@@ -91,11 +94,19 @@ def masked(properties: Mapping[str, str]) -> dict[str, str]:
 
 
 def without_passwords(text: str) -> str:
-    """Mask passwords in URLs, the values of `secret=value` and authorization headers in *text*."""
+    """Mask passwords in URLs, the values of `secret=value` and authorization headers in *text*.
+
+    Options as SQL writes them, `'secret' = 'value'`, are masked too.
+    """
     text = _URL_PASSWORD.sub(rf"\g<1>{MASK}", text) if "://" in text else text
     if "=" in text:
+        text = _OPTION.sub(_shown_option, text)
         text = _ASSIGNMENT.sub(lambda match: f"{match[1]}={MASK}" if is_secret(match[1]) else match[0], text)
     return _HEADER.sub(rf"\g<1>{MASK}", text)
+
+
+def _shown_option(match: re.Match[str]) -> str:
+    return f"{match[1]}{match[2]}{match[1]}{match[3]}'{MASK}'" if is_secret(match[2]) else match[0]
 
 
 def redacted(text: str, properties: Mapping[str, str]) -> str:

@@ -39,9 +39,10 @@ from mt_core.base.protocol import (
     read_error,
 )
 from mt_core.base.protocol import Refresh as Refresh
+from mt_core.base.statement.session_changes import session_change
 from mt_core.client.pages import Progress as Progress
 from mt_core.client.pages import ResultPage as ResultPage
-from mt_core.client.session import HEARTBEAT_S, Closing, Heartbeat, Opening, session_change
+from mt_core.client.session import HEARTBEAT_S, Closing, Heartbeat, Opening
 from mt_core.errors import GatewayError, SessionLost, SessionNotFound
 
 if TYPE_CHECKING:

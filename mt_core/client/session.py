@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -12,22 +11,6 @@ from weakref import WeakMethod
 # By default, a gateway closes a session that was idle for ten minutes. Flink's own client sends a heartbeat
 # every minute.
 HEARTBEAT_S = 60.0
-_COMMENTS = r"(?:\s|--[^\n]*(?:\n|$)|/\*.*?\*/)*"
-_CHANGES = re.compile(
-    _COMMENTS
-    + r"""(
-        (?:SET|RESET) (?:\s+ (?:'[^']*' | [^\s=;']+) )*
-      | USE \b [^;]*
-      | CREATE \s+ (?:OR\s+REPLACE\s+)? (?:GLOBAL\s+)? TEMP(?:ORARY)? \s+ (?:SYSTEM\s+)? \w+ \s+
-        (?:IF\s+NOT\s+EXISTS\s+)? [^\s(;]+
-      | DROP \s+ TEMP(?:ORARY)? \s+ \w+ \s+ [^;]*
-      | (?:ADD|REMOVE) \s+ (?:JAR|FILE|ARCHIVE)S? \b [^;]*
-      | CACHE \s+ (?:LAZY\s+)? TABLE \s+ [^\s(;]+
-      | DECLARE \s+ (?:OR\s+REPLACE\s+)? (?:VAR\w*\s+)? [^\s;]+
-    )""",
-    re.IGNORECASE | re.DOTALL | re.VERBOSE,
-)
-_SHOWN = 80
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,15 +20,6 @@ class Opening:
     name: str | None = None
     properties: Mapping[str, str] = field(default_factory=dict)
     setup: tuple[str, ...] = ()
-
-
-def session_change(statement: str) -> str | None:
-    """Return the part of *statement* that changes the session, without the values of SET.
-
-    Return None if the statement changes nothing.
-    """
-    match = _CHANGES.match(statement)
-    return " ".join(match[1].split())[:_SHOWN] if match else None
 
 
 class Heartbeat:

@@ -24,15 +24,16 @@ from rich.markup import escape
 
 from mt_core.base.plural import plural
 from mt_core.base.secrets import statement_text
+from mt_core.base.statement.error_place import parted, without_place
+from mt_core.base.statement.session_changes import session_change
 from mt_core.base.tokens import Statement, significant, split_statements
 from mt_core.client.http import GatewayClient, GatewayRefused
 from mt_core.client.pages import ResultPage
-from mt_core.client.session import session_change
 from mt_core.client.writes import is_of_a_write
 from mt_core.errors import ConfigError, GatewayError, MtError, Unsupported
 from mt_core.terminal.background import Background, Look, PutAside, Work, ctrl_z_refused, keys_held_back
 from mt_core.terminal.display import Display, ResultMode
-from mt_core.terminal.error_place import parted, place_of, without_place
+from mt_core.terminal.error_place import place_of
 from mt_core.terminal.output.columnar_file import ColumnarFile
 from mt_core.terminal.output.described import without_empty_columns
 from mt_core.terminal.output.form import Form

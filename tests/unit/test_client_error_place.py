@@ -2,8 +2,9 @@ from __future__ import annotations
 
 import pytest
 
+from mt_core.base.statement.error_place import parted, without_place
 from mt_core.errors import MtError, QueryFailed, SqlSyntaxError, TableNotFound
-from mt_core.terminal.error_place import parted, place_of, without_place
+from mt_core.terminal.error_place import place_of
 
 STATEMENT = "SELECT a,\n  `dull days`, b\nFROM nowhere"
 

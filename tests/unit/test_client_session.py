@@ -5,7 +5,8 @@ import threading
 
 import pytest
 
-from mt_core.client.session import Heartbeat, session_change
+from mt_core.base.statement.session_changes import session_change
+from mt_core.client.session import Heartbeat
 
 
 @pytest.mark.parametrize(

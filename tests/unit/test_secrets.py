@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from itertools import product
 
 import pytest
@@ -191,3 +192,29 @@ def test_a_url_shows_all_but_its_password(url: str, shown: str) -> None:
 )
 def test_a_statement_is_shown_without_the_values_of_its_secret_properties(statement: str, shown: str) -> None:
     assert statement_text(statement, len(statement)) == shown
+
+
+@pytest.mark.parametrize("text", ["X'{}'", "{}", '"{}'])
+def test_a_statement_with_a_long_literal_is_masked_in_time_that_grows_with_its_length(text: str) -> None:
+    statement = f"SELECT {text.format('a' * 200_000)}, f('token' = 'hunter2')"
+    began = time.thread_time()
+
+    shown = statement_text(statement, len(statement))
+
+    assert "hunter2" not in shown or text == '"{}'
+    assert time.thread_time() - began < 5
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        (
+            "SELECT * FROM t /*+ OPTIONS('password'='hun''ter2', 'a' = 'b') */",
+            "SELECT * FROM t /*+ OPTIONS('password'='***', 'a' = 'b') */",
+        ),
+        ('[PARSE] near `s3.secret-key` = "hunter2"', "[PARSE] near `s3.secret-key` = '***'"),
+        ("SELECT token = 'a', 'token', 'a' = 'b'", "SELECT token = 'a', 'token', 'a' = 'b'"),
+    ],
+)
+def test_a_query_and_an_error_are_shown_without_the_values_of_secret_options(text: str, shown: str) -> None:
+    assert without_passwords(text) == shown

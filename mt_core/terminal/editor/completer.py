@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from contextlib import suppress
 from itertools import islice
@@ -10,6 +9,7 @@ from itertools import islice
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 
+from mt_core.base.statement.typed_word import typed_word
 from mt_core.base.tokens import significant
 from mt_core.errors import SqlSyntaxError
 from mt_core.terminal.editor.candidates import Candidates, Place
@@ -19,9 +19,6 @@ from mt_core.terminal.prompt.typed import BACKSLASH, is_command
 
 MOST_OFFERED = 100
 """The maximum number of offered words. Each key redraws the menu, which measures all of them."""
-# A word as the gateway parses it: a name with its dots and quotes.
-_WORD = re.compile(r"(?:`(?:[^`]|``)*(?:`|$)|[\w$.])*$")
-_STRING = re.compile(r"'(?:[^'\\]|\\.)*'", re.DOTALL)
 _BEFORE_TABLE = {"FROM", "JOIN", "INTO", "UPDATE"}
 # After this prefix of a statement, the gateway offers tables.
 _OF_TABLES = "DESCRIBE "
@@ -67,7 +64,7 @@ def names_tables(text: str) -> bool:
 def place_at(document: Document) -> Place | None:
     """Return the place to ask the gateway about, or None if there is nothing to complete."""
     before, after = document.text_before_cursor, document.text_after_cursor
-    begun = _begun(before)
+    begun = typed_word(before)
     if is_command(document.text):
         command = command_named(before.split()[0])
         return (
@@ -80,15 +77,6 @@ def place_at(document: Document) -> Place | None:
     # statement.
     at_start = not begun and start.rstrip()[-1:] in {"", ";"}
     return None if at_start else Place(before=start, begun=begun, after=after)
-
-
-def _begun(before: str) -> str:
-    """Return the partial word at the end of *before*, or the partial string if it ends inside a string."""
-    _, quote, string = _STRING.sub("", before).rpartition("'")
-    if quote:
-        return string
-    match = _WORD.search(before)
-    return match.group() if match else ""
 
 
 def _command_names(before: str) -> list[str] | None:

@@ -1,0 +1,1 @@
+"""What terminals and pages recognize in the text of a statement without parsing it."""

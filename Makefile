@@ -16,7 +16,7 @@ RUN = $(BIN)/python -m tests.run $@ $(MAKECMDGOALS)
 help:            ## Show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
 
-setup: $(STAMP)  ## Make .venv with the command `freshtable`, and fetch the Spark jars once
+setup: $(STAMP)  ## Make .venv with the command `freshtable`, and fetch the jars once
 
 $(STAMP): pyproject.toml
 	@echo "Installing Spark and what else the gateway needs into $(VENV); the first time takes a few minutes."
@@ -70,8 +70,9 @@ bench: setup airflow ## Measure, and print the tables of benchmarks/
 	$(BIN)/python -m pip install --quiet --editable '.[bench]'
 	$(BIN)/python -m benchmarks
 
-picture: setup   ## Run the demo, and draw docs/images/demo.svg from what it shows
+picture: setup   ## Run the demo and open the page in Chromium, and draw the pictures of docs/images from what they show
 	$(BIN)/python docs/picture.py
+	$(BIN)/python -m tests.browser.pictures
 
 docs: setup      ## Write the generated reference pages again
 	$(BIN)/python docs/build.py

@@ -202,7 +202,8 @@ The gateway passes keys that begin with `spark.` to Spark unchanged.
 Durations are written as `500 ms`, `10 s`, `30 min`, `1 h` or `7 d`, sizes as `64 mb`, `2 gb` or a number of
 bytes.
 
-The variable `FRESHTABLE_SPARK_JARS` names the folder of the Spark jars (default: `freshtable/jars` in
+The variable `FRESHTABLE_SPARK_JARS` names the folder of the jars that the gateway downloads, for Spark and
+for the [page](how-to/run-in-production.md#jars-of-the-page) (default: `freshtable/jars` in
 `$XDG_CACHE_HOME`, else in `~/.cache`). For `freshtable sql`, `FRESHTABLE_GATEWAY` is the URL of the gateway
 and `FRESHTABLE_TOKEN` the bearer token.
 

@@ -133,5 +133,5 @@ def _documentation(workflow: Workflow) -> str:
         parts.append(f"{fence}sql\n{workflow.definition}\n{fence}")
     parts.append(PERIOD_HELP)
     if workflow.details_url:
-        parts.append(f"[At the gateway]({workflow.details_url})")
+        parts.append(f"[This table at the gateway]({workflow.details_url})")
     return "\n\n".join(parts)

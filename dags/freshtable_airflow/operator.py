@@ -32,7 +32,7 @@ from freshtable_airflow.errors import (
     RefreshHopeless,
 )
 from freshtable_airflow.hook import DEFAULT_CONNECTION, FreshtableHook
-from freshtable_airflow.link import RUN_URL, GatewayRunLink
+from freshtable_airflow.link import RUN_URL, GatewayRunLink, run_url
 from freshtable_airflow.request import RefreshRequest, RunAddress, key_of, trigger_of
 from freshtable_airflow.transport import Gateway
 from freshtable_airflow.trigger import RefreshTrigger
@@ -105,8 +105,8 @@ class RefreshMaterializedTableOperator(BaseOperator):
         address = hook.address
         with Gateway(address) as gateway:
             self._run = self._begin(gateway, context)
-            page = self.details_url or address.url
-            context["ti"].xcom_push(RUN_URL, f"{page}{'&' if '?' in page else '?'}run={self._run.handle}")
+            url = run_url(self.details_url, address.url, self._run.handle)
+            context["ti"].xcom_push(RUN_URL, url)
             end = self._watch(gateway, until)
             if end:
                 return self._finish(gateway, context, end)

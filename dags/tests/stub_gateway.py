@@ -83,9 +83,10 @@ def definition(
     *cron* "" is an interval that cron cannot say.
     """
     amount, unit = every
+    workflow_id = str(uuid.uuid5(uuid.NAMESPACE_DNS, identifier))
     return {
         "name": f"mt__{identifier}",
-        "workflow_id": str(uuid.uuid5(uuid.NAMESPACE_DNS, identifier)),
+        "workflow_id": workflow_id,
         "identifier": identifier,
         "description": f"Refreshes {identifier}.",
         "schedule": {
@@ -104,7 +105,7 @@ def definition(
         "execution_config": {"spark.sql.shuffle.partitions": "2"},
         "dynamic_options": {"write.format.default": "parquet"},
         "definition": f"CREATE MATERIALIZED TABLE {identifier} FRESHNESS = INTERVAL '1' DAY AS SELECT 1",
-        "details_url": f"http://gateway/{identifier}",
+        "details_url": f"http://gateway/ui/tables/{workflow_id}",
         **changes,
     }
 

@@ -46,7 +46,9 @@ def loaded(cache: ShardCache) -> dict[str, DAG]:
 
 
 def test_a_definition_becomes_a_dag_as_the_scheduler_needs_it() -> None:
-    dag = dag_of(definition("lake.sales.daily", paused=True), SETTINGS)
+    served = definition("lake.sales.daily", paused=True)
+
+    dag = dag_of(served, SETTINGS)
 
     assert (dag.dag_id, dag.dag_display_name) == ("mt__lake.sales.daily", "mt__lake.sales.daily")
     assert dag.tags == {"freshtable", "materialized-table"}
@@ -59,7 +61,7 @@ def test_a_definition_becomes_a_dag_as_the_scheduler_needs_it() -> None:
         True,
     )
     assert "CREATE MATERIALIZED TABLE lake.sales.daily" in dag.doc_md
-    assert "(http://gateway/lake.sales.daily)" in dag.doc_md
+    assert f"[This table at the gateway]({served['details_url']})" in dag.doc_md
 
 
 def test_a_definition_with_a_cron_becomes_a_dag_of_its_expression() -> None:

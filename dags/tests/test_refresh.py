@@ -94,8 +94,36 @@ def test_a_short_refresh_is_waited_for(stub: StubGateway) -> None:
     (run,) = stub.runs
     assert result == {**RESULT, "run": run.handle}
     assert [each.extra for each in around["outlet_events"].values()] == [result]
-    assert around["ti"].pushed["freshtable_run_url"].endswith(f"?run={run.handle}")
     assert stub.sessions == set()
+
+
+@pytest.mark.parametrize(
+    ("details_url", "before"),
+    [
+        (f"http://gateway/ui/tables/{UUID}", f"http://gateway/ui/tables/{UUID}?run="),
+        # Of a gateway of an earlier release, or without its page.
+        (f"http://gateway/v3/workflows/airflow/{UUID}", f"http://gateway/v3/workflows/airflow/{UUID}?run="),
+        ("https://gateway/ui/?table=daily", "https://gateway/ui/?table=daily&run="),
+    ],
+)
+def test_the_link_of_a_task_is_its_refresh_on_the_page_of_the_table(
+    stub: StubGateway, details_url: str, before: str
+) -> None:
+    around = context()
+
+    operator(details_url=details_url).execute(around)
+
+    (run,) = stub.runs
+    assert around["ti"].pushed["freshtable_run_url"] == f"{before}{run.handle}"
+
+
+def test_a_task_that_knows_no_page_of_its_table_links_to_the_page_of_the_refresh(stub: StubGateway) -> None:
+    around = context()
+
+    operator().execute(around)
+
+    (run,) = stub.runs
+    assert around["ti"].pushed["freshtable_run_url"] == f"{stub.url}/ui/runs/{run.handle}"
 
 
 def test_the_gateway_is_asked_with_key_table_attempt_and_the_tick_in_the_tables_zone(

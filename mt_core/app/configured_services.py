@@ -67,6 +67,7 @@ class ConfiguredServices:
         )
         self.endpoints = replace(
             wire_endpoints(self.work, self.statements, self.sessions, spark.plans),
+            libraries=spark.libraries,
             metrics=None if self.metrics is None else self.metrics.answer,
             on_request=None if self.metrics is None else self.metrics.work.request,
             public=frozenset({METRICS_PATH}) if config.boolean("metrics.public") else frozenset(),

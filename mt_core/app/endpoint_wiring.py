@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from mt_core import __version__
 from mt_core.app.statement_wiring import StatementServices
 from mt_core.app.table_wiring import TableWork
@@ -9,6 +11,7 @@ from mt_core.gateway.services import FactServices, GatewayServices, ProductInfo
 from mt_core.sessions.ports import PlanFiles
 from mt_core.sessions.refreshes import OperationFinder
 from mt_core.sessions.sessions import SessionManager
+from mt_core.tables.workflows.workflow_facts import workflow_facts
 
 
 def wire_endpoints(
@@ -35,5 +38,6 @@ def wire_endpoints(
         engine_note=engine.state.note,
         scheduler_trouble=tables.scheduler_watch.trouble,
         published=tables.published,
+        workflow=partial(workflow_facts, tables.services),
         plans=plans,
     )

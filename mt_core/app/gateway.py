@@ -26,15 +26,23 @@ from functools import partial
 from mt_core.app.configured_services import ConfiguredServices
 from mt_core.app.home import Home
 from mt_core.app.lease import RegistryLease, lease_of
-from mt_core.app.settings import EMBEDDED_KEY, api_versions, check_exposure, scheduler_options
+from mt_core.app.settings import (
+    EMBEDDED_KEY,
+    api_versions,
+    check_exposure,
+    page_base,
+    page_url,
+    scheduler_options,
+)
 from mt_core.app.spark_parts import SparkParts
 from mt_core.app.tokens import gateway_tokens
-from mt_core.base.background import BackgroundLoop, LoopState
+from mt_core.base.background import BackgroundLoop, LoopState, start_thread
 from mt_core.clock import SystemClock
 from mt_core.config import Config
 from mt_core.errors import MtError
 from mt_core.gateway.application import build_app
 from mt_core.gateway.http.server import GatewayServer, listen, listen_at
+from mt_core.gateway.page.page import PREFIX
 from mt_core.jobs.remaining_work import remaining_work
 from mt_core.registry.store import SqlRegistry
 from mt_core.spark.driver.java import check_java
@@ -80,6 +88,7 @@ class Gateway:
         check_exposure(config)
         check_java(environ)
         self._home, self._clock = home, SystemClock()
+        self._has_page = page_base(config) is not None
         self._loops: list[BackgroundLoop] = []
         self._registry = SqlRegistry.open(config.registry_url.reveal(), migrate=False)
         self._spark = SparkParts(config, home, environ, self._registry, on_launch=self._note_jvm)
@@ -91,6 +100,7 @@ class Gateway:
         )
         self._work, self._tables = self._services.work, self._services.work.services
         self._job_store, self._owner = self._services.jobs, self._services.streams.streams.owner
+        self._page_url = page_url(config)
         self._server = self._listening(config)
         lease = lease_of(self._tables.settings.owner, self.url)
         self._lease = RegistryLease(self._registry, lease, clock=self._clock, on_lost=on_lost)
@@ -118,6 +128,11 @@ class Gateway:
     @property
     def url(self) -> str:
         return self._server.url
+
+    @property
+    def page_url(self) -> str | None:
+        """The URL of the page for browsers, None if the gateway serves no page."""
+        return None if self._page_url is None else f"{self._page_url or self.url + PREFIX}/"
 
     def remaining_work(self) -> str:
         """Describe the work that continues without clients. The text is empty if there is none."""
@@ -180,6 +195,9 @@ class Gateway:
         self._reconciler.start()
         self._maintenance.start()
         self._check.start()
+        if self._has_page:
+            # A download may take minutes, or wait for a network that does not answer.
+            start_thread("libraries of the page", self._spark.fetch_libraries)
 
     def stop(self) -> None:
         """Refuse new work, let running publishes finish, and release everything.
@@ -218,6 +236,8 @@ class Gateway:
             tokens=self._tokens,
             hosts=hosts,
             versions=api_versions(config),
+            page_base=page_base(config),
+            page_url=self._page_url or "",
             engine_trouble=lambda: self._lease.trouble() or self._spark.engine.state.trouble(),
         )
         if config.boolean(EMBEDDED_KEY):

@@ -96,8 +96,8 @@ def serve(
 ) -> int:
     """Run a gateway until SIGTERM or SIGINT and return the exit code.
 
-    *note* is called with a line of text when the gateway serves requests, and *say* with its URL when Spark
-    is ready.
+    *note* is called with a line of text when the gateway serves requests, and *say* with its URL, and in a
+    second line that of its page, when Spark is ready.
     """
     close_process_memory()
     share_interpreter()
@@ -175,7 +175,14 @@ def _say_when_ready(gateway: Gateway, say: Callable[[str], None]) -> None:
     gateway.wait_ready()
     freeze_startup_objects()
     log.info("gateway ready", extra={"action": "gateway_ready", "url": gateway.url})
-    say(f"Freshtable gateway ready at {gateway.url}")
+    say(ready_text(gateway.url, gateway.page_url))
+
+
+def ready_text(url: str, page_url: str | None) -> str:
+    """Return what a gateway says when it is ready: its URL and, if it serves a page, where that is."""
+    # Programs that start a gateway read the URL at the end of the first line.
+    ready = f"Freshtable gateway ready at {url}"
+    return ready if page_url is None else f"{ready}\nIts page is at {page_url}"
 
 
 # For how long a thread may compute before it gives way to one that waits. A claim of a refresh may have to

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import os
+import re
 import uuid
 from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from mt_core.app.home import Home
 from mt_core.base.access import is_loopback
 from mt_core.base.secrets import Secret
 from mt_core.config import Config
 from mt_core.errors import ConfigError
+from mt_core.gateway.page.page import PREFIX
 from mt_core.jobs.installed import InstalledHooks
 from mt_core.jobs.webhook import ALLOWED_KEY, SECRET_KEY, Webhook
 from mt_core.model.freshness import Freshness
@@ -34,6 +37,8 @@ from mt_core.workflow.scheduler import WorkflowScheduler
 API_VERSIONS = ("V1", "V2", "V3", "V4")
 VERSIONS_KEY = "sql-gateway.endpoint.rest.api-versions"
 EMBEDDED_KEY = "sql-gateway.embedded"
+UI_KEY, UI_URL_KEY = "sql-gateway.ui.enabled", "sql-gateway.ui.url"
+_UI_URL = re.compile(r"https?://([\w.-]+|\[[0-9a-f:.]+\])(:\d{1,5})?(/[\w.~-]+)*", re.ASCII | re.IGNORECASE)
 # The scheduler in the gateway's process. Other schedulers cannot reach the socket of an embedded gateway.
 IN_PROCESS = "memory"
 
@@ -131,6 +136,39 @@ def api_versions(config: Config) -> tuple[str, ...]:
                 f"expected some of {', '.join(API_VERSIONS)}, separated by commas."
             )
     return versions
+
+
+def page_url(config: Config) -> str | None:
+    """Return the URL at which browsers reach the page; "" if it is at the address of their request.
+
+    The result is None if the gateway serves no page. Raises ConfigError for an invalid URL.
+    """
+    url = config.text(UI_URL_KEY).rstrip("/")
+    if url and _UI_URL.fullmatch(url) is None:
+        raise ConfigError(
+            f"{UI_URL_KEY}: '{url}' is not a URL such as https://data.example.com/freshtable; "
+            "it has no user, no query and no fragment.",
+            key=UI_URL_KEY,
+        )
+    if config.boolean(EMBEDDED_KEY) or not config.boolean(UI_KEY):
+        return None
+    return f"{_as_browsers_write(url)}{PREFIX}" if url else ""
+
+
+def _as_browsers_write(url: str) -> str:
+    """Return *url* with the scheme, host and port as in a browser's header Origin."""
+    parts = urlsplit(url)
+    usual = ":443" if parts.scheme == "https" else ":80"
+    return f"{parts.scheme}://{parts.netloc.lower().removesuffix(usual)}{parts.path}"
+
+
+def page_base(config: Config) -> str | None:
+    """Return the path of the page as browsers see it, or None if the gateway serves no page.
+
+    Raises ConfigError for an invalid `sql-gateway.ui.url`.
+    """
+    url = page_url(config)
+    return None if url is None else urlsplit(url).path or PREFIX
 
 
 def scheduler_options(config: Config, scheduler: type[WorkflowScheduler]) -> dict[str, str]:

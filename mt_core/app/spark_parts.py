@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 
 from mt_core.app.home import Home
+from mt_core.app.page_libraries import fetch_libraries
 from mt_core.app.settings import driver_settings, spools
 from mt_core.config import Config
 from mt_core.model.table import MaterializedTable
@@ -14,7 +16,9 @@ from mt_core.sessions.catalog.created_functions import CreatedFunctions
 from mt_core.spark.connectors.connector_tables import restore_tables
 from mt_core.spark.contexts import SparkContexts
 from mt_core.spark.driver.conf import DriverSettings, catalog_names
+from mt_core.spark.driver.jars import places_of
 from mt_core.spark.driver.spark_driver import SparkDriver
+from mt_core.spark.driver.web_jars import WebJarFiles
 from mt_core.spark.files.jar_copies import JarCopies
 from mt_core.spark.files.plan_files import StoredPlans
 from mt_core.spark.functions.function_files import FunctionFiles
@@ -61,6 +65,8 @@ class SparkParts:
         )
         self.streams = SparkStreams(contexts, connectors=self.connector_tables.all, jars=self._jars)
         self.plans = StoredPlans(self.driver, home.sessions)
+        # The page's jars, which Spark's resolver downloads but Spark does not load.
+        self.libraries = WebJarFiles(partial(places_of, self.driver.settings.jars_dir))
 
     def start(self, needed_jars: Mapping[str, Iterable[str]]) -> None:
         """Remove unused jars and function files, and start Spark in the background.
@@ -71,6 +77,10 @@ class SparkParts:
         self._function_files.remove_unused(self.functions.needed())
         self.plans.begin()
         self.driver.start()
+
+    def fetch_libraries(self) -> None:
+        """Download the missing libraries of the page in Spark's JVM, which must be ready."""
+        fetch_libraries(self.libraries, self.driver, self.driver.settings)
 
     def _spark(self, settings: DriverSettings) -> SparkDriver:
         return SparkDriver(

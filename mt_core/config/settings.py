@@ -119,6 +119,21 @@ SETTINGS: tuple[Setting, ...] = (
         shown="none",
     ),
     Setting(
+        key="sql-gateway.ui.enabled",
+        kind=Kind.BOOLEAN,
+        default="true",
+        help="Whether the gateway serves its page, under the path `/ui/`.",
+    ),
+    Setting(
+        key="sql-gateway.ui.url",
+        help=(
+            "The URL at which browsers reach the gateway, such as `https://data.example.com/freshtable` if a "
+            "proxy serves it under that path. The links from Airflow to the page begin with it, those of the "
+            "page with its path. Empty: the address at which Airflow or the browser calls the gateway."
+        ),
+        shown="none",
+    ),
+    Setting(
         key="sql-gateway.session.idle-timeout",
         kind=Kind.DURATION,
         default="10 min",

@@ -24,7 +24,13 @@ from mt_core.errors import GatewayError, MtError
 ARRIVES_EVERY_S = 4.0
 ARRIVALS_LAST_S = ARRIVING_DAYS * (ARRIVES_EVERY_S + 5.0)
 SETTLES_WITHIN_S = 60.0
-SETTINGS = ("sql-gateway.endpoint.rest.port=0", f"table.local-time-zone={ZONE}")
+SETTINGS = (
+    "sql-gateway.endpoint.rest.port=0",
+    f"table.local-time-zone={ZONE}",
+    # Whatever the environment says, so that the page is where the demo says.
+    "sql-gateway.ui.enabled=true",
+    "sql-gateway.ui.url=",
+)
 
 
 def run_demo(console: Console, *, keep: bool) -> int:
@@ -44,6 +50,7 @@ def run_demo(console: Console, *, keep: bool) -> int:
         console.print(
             f'Connect with: freshtable sql --gateway {url} -e "SHOW MATERIALIZED TABLES IN lake.demo"'
         )
+        console.print(f"Look at its tables in a browser: {url}/ui/")
         console.print(f"The gateway keeps running (process {gateway.pid}); stop it with: kill {gateway.pid}")
         return 0
     console.print("Stopping the gateway; `freshtable demo --keep` leaves it running.")

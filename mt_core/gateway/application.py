@@ -1,4 +1,4 @@
-"""The FastAPI application: the routers of each version of Flink's API, and of the API of facts."""
+"""The FastAPI application: the routers of each version of Flink's API, the API of facts, and the page."""
 
 from __future__ import annotations
 
@@ -21,6 +21,9 @@ from mt_core.gateway.http.security import guard
 from mt_core.gateway.http.versions import DEFAULT, DESCRIPTION, TITLE, VERSIONS, ApiVersion
 from mt_core.gateway.info import info_router
 from mt_core.gateway.metrics import metrics_router
+from mt_core.gateway.page.api import page_routers, root_router
+from mt_core.gateway.page.page import PREFIX
+from mt_core.gateway.page.static_files import PUBLIC
 from mt_core.gateway.plans import plans_router
 from mt_core.gateway.refresh import refresh_router
 from mt_core.gateway.refusals import scripts_router, workflows_router
@@ -39,14 +42,16 @@ def build_app(services: GatewayServices, bodies: BodyLimits | None = None) -> Fa
     # Each is outside of those added before, so that it also sees the responses of errors.
     app.add_middleware(Measurement, receiver=lambda: services.on_request)
     app.add_middleware(RequestIds)
-    apis = {api.prefix: _routes(api, services) for api in _apis(services)}
+    routes = {api.prefix: _routes(api, services) for api in _apis(services)}
+    public, own_checks = services.public, frozenset[str]()
+    if services.page_base is not None:
+        routes[PREFIX] = [route for router in page_routers(services) for route in router.routes]
+        routes[""] += root_router(services).routes
+        public, own_checks = public | PUBLIC, frozenset({PREFIX})
     check = guard(
-        services.tokens,
-        services.hosts,
-        lambda handle: services.sessions.owner_of(handle),
-        public=services.public,
+        services.tokens, services.hosts, lambda handle: services.sessions.owner_of(handle), public=public
     )
-    app.router.routes.append(VersionRoutes(apis, check))
+    app.router.routes.append(VersionRoutes(routes, check, own_checks))
     return app
 
 

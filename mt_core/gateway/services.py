@@ -6,11 +6,13 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Protocol
 
 from mt_core.base.access import Token
 from mt_core.base.background import LoopState
 from mt_core.gateway.http.measurement import OnRequest
 from mt_core.jobs.installed import InstalledHooks
+from mt_core.model.table import MaterializedTable
 from mt_core.sessions.catalog.names import SessionNames
 from mt_core.sessions.executor import StatementExecutor
 from mt_core.sessions.operations.jobs import Jobs
@@ -21,6 +23,7 @@ from mt_core.sessions.sessions import SessionManager
 from mt_core.tables.overview.overview import Overview
 from mt_core.tables.registry import Transaction
 from mt_core.tables.workflows.served import ServedWorkflows
+from mt_core.tables.workflows.workflow_facts import WorkflowFacts
 
 DEFAULT_VERSIONS = ("V1", "V2", "V3", "V4")
 
@@ -48,6 +51,18 @@ class FactServices:
     loops: Callable[[], Sequence[LoopState]] = tuple
 
 
+class PageLibraries(Protocol):
+    """The third-party JavaScript and CSS that the page loads, each file by its name. Thread-safe."""
+
+    def names(self) -> frozenset[str]:
+        """Return the names of the files that are available now. The page does without the others."""
+        ...
+
+    def file(self, name: str) -> bytes | None:
+        """Return the content of a file, or None if it is not available."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GatewayServices:
     """The session manager, and the services that run work in sessions.
@@ -58,6 +73,10 @@ class GatewayServices:
     or "". `scheduler_trouble` returns why the scheduler starts no refreshes, "" if it does, or None if
     unknown. `remaining_work` describes the work that continues without clients; it is None for a gateway that
     does not end with its last client. `published` are the workflows that an external scheduler reads.
+    `workflow` returns what is known of a table's workflow, without a request to the scheduler. `page_base` is
+    the path of the page as browsers see it, None if the gateway serves no page. `page_url` is its URL for
+    browsers, "" if it is at the address of their request. Without `libraries`, the page has no charts and no
+    live updates.
     """
 
     sessions: SessionManager
@@ -74,10 +93,14 @@ class GatewayServices:
     scheduler_trouble: Callable[[], str | None] = lambda: None
     remaining_work: Callable[[], str] | None = None
     published: ServedWorkflows | None = None
+    workflow: Callable[[MaterializedTable], WorkflowFacts] = lambda _table: WorkflowFacts()
     plans: PlanFiles | None = None
+    libraries: PageLibraries | None = None
     metrics: Callable[[str], tuple[bytes, str]] | None = None
     on_request: OnRequest | None = None
     public: frozenset[str] = frozenset()
+    page_base: str | None = "/ui"
+    page_url: str = ""
     tokens: tuple[Token, ...] = ()
     hosts: tuple[str, ...] = ()
     versions: tuple[str, ...] = DEFAULT_VERSIONS

@@ -34,7 +34,7 @@ def shards_router(services: GatewayServices) -> APIRouter:
         published = services.published
         if published is None or published.scheduler != scheduler:
             return _unknown(published, scheduler)
-        shard = published.shard(number, _details_url(request, scheduler))
+        shard = published.shard(number, _tables_url(request, services, scheduler))
         etag = f'"{shard.etag}"'
         return not_modified(etag, if_none_match) or JsonAnswer(shard.body, headers={"ETag": etag})
 
@@ -44,7 +44,7 @@ def shards_router(services: GatewayServices) -> APIRouter:
         if published is None or published.scheduler != scheduler:
             return _unknown(published, scheduler)
         try:
-            return JsonAnswer(published.workflow(workflow_id, _details_url(request, scheduler)))
+            return JsonAnswer(published.workflow(workflow_id, _tables_url(request, services, scheduler)))
         except TableNotFound as error:
             return error_answer(error, error.http_status, doing=f"Workflow {workflow_id} cannot be shown.")
 
@@ -60,5 +60,12 @@ def _unknown(published: ServedWorkflows | None, scheduler: str) -> JsonAnswer:
     return error_answer(error, error.http_status, doing="The workflows cannot be shown.")
 
 
-def _details_url(request: Request, scheduler: str) -> str:
-    return str(request.base_url).rstrip("/") + f"/v3/workflows/{scheduler}"
+def _tables_url(request: Request, services: GatewayServices, scheduler: str) -> str:
+    """Return the URL that, followed by a table's id, leads to its page, or to its workflow if there is none.
+
+    A task's link adds the query parameter `run`, which both accept.
+    """
+    gateway = str(request.base_url).rstrip("/")
+    if services.page_base is None:
+        return f"{gateway}/v3/workflows/{scheduler}"
+    return f"{services.page_url or gateway + services.page_base}/tables"

@@ -36,6 +36,9 @@ class ChangeKeeper:
     def observe(self, tables: Iterable[MaterializedTable]) -> Mapping[str, KeeperReport]:
         return {table.table_id: KeeperReport(state=_state_of(table)) for table in tables}
 
+    def page_url(self, table: MaterializedTable) -> str | None:
+        return None
+
     def handle_of(self, table: MaterializedTable) -> str:
         location = {"identifier": str(table.identifier)}
         return RefreshHandler(

@@ -71,6 +71,9 @@ class Keepers:
             reports |= self.of_kind[kind].observe(group)
         return reports
 
+    def page_url(self, table: MaterializedTable) -> str | None:
+        return self._of(table).page_url(table)
+
     def handle_of(self, table: MaterializedTable) -> str:
         return self._of(table).handle_of(table)
 

@@ -116,6 +116,9 @@ class WorkflowKeeper:
             )
         return reports
 
+    def page_url(self, table: MaterializedTable) -> str | None:
+        return self.scheduler.page_url(RefreshHandler.deserialize(self.handle_of(table)))
+
     def handle_of(self, table: MaterializedTable) -> str:
         if table.handler is not None:
             return table.handler

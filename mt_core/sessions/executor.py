@@ -27,7 +27,7 @@ from mt_core.errors import Canceled, EngineUnavailable, MtError, Unsupported
 from mt_core.jobs.installed import InstalledHooks
 from mt_core.sessions.operations.deadlines import Deadlines, limit_of
 from mt_core.sessions.operations.operation import POLL_S, TERMINAL, Operation, OperationStatus
-from mt_core.sessions.ports import StatementEngine
+from mt_core.sessions.ports import ResultSpace, StatementEngine
 from mt_core.sessions.properties.property_values import check_set
 from mt_core.sessions.session import Session
 from mt_core.sessions.statements.handlers import StatementHandlers
@@ -155,6 +155,10 @@ class StatementExecutor:
                 )
         finally:
             session.close_operation(operation.handle)
+
+    def result_space(self) -> ResultSpace:
+        """Return the space that results of statements use now. Never waits."""
+        return self._engine.result_space()
 
     def close(self) -> None:
         """Refuse further statements. Running statements end when their sessions close."""

@@ -99,6 +99,9 @@ class StreamKeeper:
             )
         return reports
 
+    def page_url(self, table: MaterializedTable) -> str | None:
+        return None
+
     def handle_of(self, table: MaterializedTable) -> str:
         location = {"identifier": str(table.identifier), "job": stream_job(table.table_id)}
         return RefreshHandler(scheduler=STREAM, workflow_id=table.table_id, location=location).serialize()

@@ -76,5 +76,11 @@ class Keeper(Protocol):
     def observe(self, tables: Iterable[MaterializedTable]) -> Mapping[str, KeeperReport]:
         """Return a report on each of *tables*, by table id, with one call for all of them."""
 
+    def page_url(self, table: MaterializedTable) -> str | None:
+        """Return the URL of what keeps *table* fresh, in the keeper's own web interface; None if it has none.
+
+        No request is sent.
+        """
+
     def handle_of(self, table: MaterializedTable) -> str:
         """Return the handle that *table* has or would get from `create`, without calling the scheduler."""

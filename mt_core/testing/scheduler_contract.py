@@ -24,6 +24,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -297,6 +298,22 @@ class SchedulerContract(SchedulerWorkbench):
         failures.append(_failure(self.scheduler.create_refresh_workflow, self.workflow(workflow_id=OTHER)))
 
         assert all(failure.message for failure in failures), failures
+
+    def test_a_page_url_is_a_web_address_that_is_known_without_a_request(self) -> None:
+        handler = self.create()
+
+        url = self.scheduler.page_url(handler)
+        self.break_service()
+        same = self.scheduler.page_url(handler)
+
+        # A scheduler need not have a web interface.
+        assert url is None or (urlsplit(url).scheme in ("http", "https") and urlsplit(url).hostname)
+        assert same == url
+
+    def test_a_workflow_of_another_scheduler_has_no_page_url(self) -> None:
+        handler = replace(self.create(), scheduler="another")
+
+        assert self.scheduler.page_url(handler) is None
 
     def test_open_and_close_twice_are_harmless(self) -> None:
         self.create()

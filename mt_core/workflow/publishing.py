@@ -51,7 +51,7 @@ def schedule_json(schedule: Schedule) -> dict[str, Any]:
 def workflow_json(definition: WorkflowDefinition, *, text: str = "", details_url: str = "") -> dict[str, Any]:
     """Return one workflow as it is served.
 
-    *text* is the table's CREATE statement without secrets, *details_url* the URL of its details.
+    *text* is the table's CREATE statement without secrets, *details_url* the URL of its table's page.
     """
     body = definition.to_json()
     return {

@@ -152,6 +152,14 @@ class WorkflowScheduler(ABC):
         """
         return None
 
+    def page_url(self, handler: RefreshHandler) -> str | None:
+        """Return the URL of the workflow in the scheduler's own web interface, or None if it has none.
+
+        This method sends no request, because the gateway calls it for each page that shows the table. The
+        workflow need not exist. A handler of another scheduler has no URL.
+        """
+        return None
+
     # The default accepts every schedule, which suits most schedulers.
     def check_schedule(self, identifier: str, schedule: Schedule) -> None:  # noqa: B027
         """Raise WorkflowError, saying what to do instead, if this scheduler cannot run *schedule*.

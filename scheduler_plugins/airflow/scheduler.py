@@ -20,6 +20,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
 from typing import ClassVar
+from urllib.parse import quote
 from zlib import crc32
 
 from mt_core.clock import Clock
@@ -96,6 +97,13 @@ class AirflowScheduler(WorkflowScheduler):
 
     def health(self) -> SchedulerHealth:
         return self._require_open().preflight.components()[1]
+
+    def page_url(self, handler: RefreshHandler) -> str | None:
+        settings = self._require_open().settings
+        if handler.scheduler != IDENTIFIER:
+            return None
+        dag_id = dag_id_in(handler, None, settings.dag_id_prefix)
+        return f"{settings.web_url or settings.endpoint}/dags/{quote(dag_id, safe='')}" if dag_id else None
 
     def close(self) -> None:
         with self._lock:

@@ -18,6 +18,13 @@ ENDPOINT = SchedulerOption(
     help="URL of Airflow's api-server, such as `https://airflow.example.com`; `http://` may be left out.",
     default=None,
 )
+WEB_URL = SchedulerOption(
+    key="web-url",
+    help=(
+        "URL at which people open Airflow in a browser, for links to its DAGs; "
+        "the endpoint, if it is left out."
+    ),
+)
 USER_NAME = SchedulerOption(
     key="user-name",
     help=(
@@ -67,6 +74,7 @@ FULL_READ_INTERVAL = SchedulerOption(
 )
 OPTIONS = (
     ENDPOINT,
+    WEB_URL,
     USER_NAME,
     PASSWORD,
     TOKEN,
@@ -85,12 +93,13 @@ _DAG_ID_PREFIX = re.compile(r"[A-Za-z0-9_.-]{1,60}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AirflowSettings:
-    """The address of Airflow, the gateway's credentials, and time limits.
+    """The addresses of Airflow for the gateway and for people, the gateway's credentials, and time limits.
 
     An empty string means that the option is not set.
     """
 
     endpoint: str
+    web_url: str = ""
     user_name: str = ""
     password: str = field(default="", repr=False)
     token: str = field(default="", repr=False)
@@ -105,11 +114,12 @@ class AirflowSettings:
 def read_settings(options: Mapping[str, str]) -> AirflowSettings:
     """Parse *options*; raise WorkflowError naming an invalid option."""
     texts = {option.key: options.get(option.key, option.default or "").strip() for option in OPTIONS}
-    endpoint, user, password = texts[ENDPOINT.key], texts[USER_NAME.key], options.get(PASSWORD.key, "")
-    # In FLIP-448, endpoints are written like `localhost:8085`.
-    endpoint = (endpoint if "://" in endpoint or not endpoint else f"http://{endpoint}").rstrip("/")
+    user, password = texts[USER_NAME.key], options.get(PASSWORD.key, "")
+    endpoint, web_url = (_url(texts[option.key]) for option in (ENDPOINT, WEB_URL))
     if not _is_url(endpoint):
         raise _unusable(ENDPOINT, endpoint, "a URL such as http://airflow.example.com:8080")
+    if web_url and not _is_url(web_url):
+        raise _unusable(WEB_URL, web_url, "a URL such as https://airflow.example.com")
     if not texts[TOKEN.key] and not (user and password):
         raise WorkflowError(
             f"The gateway cannot log in to Airflow at {endpoint}: "
@@ -125,6 +135,7 @@ def read_settings(options: Mapping[str, str]) -> AirflowSettings:
         )
     return AirflowSettings(
         endpoint=endpoint,
+        web_url=web_url,
         user_name=user,
         password=password,
         token=texts[TOKEN.key],
@@ -135,6 +146,11 @@ def read_settings(options: Mapping[str, str]) -> AirflowSettings:
         publish_timeout_s=_seconds(PUBLISH_TIMEOUT, texts),
         full_read_interval_s=_seconds(FULL_READ_INTERVAL, texts),
     )
+
+
+def _url(text: str) -> str:
+    """Return *text* with a scheme: in FLIP-448, endpoints are written like `localhost:8085`."""
+    return (text if "://" in text or not text else f"http://{text}").rstrip("/")
 
 
 def _is_url(text: str) -> bool:

@@ -69,7 +69,7 @@ def test_a_manual_run_refreshes_and_its_log_and_result_say_how(
     assert [event["extra"]["rows"] for event in airflow.rest.asset_events(dag_id)] == [42]
     assert "7171" in str(airflow.rest.result(dag_id, run_id))
     assert airflow.rest.links(dag_id, run_id) == {
-        "Refresh run": f"http://gateway/lake.by_hand?run={run.handle}"
+        "Refresh run": f"{definition('lake.by_hand')['details_url']}?run={run.handle}"
     }
 
 

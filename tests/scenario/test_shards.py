@@ -98,7 +98,7 @@ def test_a_shard_has_all_that_a_dag_needs(world: ManagerWorld, airflow: httpx.Cl
                 "init_config": {"table.local-time-zone": "Europe/Berlin"},
                 "execution_config": {},
                 "dynamic_options": {"format": "orc"},
-                "details_url": f"{airflow.base_url}/v3/workflows/airflow/{table_id}",
+                "details_url": f"{airflow.base_url}/ui/tables/{table_id}",
             }
         ],
     }
@@ -154,11 +154,44 @@ def test_one_workflow_can_be_looked_up(world: ManagerWorld, airflow: httpx.Clien
     path = publish(world)
     [listed] = airflow.get(path).json()["workflows"]
 
-    found = airflow.get(listed["details_url"])
+    found = airflow.get(f"/v3/workflows/airflow/{listed['workflow_id']}")
     missing = airflow.get("/v3/workflows/airflow/nothing")
 
     assert found.json() == listed
     assert (missing.status_code, missing.headers["freshtable-error"]) == (404, "TABLE_NOT_FOUND")
+
+
+@pytest.mark.parametrize(
+    ("page", "before"),
+    [
+        ({"page_base": None}, "{gateway}/v3/workflows/airflow"),
+        (
+            {"page_base": "/freshtable/ui", "page_url": "https://data.example.com/freshtable/ui"},
+            "https://data.example.com/freshtable/ui/tables",
+        ),
+    ],
+    ids=["without the page", "with an address for browsers"],
+)
+def test_the_link_of_a_dag_leads_to_what_the_gateway_serves_of_its_table(
+    gateway: Gateway, world: ManagerWorld, switch: Any, page: dict[str, Any], before: str
+) -> None:
+    published = ServedWorkflows(world.registry, "airflow")
+    switch.app = app_of(replace(gateway.services, published=published, **page))
+
+    [served] = gateway.http.get(publish(world)).json()["workflows"]
+
+    address = before.format(gateway=str(gateway.http.base_url).rstrip("/"))
+    assert served["details_url"] == f"{address}/{world.table().table_id}"
+
+
+def test_a_workflow_without_the_page_is_found_with_the_run_that_a_task_adds(
+    world: ManagerWorld, airflow: httpx.Client
+) -> None:
+    publish(world)
+
+    found = airflow.get(f"/v3/workflows/airflow/{world.table().table_id}?run=r1")
+
+    assert found.json()["identifier"] == "lake.default.daily"
 
 
 @pytest.mark.parametrize("number", ["32", "-1", "first", "99999999999999999999", "0000000001"])

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from io import StringIO
+from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 from rich.console import Console
 
+from mt_core.demo import run
 from mt_core.demo.board import Board
 from tests.support.fake_facts import TABLE, FactsServer, page_of, page_of_tables
 
@@ -113,3 +117,27 @@ def test_rows_are_counted_again_only_after_a_refresh_has_published_some() -> Non
 
     assert (first, first[0][4]) == (second, "3 min")
     assert (once, server.statements.count(COUNT)) == (1, 2)
+
+
+class ReadyGateway:
+    """A gateway process that is ready at once."""
+
+    pid = 4711
+
+    def __init__(self, home: Path, settings: Sequence[str]) -> None:
+        self.settings = settings
+        home.rmdir()
+
+    def start(self) -> str:
+        return "http://127.0.0.1:5000"
+
+
+def test_a_demo_whose_gateway_goes_on_says_where_its_page_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run, "GatewayProcess", ReadyGateway)
+    monkeypatch.setattr(run, "_play", lambda _console, _url: None)
+    console = Console(file=StringIO(), width=200, record=True)
+
+    code = run.run_demo(console, keep=True)
+
+    assert code == 0
+    assert "Look at its tables in a browser: http://127.0.0.1:5000/ui/" in console.export_text()

@@ -111,6 +111,16 @@ def test_the_image_starts_without_a_file_of_ones_own() -> None:
     assert '"--config", "/etc/freshtable.yaml"]' in dockerfile
 
 
+def test_the_image_contains_the_jars_of_spark_and_of_the_page() -> None:
+    _, image = (DEPLOY / "gateway" / "Dockerfile").read_text().split("\nFROM ")[1:]
+
+    variable, fetch = image.index("ENV FRESHTABLE_SPARK_JARS="), image.index("-m mt_core.spark.driver.jars")
+
+    assert image.index("USER freshtable") < variable < fetch
+    # Only the cache of the resolver, which has a second copy of each jar.
+    assert re.findall(r"rm -rf \S*JARS\S*", image) == ['rm -rf "$FRESHTABLE_SPARK_JARS/cache"']
+
+
 def test_the_images_are_built_by_a_docker_without_buildkit() -> None:
     dockerfiles = [(DEPLOY / image / "Dockerfile").read_text() for image in ("gateway", "airflow")]
 
@@ -123,7 +133,9 @@ def test_a_stage_with_a_jdk_has_all_that_a_wheel_is_built_from_and_the_image_a_j
     listed = re.findall(
         r"^(?:include|recursive-include) (.*)$", (DEPLOY.parent / "MANIFEST.in").read_text(), re.M
     )
-    files, folders = set(listed[0].split()), {line.split()[0] for line in listed[1:]}
+    files, every = set(listed[0].split()), {line.split()[0] for line in listed[1:]}
+    # A folder is copied with the folders in it.
+    folders = {name for name in every if not any(name.startswith(f"{other}/") for other in every)}
 
     copied = {name for line in re.findall(r"^COPY (.*) \S+$", build, re.M) for name in line.split()}
 

@@ -31,7 +31,7 @@ def workflow(name: str, amount: int, unit: str, *, paused: bool = False) -> dict
         paused=paused,
         token=3,
     )
-    url = f"http://gateway/v3/workflows/airflow/{definition.workflow_id}"
+    url = f"http://gateway/ui/tables/{definition.workflow_id}"
     return workflow_json(
         definition, text=f"CREATE MATERIALIZED TABLE {identifier} AS SELECT 1", details_url=url
     )

@@ -13,7 +13,7 @@ import yaml
 
 from mt_core import cli
 from mt_core.app import gateway
-from mt_core.app.serve import STOP_WITHIN_S, End, end_in_time
+from mt_core.app.serve import STOP_WITHIN_S, End, end_in_time, ready_text
 from mt_core.base import background
 from mt_core.clock import SystemClock
 from mt_core.errors import WorkflowError
@@ -28,6 +28,19 @@ from tests.support.memory_registry import MemoryRegistry
 ROOT = Path(__file__).parents[2]
 JOIN_S = 60.0
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
+
+
+def test_a_gateway_that_is_ready_says_where_it_is_and_in_a_second_line_where_its_page_is() -> None:
+    url = "http://127.0.0.1:8083"
+
+    first, second = ready_text(url, f"{url}/ui/").splitlines()
+
+    assert first == f"Freshtable gateway ready at {url}"
+    assert second == f"Its page is at {url}/ui/"
+
+
+def test_a_gateway_without_a_page_says_only_where_it_is() -> None:
+    assert ready_text("http://127.0.0.1:8083", None) == "Freshtable gateway ready at http://127.0.0.1:8083"
 
 
 def test_a_stop_that_takes_too_long_ends_the_process(caplog: pytest.LogCaptureFixture) -> None:

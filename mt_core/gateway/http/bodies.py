@@ -38,11 +38,12 @@ class BodyLimits:
 class BufferedBody:
     """The bytes of one request body.
 
-    `length` is the number of bytes received; `charge` is the number that counts towards the limits until
-    `release`.
+    `most` is the limit of this body if it is lower than that of any. `length` is the number of bytes
+    received; `charge` is the number that counts towards the limits until `release`.
     """
 
     limits: BodyLimits
+    most: int | None = None
     length: int = 0
     charge: int = 0
 
@@ -80,10 +81,9 @@ class BufferedBody:
             raise RequestInvalid("The client disconnected before it had sent its request.") from cause
 
     def _check(self, length: int) -> None:
-        if length > self.limits.one:
-            raise RequestInvalid(
-                f"The request is longer than {self.limits.one} bytes; send the work in smaller parts."
-            )
+        most = self.limits.one if self.most is None else min(self.most, self.limits.one)
+        if length > most:
+            raise RequestInvalid(f"The request is longer than {most} bytes; send the work in smaller parts.")
 
     def _count(self, more: int) -> None:
         """Count *more* bytes. Raises RequestInvalid, GatewayBusy."""

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import logging
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from fastapi import FastAPI, Request
+from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -31,6 +31,9 @@ from mt_core.errors import GatewayBusy, MtError, RequestInvalid
 from mt_core.gateway.http.answers import JsonAnswer
 
 log = logging.getLogger(__name__)
+
+OWN_FAULT = "freshtable.own_fault"
+"""The key under which the scope of a request may have a function that returns the answer to a fault."""
 
 _AS_JSON = (ERRORS_HEADER.lower().encode(), ERRORS_AS_JSON.encode())
 
@@ -108,7 +111,9 @@ class ErrorBoundary:
         except Exception as error:
             # Responses are encoded before their first byte is sent, so nothing has been sent yet.
             log.exception("request failed", extra={"action": "request_failed", "path": scope["path"]})
-            await _answer(Request(scope), error)(scope, receive, send)
+            own: Callable[[str], Response] | None = scope.get(OWN_FAULT)
+            answer = _answer(Request(scope), error) if own is None else own(_fault_text(error))
+            await answer(scope, receive, send)
 
 
 def _answer(request: Request, error: Exception) -> JsonAnswer:
@@ -137,10 +142,11 @@ def _answer(request: Request, error: Exception) -> JsonAnswer:
             refusal = HttpError(error.detail, headers.get(ERROR_CODE_HEADER, MtError.code))
             return ErrorAnswer([refusal.message], refusal, error.status_code, headers)
         case _:
-            fault = MtError(
-                f"The gateway failed with an internal error, {type(error).__name__}; its log has the details."
-            )
-            return error_answer(fault.with_traceback(error.__traceback__))
+            return error_answer(MtError(_fault_text(error)).with_traceback(error.__traceback__))
+
+
+def _fault_text(error: Exception) -> str:
+    return f"The gateway failed with an internal error, {type(error).__name__}; its log has the details."
 
 
 def _cause(error: MtError, failed: str = "") -> str:

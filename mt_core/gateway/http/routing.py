@@ -21,17 +21,24 @@ class VersionRoutes(BaseRoute):
 
     The first parts of the prefixes, which may have several, differ.
 
-    *guard* checks every request before its endpoint runs, and raises HTTPException to reject it.
+    *guard* checks every request before its endpoint runs, and raises HTTPException to reject it. The routes
+    with a prefix in *own_checks* check their requests themselves.
     """
 
-    def __init__(self, versions: Mapping[str, Sequence[BaseRoute]], guard: Guard) -> None:
-        self._guard = guard
+    def __init__(
+        self,
+        versions: Mapping[str, Sequence[BaseRoute]],
+        guard: Guard,
+        own_checks: frozenset[str] = frozenset(),
+    ) -> None:
+        self._guard, self._own_checks = guard, own_checks
         self._versions = {prefix: _by_length(routes) for prefix, routes in versions.items()}
         self._prefixes = {prefix[1:].partition("/")[0]: prefix for prefix in versions if prefix}
 
     def endpoints(self) -> set[tuple[str, str]]:
-        """Return the method and path of every endpoint, without version prefixes."""
-        routes = (route for lengths in self._versions.values() for each in lengths.values() for route in each)
+        """Return the method and path of every endpoint that the guard checks, without version prefixes."""
+        checked = [lengths for prefix, lengths in self._versions.items() if prefix not in self._own_checks]
+        routes = (route for lengths in checked for each in lengths.values() for route in each)
         return {
             (method, route.path)
             for route in routes
@@ -46,8 +53,11 @@ class VersionRoutes(BaseRoute):
         """
         path: str = scope["path"].rstrip("/")
         prefix = self._prefixes.get(path[1:].partition("/")[0], "")
-        if not path.startswith(f"{prefix}/"):
+        if path != prefix and not path.startswith(f"{prefix}/"):
             prefix = ""
+        if path == prefix:
+            # The route of the prefix itself.
+            path = f"{prefix}/"
         candidates = self._versions[prefix].get(path.count("/", len(prefix)), self._versions[prefix][_ANY])
         child_scope = {**scope, "path": path, "root_path": prefix}
         partial: tuple[Match, Scope] = (Match.NONE, {})
@@ -73,7 +83,8 @@ class VersionRoutes(BaseRoute):
         route: BaseRoute = scope[_FOUND]
         if isinstance(route, Route) and route.methods and scope["method"] not in route.methods:
             raise HTTPException(404)
-        self._guard(scope, getattr(route, "path", ""))
+        if scope["root_path"] not in self._own_checks:
+            self._guard(scope, getattr(route, "path", ""))
         try:
             await route.handle(scope, receive, send)
         finally:

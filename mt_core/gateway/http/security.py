@@ -67,6 +67,8 @@ _MAY: Mapping[tuple[str, str], frozenset[Role]] = {
     ("GET", "/sessions"): READERS,
     ("GET", "/gateway"): READERS,
     ("GET", "/metrics"): READERS,
+    ("GET", "/"): ALL,
+    ("GET", "/favicon.ico"): ALL,
 }
 # The roles that may use sessions of other tokens. With `read`, a token may only get the status of an
 # operation.
@@ -93,15 +95,10 @@ def guard(
     """
 
     def check(scope: Scope, path: str) -> None:
-        headers = Headers(scope=scope)
-        host, origin = _host_of(headers), headers.get("origin")
-        if not tokens and not _is_ours(host, hosts):
-            raise _forbidden(STRANGE_HOST.format(host=host[:100]))
-        if origin is not None and origin != f"{scope['scheme']}://{host}":
-            raise _forbidden(FOREIGN.format(origin=origin))
+        check_site(scope, tokens, hosts)
         if not tokens or path in public:
             return
-        token = _token_of(headers, tokens)
+        token = _token_of(Headers(scope=scope), tokens)
         _check_role(token, roles_of(scope["method"], path))
         if "session_handle" in scope["path_params"] and token.role not in _OF_ANY_SESSION:
             # Use the canonical form, because the endpoint looks the session up by it.
@@ -111,6 +108,21 @@ def guard(
         scope[_CALLER] = token.name
 
     return check
+
+
+def check_site(scope: Scope, tokens: tuple[Token, ...], hosts: tuple[str, ...], own_origin: str = "") -> None:
+    """Raise HTTPException 403 for a browser's request on behalf of another site.
+
+    *own_origin* is the origin of the gateway's page if a proxy serves it.
+    Without *tokens*, also raise it for a request to an address that is neither a loopback address nor one of
+    *hosts*.
+    """
+    headers = Headers(scope=scope)
+    host, origin = _host_of(headers), headers.get("origin")
+    if not tokens and not _is_ours(host, hosts):
+        raise _forbidden(STRANGE_HOST.format(host=host[:100]))
+    if origin is not None and origin not in (f"{scope['scheme']}://{host}", own_origin):
+        raise _forbidden(FOREIGN.format(origin=origin))
 
 
 def _host_of(headers: Headers) -> str:

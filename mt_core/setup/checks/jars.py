@@ -1,19 +1,23 @@
-"""Checks jars: those that Spark always needs, the operator jar, and those that settings name or require."""
+"""Checks jars: what Spark always needs, the operator jar, the page's jars, and those that settings name or
+require.
+"""
 
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from mt_core.errors import JavaMissing
 from mt_core.model.finding import Finding
 from mt_core.setup.machine import Machine
-from mt_core.spark.driver.jars import PACKAGES, default_jars_dir, local_jars
+from mt_core.spark.driver.jars import PACKAGES, default_jars_dir, local_jars, lookup_in
 from mt_core.spark.driver.operator_jar import REINSTALL, compiler, is_checkout, place_of
+from mt_core.spark.driver.web_jars import WEB_JARS, WebJar
 
 SUBJECT = "jars"
+FETCH_NOW = "python -m mt_core.spark.driver.jars fetches them now"
 _CLASS_PATH = "spark.driver.extraClassPath"
 _IO_IMPL = "spark.sql.catalog.lake.io-impl"
 _S3_SCHEMES = ("s3", "s3n")
@@ -37,9 +41,11 @@ FILE_SYSTEMS: Mapping[str, str] = {
 def check(machine: Machine) -> list[Finding]:
     """Return the findings about all jars. Fetches and compiles nothing."""
     conf, environ = machine.config.spark, machine.environ
+    jars_dir = default_jars_dir(environ)
     return [
-        judge_packages(missing_packages(default_jars_dir(environ)), default_jars_dir(environ)),
+        judge_packages(missing_packages(jars_dir), jars_dir),
         _operators(environ),
+        *page_jars(jars_dir),
         *named_jars(conf),
         *needed_jars(conf, machine.config.warehouse),
     ]
@@ -58,7 +64,7 @@ def judge_packages(missing: list[str], jars_dir: Path) -> Finding:
     return Finding.note(
         SUBJECT,
         f"{jars_dir} does not have {names}; the gateway fetches them from Maven Central when it starts",
-        "python -m mt_core.spark.driver.jars fetches them now",
+        FETCH_NOW,
     )
 
 
@@ -75,6 +81,28 @@ def _operators(environ: Mapping[str, str]) -> Finding:
     except JavaMissing as error:
         return Finding.problem(SUBJECT, error.message, "apt install openjdk-17-jdk-headless")
     return Finding.ok(SUBJECT, f"{javac} compiles the classes that the gateway needs in Spark when it starts")
+
+
+def page_jars(jars_dir: Path, jars: Sequence[WebJar] = WEB_JARS) -> Iterator[Finding]:
+    """Yield a problem for each wrong jar of the page, then a finding on whether jars are missing."""
+    missing, wrong = [], False
+    for jar in jars:
+        lookup = lookup_in(jars_dir, jar)
+        for path, reason in lookup.refused.items():
+            wrong = True
+            text = f"{path} is not the jar that this release needs for its page: {reason}"
+            yield Finding.problem(SUBJECT, text, f"delete it; {FETCH_NOW}")
+        if lookup.content is None and not lookup.refused:
+            missing.append(jar.package.split(":")[1])
+    if missing:
+        yield Finding.note(
+            SUBJECT,
+            f"{jars_dir} does not have {', '.join(missing)}; the gateway fetches them from Maven Central "
+            "while it runs, and its page does without them until then",
+            FETCH_NOW,
+        )
+    elif not wrong:
+        yield Finding.ok(SUBJECT, f"the JavaScript libraries of the page are in {jars_dir}")
 
 
 def named_jars(conf: Mapping[str, str]) -> Iterator[Finding]:

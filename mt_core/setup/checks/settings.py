@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 from mt_core.app.home import Home
-from mt_core.app.settings import api_versions, check_exposure, driver_settings, job_hooks, manager_settings
+from mt_core.app.settings import (
+    api_versions,
+    check_exposure,
+    driver_settings,
+    job_hooks,
+    manager_settings,
+    page_base,
+)
 from mt_core.errors import ConfigError
 from mt_core.model.finding import Finding
 from mt_core.setup.machine import Machine
@@ -17,6 +24,7 @@ def check(machine: Machine) -> list[Finding]:
     try:
         check_exposure(config)
         api_versions(config)
+        page_base(config)
         job_hooks(config)
         manager_settings(config)
         driver_settings(config, Home(config.home), machine.environ)

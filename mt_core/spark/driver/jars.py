@@ -1,4 +1,4 @@
-"""The jars that Spark needs in addition to its own: Iceberg, and the JDBC drivers for the catalog."""
+"""The jars that the gateway downloads: Iceberg and the JDBC drivers of its catalog for Spark, and WebJars."""
 
 from __future__ import annotations
 
@@ -11,11 +11,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from pyspark import SparkConf
+from pyspark.sql import SparkSession
 
 from mt_core.base.cache_folder import cache_dir
 from mt_core.errors import ConfigError, EngineError, MtError
 from mt_core.spark.driver.java import check_java
+from mt_core.spark.driver.jvm_objects import static_member
 from mt_core.spark.driver.process import end_process, launch_process
+from mt_core.spark.driver.web_jars import WEB_JARS, JarLookup, WebJar, look_up
 
 PACKAGES = (
     "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.11.0",
@@ -42,6 +45,13 @@ def default_jars_dir(environ: Mapping[str, str]) -> Path:
     return Path(chosen).expanduser() if chosen else cache_dir(environ) / "jars"
 
 
+def places_of(jars_dir: Path, package: str) -> Sequence[Path]:
+    """Return the paths in *jars_dir* at which the jar of *package* may be: copied there, or from Ivy."""
+    group, artifact, version = package.split(":")
+    file = f"{artifact}-{version}.jar"
+    return jars_dir / file, jars_dir / "jars" / f"{group}_{file}"
+
+
 def local_jars(jars_dir: Path, packages: Sequence[str] = PACKAGES) -> list[Path] | None:
     """Return the jars of *packages* in *jars_dir*, or None if any is missing.
 
@@ -49,11 +59,9 @@ def local_jars(jars_dir: Path, packages: Sequence[str] = PACKAGES) -> list[Path]
     """
     jars = []
     for package in packages:
-        group, artifact, version = package.split(":")
-        file = f"{artifact}-{version}.jar"
-        paths = (jars_dir / file, jars_dir / "jars" / f"{group}_{file}")
         # An interrupted download leaves a file that is not a zip archive.
-        jar = next((path for path in paths if path.is_file() and zipfile.is_zipfile(path)), None)
+        places = (path for path in places_of(jars_dir, package) if path.is_file())
+        jar = next((path for path in places if zipfile.is_zipfile(path)), None)
         if jar is None:
             return None
         jars.append(jar.absolute())
@@ -112,6 +120,38 @@ def add_connector(name: str, environ: Mapping[str, str]) -> list[Path]:
         return fetch_packages(packages, jars_dir, Path(folder) / "spark.log", conf)
 
 
+def fetch_web_jars(jars_dir: Path, log_file: Path, jars: Sequence[WebJar] = WEB_JARS) -> None:
+    """Download the pinned *jars* of the page unless *jars_dir* contains them. Raises ConfigError."""
+    packages = [jar.package for jar in jars if lookup_in(jars_dir, jar).content is None]
+    if packages:
+        conf = {"spark.jars.packages": ",".join(packages), "spark.jars.ivy": str(jars_dir)}
+        fetch_packages(packages, jars_dir, log_file, conf)
+    for jar in jars:
+        lookup = lookup_in(jars_dir, jar)
+        if lookup.content is None:
+            reasons = "; ".join(f"{path}: {reason}" for path, reason in lookup.refused.items())
+            raise ConfigError(
+                f"There is a jar {jar.package}, but not the one of this release: {reasons}. "
+                "Delete the file, and repeat the command."
+            )
+
+
+def lookup_in(jars_dir: Path, jar: WebJar) -> JarLookup:
+    """Return whether the pinned *jar* is in *jars_dir*."""
+    return look_up(jar, places_of(jars_dir, jar.package))
+
+
+def resolve(session: SparkSession, packages: Sequence[str], jars_dir: Path, conf: Mapping[str, str]) -> None:
+    """Download *packages* into *jars_dir*, without their dependencies, in the JVM of *session*.
+
+    The JVM does not load them. *conf* has the user's settings of the resolver. Raises Spark's errors.
+    """
+    settings_file = static_member(session, "scala.Option.apply")(conf.get("spark.jars.ivySettings"))
+    static_member(session, "org.apache.spark.util.DependencyUtils.resolveMavenDependencies")(
+        False, "", ",".join(packages), conf.get("spark.jars.repositories"), str(jars_dir), settings_file
+    )
+
+
 def missing(jars_dir: Path, detail: str, packages: Sequence[str] = PACKAGES) -> ConfigError:
     """Return the error for jars that could not be downloaded."""
     return ConfigError(
@@ -129,11 +169,15 @@ def main(arguments: Sequence[str], environ: Mapping[str, str]) -> int:
     try:
         check_java(environ)
         with tempfile.TemporaryDirectory() as folder:
-            jars = fetch_packages(PACKAGES, jars_dir, Path(folder) / "spark.log", jar_conf(jars_dir, {}))
+            log_file = Path(folder) / "spark.log"
+            jars = fetch_packages(PACKAGES, jars_dir, log_file, jar_conf(jars_dir, {}))
+            sys.stdout.write(f"Spark jars: {len(jars)} in {jars[0].parent}\n")
+            # In a second step, so that Spark has its jars even if the repository has no npm packages.
+            fetch_web_jars(jars_dir, log_file)
+            sys.stdout.write(f"Jars of the page: {len(WEB_JARS)} in {jars_dir}\n")
     except MtError as error:
         sys.stderr.write(f"{error.message}\n")
         return 1
-    sys.stdout.write(f"Spark jars: {len(jars)} in {jars[0].parent}\n")
     return 0
 
 

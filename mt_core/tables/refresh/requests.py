@@ -189,7 +189,7 @@ class RefreshRequests:
         return self._services.ledger.shown(run_id) or host
 
     def progress(self, run_id: str) -> Progress | None:
-        run = self.run(run_id)
+        run = self._services.ledger.seen(run_id)
         if run is None or run.status is not RunStatus.RUNNING or run.job_id is None:
             return None
         return self._services.engine.jobs.progress(run.job_id)

@@ -399,6 +399,12 @@ class Ledger:
         run = tx.runs.get(run_id)
         return _shown(tx, run) if run else None
 
+    def seen(self, run_id: str) -> RefreshRun | None:
+        """Return what `shown` does, only to be displayed: it waits for no transaction and delays none."""
+        with self.registry.reading() as tx:
+            run = tx.runs.get(run_id)
+            return _shown(tx, run) if run else None
+
     @transactional
     def uncovered(self, tx: Transaction, table: MaterializedTable, until: datetime) -> list[datetime]:
         """Return the latest schedule times since CREATE, up to *until*, that no run in the ledger covered."""

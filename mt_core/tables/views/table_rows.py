@@ -211,7 +211,7 @@ def _facts(details: TableDetails) -> dict[str, str]:
         + (f": {table.status_reason}" if table.status_reason else ""),
         "refresh mode": f"{definition.refresh_mode} ({definition.logical_refresh_mode})",
         "freshness": str(definition.cadence),
-        "schedule": _schedule_text(definition),
+        "schedule": schedule_text(definition),
         "next run": show_schedule_time(report.next_run, zone) if report and report.next_run else "none",
         "workflow": _workflow_text(details.workflow, table)
         + (details.objection and f": {details.objection}"),
@@ -250,7 +250,8 @@ def _lateness_text(facts: TableFacts, now: datetime) -> str:
     return "no" if late_by is None or facts.fault is None else f"{age_text(late_by)}: {_FAULTS[facts.fault]}"
 
 
-def _schedule_text(definition: TableDefinition) -> str:
+def schedule_text(definition: TableDefinition) -> str:
+    """Return how often a table is refreshed, or within which time of a change."""
     if definition.streams:
         return f"within {definition.interval.words} of a new row"
     if definition.refresh_mode is RefreshMode.CONTINUOUS:

@@ -20,12 +20,16 @@ from uuid import uuid4
 
 import httpx
 import pytest
+from starlette.types import ASGIApp
 
 from mt_core.base.rowset import Column, RowSet
 from mt_core.client.http import GatewayClient, ResultPage
 from mt_core.errors import GatewayError
+from mt_core.gateway.services import GatewayServices
+from mt_core.model.job import JobStatus
 from mt_core.model.reservation import Reservation
 from mt_core.model.run import OPEN
+from mt_core.model.stream import StreamState
 from mt_core.model.table import TableIdentifier
 from mt_core.registry.store import SqlRegistry
 from mt_core.sessions.ports import SessionContext, StatementResult
@@ -44,6 +48,7 @@ from tests.support.fake_statements import FakeStatementEngine, Hold
 from tests.support.fake_streams import FakeStreams
 from tests.support.gateway.shared_app import app_of
 from tests.support.gateway.wired import FakeParts, WiredGateway
+from tests.support.registry_facts import a_job, a_stream
 
 START = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 WAIT_S = 60.0
@@ -83,10 +88,18 @@ class TableStatements(FakeStatementEngine):
 
 
 class WholeGateway:
-    """A gateway that the test starts, kills and restarts, as a user sees it. Time passes only in `tick`."""
+    """A gateway that the test starts, kills and restarts, as a user sees it. Time passes only in `tick`.
 
-    def __init__(self, folder: Path, scheduler: type[WorkflowScheduler] | None = None) -> None:
-        self._scheduler = scheduler or load_scheduler("memory")
+    *app* builds the application from the services.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        scheduler: type[WorkflowScheduler] | None = None,
+        app: Callable[[GatewayServices], ASGIApp] = app_of,
+    ) -> None:
+        self._scheduler, self._build = scheduler or load_scheduler("memory"), app
         self.clock, self.engine = FakeClock(START), FakeEngine()
         self.engine.create_source("lake.default.orders", ORDERS)
         self.streams = FakeStreams()
@@ -109,10 +122,14 @@ class WholeGateway:
         return self._process
 
     def start(self) -> None:
-        self._process = WiredGateway(self._parts(), app=app_of, watch=self._watch)
+        self._process = WiredGateway(self._parts(), app=self._app, watch=self._watch)
         self._process.start()
         self.client = GatewayClient(self.process.server.url)
         self.http = httpx.Client(base_url=self.process.server.url, verify=False)
+
+    def _app(self, services: GatewayServices) -> ASGIApp:
+        self.services = services
+        return self._build(services)
 
     def _parts(self) -> FakeParts:
         settings = ManagerSettings(
@@ -236,6 +253,20 @@ class WholeGateway:
         for _ in range(passes):
             self.tick(seconds=1)
             wait(self.owner.pass_over())
+
+    def start_stream(self, job_id: str) -> None:
+        """Start a streaming job that was stored with this id."""
+        definition = self.streams.prepare(a_stream(checkpoint=f"memory:/c/{job_id}"), job_id)
+        job = a_job(
+            job_id,
+            status=JobStatus.CREATED,
+            started_at=self.clock.now(),
+            checkpoint=definition.checkpoint,
+            definition=definition,
+            stream=StreamState(),
+        )
+        self.owner.submit(job)
+        self.watch_streams()
 
     def run_batch(self, *rows: str) -> None:
         """Make every streaming job read its source, with *rows* added, and make its owner notice."""

@@ -234,6 +234,18 @@ def test_settings_are_read_with_their_defaults() -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "web_url"),
+    [
+        ("", ""),
+        ("https://data.example.com/airflow/", "https://data.example.com/airflow"),
+        ("localhost:8080", "http://localhost:8080"),
+    ],
+)
+def test_the_web_url_is_read_like_the_endpoint_and_may_be_left_out(text: str, web_url: str) -> None:
+    assert read_settings(GOOD | {"web-url": text}).web_url == web_url
+
+
+@pytest.mark.parametrize(
     ("text", "seconds"), [("500 ms", 0.5), ("10 s", 10.0), ("2min", 120.0), ("1 h", 3600.0), ("1.5 s", 1.5)]
 )
 def test_times_are_read_in_any_unit(text: str, seconds: float) -> None:
@@ -250,6 +262,7 @@ def test_times_are_read_in_any_unit(text: str, seconds: float) -> None:
         ),
         ("endpoint", "http://", "workflow-scheduler.airflow.endpoint is"),
         ("endpoint", "http://airflow:port", "workflow-scheduler.airflow.endpoint is"),
+        ("web-url", "javascript://x/%0aalert(1)", "workflow-scheduler.airflow.web-url is 'javascript:"),
         ("password", "", "set workflow-scheduler.airflow.user-name and workflow-scheduler.airflow.password"),
         ("dag-id-prefix", "mt/", "workflow-scheduler.airflow.dag-id-prefix is 'mt/'"),
         ("dag-id-prefix", "", "workflow-scheduler.airflow.dag-id-prefix is ''"),

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import socket
@@ -38,6 +39,7 @@ from mt_core.setup.checks import (
 )
 from mt_core.setup.machine import Machine
 from mt_core.spark.driver.jars import PACKAGES
+from mt_core.spark.driver.web_jars import WebJar
 
 FREE = 50 << 30
 START = "freshtable gateway"
@@ -142,6 +144,34 @@ def test_the_jars_that_are_missing_are_named(tmp_path: Path) -> None:
 
 def test_jars_that_are_all_there_need_no_network(tmp_path: Path) -> None:
     assert jars.judge_packages([], tmp_path).level is Level.OK
+
+
+def test_the_jars_of_the_page_are_there_missing_or_wrong(tmp_path: Path) -> None:
+    good, wrong = (tmp_path / f"{name}-1.0.jar" for name in ("good", "wrong"))
+    for path in (good, wrong):
+        with ZipFile(path, "w") as archive:
+            archive.writestr("file.js", path.name)
+    hashes = {path.stem[:-4]: hashlib.sha256(path.read_bytes()).hexdigest() for path in (good, wrong)}
+
+    def found(*pins: tuple[str, str]) -> list[tuple[str, str]]:
+        pinned = [WebJar(package=f"npm:{name}:1.0", sha256=sha256, files={}) for name, sha256 in pins]
+        return summary(list(jars.page_jars(tmp_path, pinned)))
+
+    pin, other = ("good", hashes["good"]), ("wrong", "0" * 64)
+    problem = (
+        "problem",
+        f"{wrong} is not the jar that this release needs for its page: "
+        f"its SHA-256 is {hashes['wrong']} instead of {'0' * 64}",
+    )
+    note = (
+        "note",
+        f"{tmp_path} does not have absent; the gateway fetches them from Maven Central while it runs, "
+        "and its page does without them until then",
+    )
+    assert found(pin) == [("ok", f"the JavaScript libraries of the page are in {tmp_path}")]
+    assert found(pin, ("absent", "")) == [note]
+    assert found(pin, other) == [problem]
+    assert found(other, ("absent", ""), pin) == [problem, note]
 
 
 def test_a_jar_that_settings_name_is_there_broken_missing_or_elsewhere(tmp_path: Path) -> None:

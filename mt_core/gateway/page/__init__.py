@@ -1,0 +1,1 @@
+"""The page below /ui: HTML about tables, refreshes, jobs and the gateway, for people with a browser."""

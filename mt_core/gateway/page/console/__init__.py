@@ -1,0 +1,1 @@
+"""What the SQL view of the page consists of besides endpoints: scripts, sessions and results as text."""

@@ -217,10 +217,14 @@ def _look(report: Report, gateway: FilledGateway, clients: Pages, filling: Filli
     """Look at pages and statements, and at the turns that are held meanwhile."""
     gateway.turns.held.clear()
     taken = {name: Samples(seconds) for name, seconds in clients.times().items()}
-    report.samples(f"the first {ROWS} of {filling.tables:,} tables", taken["first"], FIRST_S)
-    report.samples("the late tables", taken["late"], FIRST_S)
-    report.samples("a poll, nothing has changed", taken["unchanged"], UNCHANGED_S)
-    report.samples("a search", taken["search"], SEARCH_S)
+    report.samples(f"the first {ROWS} of {filling.tables:,} tables, JSON", taken["first"], FIRST_S)
+    report.samples("the late tables, JSON", taken["late"], FIRST_S)
+    report.samples("a poll, nothing has changed, JSON", taken["unchanged"], UNCHANGED_S)
+    report.samples("a search, JSON", taken["search"], SEARCH_S)
+    report.samples(f"the page with the first {ROWS} of {filling.tables:,} tables", taken["view"], FIRST_S)
+    report.samples("the page with the late tables", taken["late view"], FIRST_S)
+    report.samples("a poll of the page, nothing has changed", taken["unchanged view"], UNCHANGED_S)
+    report.samples("a search on the page", taken["view search"], SEARCH_S)
     report.samples("SHOW MATERIALIZED TABLES", Samples(clients.shows()), SHOWN_S)
     held = {name: seconds for name, seconds in gateway.turns.held.items() if name not in LEASES}
     turns = Samples([0.0, *(each for seconds in held.values() for each in seconds)])

@@ -7,8 +7,10 @@ ends that.
 
 from __future__ import annotations
 
+import html
 import http.client
 import json
+import re
 import socket
 import subprocess
 import sys
@@ -19,7 +21,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from benchmarks.sampling import timed
 from mt_core.client.http import GatewayClient
@@ -33,17 +35,20 @@ TABLES = "/freshtable/v1/tables"
 FIRST = f"{TABLES}?sort=-late&limit={ROWS}"
 LATE = f"{TABLES}?state=late&limit={ROWS}"
 SEARCH = f"{TABLES}?q=t00{{}}&limit={ROWS}"
+# The same as a browser asks for it.
+VIEW = "/ui/"
+_ROW, _SINCE = b'<a class="row"', re.compile(r'id="rows"[^>]*"since": ?"([^"]*)"')
 
 
 class Page:
-    """A connection that is kept alive, and the ETag of its last answer."""
+    """A connection that is kept alive, the ETag of its last answer, and the version of the rows in it."""
 
     def __init__(self, url: str) -> None:
         parts = urlsplit(url)
         self._http = http.client.HTTPConnection(parts.hostname or "", parts.port)
         self._http.connect()
         self._http.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self.tag = ""
+        self.tag = self.since = ""
 
     def get(self, path: str) -> int:
         """Get *path* and return the number of tables in the answer."""
@@ -56,6 +61,34 @@ class Page:
         """Get *path* unless it is as in the last answer; return whether it has changed."""
         status, _ = self._ask(path, {"If-None-Match": self.tag} if self.tag else {})
         return status != 304
+
+    def view(self, query: str = "") -> int:
+        """Get the list of tables as a browser shows it, and return the number of its rows."""
+        return self._view(query, {})
+
+    def view_part(self, query: str = "") -> int:
+        """Get the part of the list that a search changes, and return the number of its rows."""
+        return self._view(query, {"HX-Request": "true", "HX-Target": "listing"})
+
+    def poll_view(self) -> bool:
+        """Get the rows unless they are as in the last answer; return whether they have changed."""
+        path = f"{VIEW}?since={quote(self.since)}" if self.since else VIEW
+        status, body = self._ask(path, {"HX-Request": "true", "HX-Target": "rows"})
+        if status == 200:
+            self._note_version(body)
+        return status != 204
+
+    def _view(self, query: str, headers: dict[str, str]) -> int:
+        status, body = self._ask(VIEW + query, headers)
+        if status != 200:
+            raise ConnectionError(f"GET {VIEW}{query}: {status} {body.decode()}")
+        self._note_version(body)
+        return body.count(_ROW)
+
+    def _note_version(self, body: bytes) -> None:
+        found = _SINCE.search(html.unescape(body.decode()))
+        assert found is not None, "the list has no version"
+        self.since = found[1]
 
     def _ask(self, path: str, headers: dict[str, str]) -> tuple[int, bytes]:
         self._http.request("GET", path, headers=headers)
@@ -88,7 +121,7 @@ class Polls:
         time.sleep(POLL_EVERY_S * number / PAGES)
         while True:
             if not self._resting.is_set():
-                page.poll(FIRST)
+                page.poll_view()
                 self._answers += 1
             time.sleep(POLL_EVERY_S)
 
@@ -99,19 +132,23 @@ def time_requests(url: str) -> dict[str, list[float]]:
     while page.get(FIRST) < ROWS:
         # The gateway has not read all of its tables yet.
         time.sleep(WAIT_S)
-    taken: dict[str, list[float]] = {"first": [], "late": [], "unchanged": [], "search": []}
+    taken: dict[str, list[float]] = {}
     for number in range(WARM_UP + ROUNDS):
         seconds = {
+            "view": timed(page.view),
+            "late view": timed(partial(page.view, "?state=late")),
+            "view search": timed(partial(page.view_part, f"?q=t00{number % 10}")),
             "first": timed(partial(page.get, FIRST)),
             "late": timed(partial(page.get, LATE)),
             "search": timed(partial(page.get, SEARCH.format(number % 10))),
         }
         page.get(FIRST)
-        unchanged = timed(partial(page.poll, FIRST))
+        seconds["unchanged"] = timed(partial(page.poll, FIRST))
+        page.view()
+        seconds["unchanged view"] = timed(page.poll_view)
         if number >= WARM_UP:
             for name, each in seconds.items():
-                taken[name].append(each)
-            taken["unchanged"].append(unchanged)
+                taken.setdefault(name, []).append(each)
     return taken
 
 

@@ -12,6 +12,7 @@ import pytest
 from docs.build import ROOT
 from docs.picture import drawn
 from mt_core.demo.board import TITLE
+from tests.browser.pictures import LARGEST_BYTES, PICTURES
 
 IMAGES = ROOT / "docs" / "images"
 DRAWINGS = sorted(IMAGES.glob("*.svg"))
@@ -33,6 +34,13 @@ def test_a_drawing_names_no_folder_and_loads_nothing(drawing: Path) -> None:
     text = drawing.read_text("utf-8")
 
     assert re.findall(r"/tmp/|/home/|/Users/|/root/|@font-face|@import|href=|url\(.?http", text) == []
+
+
+def test_the_pictures_of_the_page_are_those_that_are_drawn_and_load_fast() -> None:
+    found = {file.stem: file.stat().st_size for file in IMAGES.glob("page-*.png")}
+
+    assert found.keys() == PICTURES.keys()
+    assert [name for name, size in found.items() if size >= LARGEST_BYTES] == []
 
 
 def test_the_picture_of_the_demo_begins_at_its_table_and_ends_with_its_checks() -> None:

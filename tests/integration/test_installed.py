@@ -5,6 +5,7 @@ that have nothing else.
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -311,6 +312,16 @@ def test_statements_and_a_refresh_work_with_the_extra_gateway_alone(
     try_statements(installation, "--gateway", gateway)
 
     assert installation.run("python", "-c", DRIVER, gateway) == "(2, 'Oslo', Decimal('5.50'), None)\n"
+
+
+def test_the_page_with_its_scripts_and_styles_is_in_the_wheel(gateway: str) -> None:
+    page = httpx.get(f"{gateway}/ui/")
+    addresses = re.findall(r'(?:href|src)="(/ui/static/[^"]+)"', page.text)
+    answers = {address.rpartition("/")[2]: httpx.get(gateway + address) for address in addresses}
+
+    assert page.status_code == 200
+    assert {"page.css", "page.js", "icon.svg"} <= set(answers)
+    assert {answer.status_code for answer in answers.values()} == {200}
 
 
 def test_a_small_change_is_computed_without_a_job_by_what_the_wheel_has(

@@ -88,7 +88,6 @@ class Gateway:
         check_exposure(config)
         check_java(environ)
         self._home, self._clock = home, SystemClock()
-        self._has_page = page_base(config) is not None
         self._loops: list[BackgroundLoop] = []
         self._registry = SqlRegistry.open(config.registry_url.reveal(), migrate=False)
         self._spark = SparkParts(config, home, environ, self._registry, on_launch=self._note_jvm)
@@ -195,7 +194,7 @@ class Gateway:
         self._reconciler.start()
         self._maintenance.start()
         self._check.start()
-        if self._has_page:
+        if self._page_url is not None:
             # A download may take minutes, or wait for a network that does not answer.
             start_thread("libraries of the page", self._spark.fetch_libraries)
 

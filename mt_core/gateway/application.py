@@ -21,7 +21,7 @@ from mt_core.gateway.http.security import guard
 from mt_core.gateway.http.versions import DEFAULT, DESCRIPTION, TITLE, VERSIONS, ApiVersion
 from mt_core.gateway.info import info_router
 from mt_core.gateway.metrics import metrics_router
-from mt_core.gateway.page.api import page_routers, root_router
+from mt_core.gateway.page.api import page_of, page_routers, root_router
 from mt_core.gateway.page.page import PREFIX
 from mt_core.gateway.page.static_files import PUBLIC
 from mt_core.gateway.plans import plans_router
@@ -45,8 +45,9 @@ def build_app(services: GatewayServices, bodies: BodyLimits | None = None) -> Fa
     routes = {api.prefix: _routes(api, services) for api in _apis(services)}
     public, own_checks = services.public, frozenset[str]()
     if services.page_base is not None:
-        routes[PREFIX] = [route for router in page_routers(services) for route in router.routes]
-        routes[""] += root_router(services).routes
+        page = page_of(services)
+        routes[PREFIX] = [route for router in page_routers(page) for route in router.routes]
+        routes[""] += root_router(page).routes
         public, own_checks = public | PUBLIC, frozenset({PREFIX})
     check = guard(
         services.tokens, services.hosts, lambda handle: services.sessions.owner_of(handle), public=public

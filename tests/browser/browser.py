@@ -14,7 +14,7 @@ from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, ConsoleMessage, Page, Request, Response, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, Page, Request, Response, expect, sync_playwright
 
 from tests.installed_tools import tool
 
@@ -149,6 +149,8 @@ class Visits:
 def chromium() -> Iterator[Visits]:
     """Start Debian's Chromium; skip the test, or fail it in CI, if it is not installed."""
     program = tool("chromium")
+    # Assertions wait as long as actions do: 5 seconds are not enough on a busy machine.
+    expect.set_options(timeout=WAIT_MS)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=program, args=ARGUMENTS)
         try:

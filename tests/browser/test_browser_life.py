@@ -88,9 +88,9 @@ def test_the_page_says_when_the_gateway_gives_no_answer_and_when_it_does_again(
         page = visit.open("/ui/")
 
         visit.cut_off()
-        page.get_by_text("No answer from the gateway since").wait_for()
+        expect(page.get_by_text("No answer from the gateway since")).to_be_visible()
         visit.connect()
-        page.get_by_text("No answer from the gateway since").wait_for(state="hidden")
+        expect(page.get_by_text("No answer from the gateway since")).to_be_hidden()
 
 
 def test_ages_grow_without_a_request(visits: Visits, gateway_of: GatewayOf) -> None:
@@ -190,7 +190,7 @@ def test_the_range_of_the_charts_can_be_chosen_without_losing_the_place(
         page.locator("#charts").get_by_role("link", name="7 d").click()
         page.wait_for_url("**range=7d**")
 
-        page.locator("#charts canvas").nth(1).wait_for()
+        expect(page.locator("#charts canvas").nth(1)).to_be_visible()
 
 
 # ----------------------------------------------------------------------------------------------- actions
@@ -258,4 +258,4 @@ def test_an_error_of_sql_is_shown_in_words(visits: Visits, whole: WholeGateway) 
         page.keyboard.type("DROP MATERIALIZED TABLE nothing")
         page.keyboard.press("Control+Enter")
 
-        page.locator("#run", has_text="nothing does not exist").wait_for()
+        expect(page.locator("#run")).to_contain_text("nothing does not exist")

@@ -23,9 +23,13 @@ from mt_core.gateway.page.work.sessions import sessions_router
 from mt_core.gateway.services import GatewayServices
 
 
-def page_routers(services: GatewayServices) -> Iterator[APIRouter]:
+def page_of(services: GatewayServices) -> Page:
+    """Return the page of a gateway that serves one."""
+    return Page(services, services.page_base or PREFIX)
+
+
+def page_routers(page: Page) -> Iterator[APIRouter]:
     """Return the routers of all endpoints below `PREFIX`."""
-    page = Page(services, services.page_base or PREFIX)
     yield static_router(page.static, page.router(public=True))
     yield sign_in_router(page)
     yield tables_router(page)
@@ -42,9 +46,8 @@ def page_routers(services: GatewayServices) -> Iterator[APIRouter]:
     yield _others(page)
 
 
-def root_router(services: GatewayServices) -> APIRouter:
+def root_router(page: Page) -> APIRouter:
     """Return the endpoints at the root of the gateway that lead to the page."""
-    page = Page(services, services.page_base or PREFIX)
     return icon_router(page.static, APIRouter(), page.base)
 
 

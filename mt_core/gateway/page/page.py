@@ -24,6 +24,7 @@ from starlette.exceptions import HTTPException
 from mt_core.gateway.facts.answers import up_to_date
 from mt_core.gateway.facts.query import Parameter, Query
 from mt_core.gateway.page import formats
+from mt_core.gateway.page.late_bar import late_bar
 from mt_core.gateway.page.route import is_fragment, known_visitor, page_route, visitor_of
 from mt_core.gateway.page.sentences import STATE_WORDS
 from mt_core.gateway.page.static_files import StaticFiles
@@ -109,9 +110,10 @@ class Page:
         the part in the parameter `since`, the answer is 204 without a body.
         """
         block = request.headers.get("hx-target", "").replace("-", "_") if is_fragment(request) else ""
-        if not block:
-            return self._whole(request, template, facts, (version, self.status()), status)
         current = self.status()
+        if not block:
+            context = self._context(request, current, version, facts)
+            return HTMLResponse(self._templates.get_template(template).render(context), status)
         if block == STATUS_BLOCK:
             if known_visitor(request) is None:
                 raise HTTPException(401, "You are not signed in; reload the page.")
@@ -121,10 +123,8 @@ class Page:
         loaded = self._templates.get_template("base.html" if block == STATUS_BLOCK else template)
         if block not in loaded.blocks:
             raise HTTPException(404)
-        context = loaded.new_context(
-            self._with_macros({**self._context(request, current, version), **facts()})
-        )
-        return HTMLResponse("".join(loaded.blocks[block](context)), status)
+        context = self._context(request, current, version, facts)
+        return HTMLResponse("".join(loaded.blocks[block](loaded.new_context(context))), status)
 
     def redirect(self, path: str, **query: str) -> Response:
         """Return the redirection of a browser to *path* below the page, to be read there with GET."""
@@ -137,9 +137,8 @@ class Page:
             return Response(text, status, media_type="text/plain; charset=utf-8")
         # A fault may be that the state of the gateway cannot be read.
         current = self.status() if status < 500 else NOTHING_KNOWN
-        return self._whole(
-            request, "error.html", lambda: {"code": status, "text": text}, (None, current), status
-        )
+        context = self._context(request, current, None, lambda: {"code": status, "text": text})
+        return HTMLResponse(self._templates.get_template("error.html").render(context), status)
 
     def status(self) -> Status:
         """Return the state of the gateway as every page shows it."""
@@ -158,21 +157,11 @@ class Page:
             self._status = read, status
         return self._status[1]
 
-    def _whole(
-        self, request: Request, template: str, facts: Facts, of: tuple[str | None, Status], status: int
-    ) -> Response:
-        version, current = of
-        context = self._with_macros({**self._context(request, current, version), **facts()})
-        return HTMLResponse(self._templates.get_template(template).render(context), status)
-
-    def _with_macros(self, context: dict[str, Any]) -> dict[str, Any]:
-        """Return *context* with the macros as `ui`, for whole templates and for single blocks of them."""
-        return {**context, "ui": self._templates.get_template("macros.html").make_module(context)}
-
-    def _context(self, request: Request, status: Status, version: str | None) -> dict[str, Any]:
+    def _context(self, request: Request, status: Status, version: str | None, facts: Facts) -> dict[str, Any]:
+        """Return what a whole template or a block of it knows, with the macros as `ui`."""
         shown = [(name, text) for name, text in request.query_params.multi_items() if name != SINCE.name]
         path = request.scope["path"].removeprefix(PREFIX) or "/"
-        return {
+        context: dict[str, Any] = {
             "base": self.base,
             "visitor": known_visitor(request),
             "with_tokens": bool(self.services.tokens),
@@ -183,7 +172,9 @@ class Page:
             "here": f"{self.base}{quote(path)}" + (f"?{urlencode(shown)}" if shown else ""),
             "libraries": self.static.libraries,
             "release": self.services.info.version,
+            **facts(),
         }
+        return {**context, "ui": self._templates.get_template("macros.html").make_module(context)}
 
 
 def _environment(page: Page) -> Environment:
@@ -209,6 +200,7 @@ def _environment(page: Page) -> Environment:
         "static": lambda name: page.static.address(page.base, name),
         "library": lambda name: page.static.library_address(page.base, name),
         "live": _live,
+        "late_bar": late_bar,
         "state_words": STATE_WORDS,
     }
     return environment

@@ -13,7 +13,6 @@ from mt_core.errors import MtError
 from mt_core.gateway.page.graph.causes import Lateness
 from mt_core.gateway.page.graph.links import Levels, Links
 from mt_core.gateway.page.graph.picture import (
-    BAR,
     NodeBox,
     Picture,
     counters,
@@ -22,6 +21,7 @@ from mt_core.gateway.page.graph.picture import (
     picture_of_namespaces,
     shortened,
 )
+from mt_core.gateway.page.late_bar import BAR
 from mt_core.tables.overview.facts import Read
 from mt_core.tables.overview.graph import Graph
 from mt_core.tables.overview.lateness import Fault, State

@@ -96,7 +96,7 @@ class ActionForm:
     path: str
     back: str
     button: str
-    effects: tuple[str, ...]
+    effects: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     inputs: tuple[InputField, ...] = ()
     checks: tuple[CheckField, ...] = ()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from mt_core.base.identifiers import sql_name
@@ -96,6 +96,15 @@ class ActionOnTable:
 
     # ------------------------------------------------------------------------------------------------- forms
 
+    def _empty_form(self, table: MaterializedTable, button: str) -> ActionForm:
+        return ActionForm(
+            title=self.action.capitalize(),
+            subject=str(table.identifier),
+            path=f"{_path(table)}/{self.action}",
+            back=_path(table),
+            button=button,
+        )
+
     def _refresh_form(self, table: MaterializedTable, sent: Mapping[str, str]) -> ActionForm:
         keys, effects = table.definition.partition_keys, list[str]()
         if keys:
@@ -119,12 +128,8 @@ class ActionOnTable:
             effects.append("A refresh of this table is running. This one begins after it.")
         if table.status is RefreshStatus.SUSPENDED:
             effects.append("The table stays suspended: this is its only refresh until it is resumed.")
-        return ActionForm(
-            title="Refresh",
-            subject=str(table.identifier),
-            path=f"{_path(table)}/{self.action}",
-            back=_path(table),
-            button="Refresh now",
+        return replace(
+            self._empty_form(table, "Refresh now"),
             effects=tuple(effects),
             warnings=warnings,
             inputs=tuple(
@@ -153,12 +158,8 @@ class ActionOnTable:
                 f"and {plural(readers, 'becomes', 'become')} stale with it."
             )
         already = table.status is RefreshStatus.SUSPENDED
-        return ActionForm(
-            title="Suspend",
-            subject=str(table.identifier),
-            path=f"{_path(table)}/{self.action}",
-            back=_path(table),
-            button="Suspend",
+        return replace(
+            self._empty_form(table, "Suspend"),
             effects=tuple(effects),
             warnings=self._trouble("The statement waits until Spark accepts work"),
             is_dangerous=True,
@@ -188,24 +189,16 @@ class ActionOnTable:
                 "will be suspended again."
             )
         # RESUME of an active table repairs its storage and workflow, and ends a doubt.
-        return ActionForm(
-            title="Resume",
-            subject=str(table.identifier),
-            path=f"{_path(table)}/{self.action}",
-            back=_path(table),
-            button="Resume",
+        return replace(
+            self._empty_form(table, "Resume"),
             effects=tuple(effects),
             warnings=self._trouble("The statement waits until Spark accepts work"),
             checks=checks,
         )
 
     def _verify_form(self, table: MaterializedTable, sent: Mapping[str, str]) -> ActionForm:
-        return ActionForm(
-            title="Verify",
-            subject=str(table.identifier),
-            path=f"{_path(table)}/{self.action}",
-            back=_path(table),
-            button="Compare",
+        return replace(
+            self._empty_form(table, "Compare"),
             effects=(
                 "The query runs again on the source versions from which the rows were computed, and its "
                 "result is compared with them. No row is changed.",

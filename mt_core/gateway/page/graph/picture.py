@@ -18,6 +18,7 @@ from mt_core.gateway.page.formats import count_text, exact_text, instant_text
 from mt_core.gateway.page.graph.causes import Lateness
 from mt_core.gateway.page.graph.layout import Line, Place, Size, layout
 from mt_core.gateway.page.graph.links import Links
+from mt_core.gateway.page.late_bar import late_bar
 from mt_core.gateway.page.tables import COUNTERS
 from mt_core.tables.overview.facts import TableFacts
 from mt_core.tables.overview.graph import MATERIALIZED_TABLE, Graph, NamespaceEdge, NamespaceGroup, Node
@@ -26,8 +27,6 @@ from mt_core.tables.overview.lateness import State
 TABLE, SOURCE, GROUP = Size(width=264, height=80), Size(width=220, height=48), Size(width=264, height=66)
 # The numbers of characters that fit beside the margins of a box, in the fonts of names and of details.
 TABLE_NAME, TABLE_DETAIL, SOURCE_NAME, SOURCE_DETAIL = 29, 33, 24, 27
-# Of the bar to late_at, as lists of tables draw it: how long it is, and where late_at is.
-BAR, MARK = 120, 90
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -246,9 +245,8 @@ def _exact(facts: TableFacts | None) -> str:
 
 
 def _filled(facts: TableFacts | None, now: datetime) -> float | None:
-    if facts is None or facts.shows is None or facts.late_at is None or facts.late_at <= facts.shows:
-        return None
-    return round(min(max((now - facts.shows) / (facts.late_at - facts.shows) * MARK, 0), BAR), 1)
+    drawn = None if facts is None else late_bar(facts, now)
+    return None if drawn is None else drawn.filled
 
 
 def _arrows(

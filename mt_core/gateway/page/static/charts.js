@@ -1,5 +1,7 @@
 // The charts of a table: its staleness against the promise, and its refreshes, with one cursor for both.
 
+import { spanText } from "./page.js";
+
 const section = document.getElementById("charts");
 const EVERY_MS = 5000;
 const SLOWEST_MS = 60000;
@@ -507,11 +509,5 @@ function span(seconds) {
   let whole = Math.round(seconds);
   // An hour less a second is an hour.
   for (const [length, below] of [[3600, 60], [86400, 3600]]) if (whole >= length - 30) whole = Math.round(whole / below) * below;
-  for (const [unit, length, part, below] of [["d", 86400, "h", 3600], ["h", 3600, "min", 60], ["min", 60, "s", 1]]) {
-    if (whole >= length) {
-      const rest = Math.floor((whole % length) / below);
-      return `${Math.floor(whole / length)} ${unit}${rest ? ` ${rest} ${part}` : ""}`;
-    }
-  }
-  return `${whole} s`;
+  return spanText(whole);
 }

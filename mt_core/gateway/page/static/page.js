@@ -6,11 +6,15 @@ const $$ = (selector, root = document) => [...root.querySelectorAll(selector)];
 
 // ---------------------------------------------------------------------------------------------- theme
 
+export function isDark() {
+  const { theme } = document.documentElement.dataset;
+  return theme ? theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+}
+
 $("[data-theme-switch]")?.addEventListener("click", () => {
-  const root = document.documentElement;
-  const dark = root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
-  root.dataset.theme = dark ? "light" : "dark";
-  localStorage.setItem("freshtable-theme", root.dataset.theme);
+  const theme = isDark() ? "light" : "dark";
+  document.documentElement.dataset.theme = theme;
+  localStorage.setItem("freshtable-theme", theme);
   document.dispatchEvent(new CustomEvent("freshtable:theme"));
 });
 
@@ -18,7 +22,7 @@ $("[data-theme-switch]")?.addEventListener("click", () => {
 
 const UNITS = [["d", 86400, "h", 3600], ["h", 3600, "min", 60], ["min", 60, "s", 1]];
 
-function spanText(seconds) {
+export function spanText(seconds) {
   for (const [unit, length, part, below] of UNITS) {
     if (seconds >= length) {
       const rest = Math.floor((seconds % length) / below);

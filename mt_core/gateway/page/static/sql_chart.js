@@ -1,5 +1,7 @@
 // The chart of a result: its numbers over its first instant or, if it has none, over its first number.
 
+import { isDark } from "./page.js";
+
 // For light and dark; every second line is dashed as well.
 const COLOURS = [
   ["#0f6b64", "#5cc7bd"], ["#1c5fa8", "#8cbdf0"], ["#8a5300", "#f3b75f"],
@@ -16,11 +18,6 @@ const TIMES = [
   [0.001, ":{ss}.{fff}", "\n{D} {MMM} {YYYY} {HH}:{mm}", null, "\n{D} {MMM} {HH}:{mm}", null, "\n{HH}:{mm}", null, 1],
 ];
 let chart = null;
-
-function isDark() {
-  const theme = document.documentElement.dataset.theme;
-  return theme ? theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
-}
 
 function draw(room, drawing) {
   const line = isDark() ? "#2e343a" : "#dcdeda", ink = isDark() ? "#9ca5ae" : "#5a626a";

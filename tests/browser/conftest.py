@@ -11,7 +11,8 @@ from tests.browser.views import SITUATIONS, GatewayOf
 from tests.support.gateway.wired import WiredGateway
 
 
-@pytest.fixture(scope="session")
+# Playwright's event loop runs in the thread of the tests until it stops: it must not reach other modules.
+@pytest.fixture(scope="module")
 def visits() -> Iterator[Visits]:
     with chromium() as started:
         yield started

@@ -64,6 +64,8 @@ def test_a_visitor_who_may_only_read_is_refused_in_words_and_changes_nothing(
         answer = browser.http.post(f"/ui{table}/{action}", data={"csrf": browser.key})
 
         assert "bob with the role read, which may only read" in form.one("main").text
+        # A part of a page that was refused is not asked for again.
+        assert "data-every" not in form.one(id="gateway-status").attributes
         assert (answer.status_code, "which may only read" in answer.text) == (403, True)
     assert whole.state() == before
 

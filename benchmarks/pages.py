@@ -37,7 +37,7 @@ LATE = f"{TABLES}?state=late&limit={ROWS}"
 SEARCH = f"{TABLES}?q=t00{{}}&limit={ROWS}"
 # The same as a browser asks for it.
 VIEW = "/ui/"
-_ROW, _SINCE = b'<a class="row"', re.compile(r'id="rows"[^>]*data-version="([^"]*)"')
+_ROW, _SINCE = b'<a class="row"', re.compile(r'id="rows"[^>]*"since": ?"([^"]*)"')
 
 
 class Page:

@@ -334,7 +334,7 @@ class StorageMissing(EngineError):
 
 
 class CommitConflict(EngineError):
-    """A compare-and-set of table metadata failed because of another commit.
+    """A commit to a table failed because of another commit.
 
     The caller reads the metadata and decides again.
     """

@@ -1,26 +1,26 @@
 """The fence of a table: decides which of its writers may publish.
 
 Two processes may both believe that they are the writer of a table. A writer that was replaced may notice this
-late, and a commit that it sent may take effect even later. So the table itself records who may publish. Its
-properties contain a *mark*: the number of the writer that last opened the table, and what was published last.
-Later writers have higher numbers.
+late, and a commit that it sent may take effect even later. A catalog compares a commit with the table at the
+time of the commit only in part: every catalog refuses to move a branch that is no longer where the writer
+read it, and not every catalog refuses more. So each commit that decides anything moves a branch.
 
-A writer *opens* the table: its mark replaces that of an earlier writer, and it gets a branch that starts at
-main. It *stages* snapshots on the branch, where readers do not see them. It *publishes* a snapshot: one
-commit makes the snapshot main and records it in the mark. It *closes* the table: from then on, nothing that
-it sent earlier can be published.
+Two kinds of writers follow this rule. A *refresh* of a materialized table moves main. One commit *publishes*
+its snapshot, as the next snapshot of the main that the writer has read, and records claim and run in the
+*mark*, which consists of table properties. Before the commit, the writer looks at what it has read: whether
+its run is published already, and whether a writer with a higher number has moved main since (it is then
+*fenced* and commits nothing). Nothing else has to be committed, because whatever an earlier writer has sent
+can only land before the next publish, which then finds it, or fail. A writer that ends without a publish
+although something may still be on its way *closes* the table: it moves main to an empty snapshot.
 
-Opening, publishing and closing are each one compare-and-set: the change is computed from metadata that was
-read, and takes effect only if that metadata is still current. A writer that finds a mark with a higher number
-is *fenced* and commits nothing. If the compare-and-set fails, or its response is lost, the writer reads the
-metadata and computes the change again (`carried_out`). Every change must write a value that differs from all
-others. Iceberg omits a commit that changes nothing, and an earlier commit still in flight could then take
-effect after it. For this reason the mark of a job has a random part, and each commit to a materialized table
-sets `freshtable.fence`.
+A *stream* shares main with other writers, so main moves without its doing. It moves a branch of its own
+instead: it *opens* the table by creating the branch, and each publish sets main and that branch. Opening and
+closing remove the branches of earlier attempts, whose publishes then fail. The mark of a job contains the
+number of the attempt and of the last batch.
 
-The refreshes of a materialized table are one kind of writer, numbered by the claims of the ledger. Each
-streaming job that writes a table is another kind, numbered by its attempts. docs/design/refresh-protocol.md
-describes the protocol of refreshes.
+If a commit fails because a branch has moved, or if its response is lost, the writer reads the metadata and
+computes the change again (`carried_out`). docs/design/refresh-protocol.md describes the protocol of
+refreshes.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ from uuid import uuid4
 
 from mt_core.errors import CommitConflict, CommitUnknown, EngineError
 from mt_core.model.storage import (
+    CLOSED,
     EPOCH,
     LAST_RUN,
     STREAM,
@@ -49,14 +50,14 @@ Published = TypeVar("Published", str, int)
 
 
 class Fenced(Exception):
-    """Raised if another writer of the same kind has opened or closed the table in the meantime."""
+    """Raised if another writer of the same kind has taken the table over in the meantime."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mark(Generic[Published]):
     """What the table records about one kind of writer: who may publish, and what was published last.
 
-    `number` is None if no writer may publish.
+    `number` is that of the last writer, or None if no stream has the table open.
     """
 
     number: int | None = None
@@ -65,10 +66,7 @@ class Mark(Generic[Published]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Writer(ABC, Generic[Published]):
-    """A writer of a table, which stages its snapshots on `branch`.
-
-    It has the table open while the mark contains its `number`.
-    """
+    """A writer of a table. Later writers have higher numbers. Its Spark jobs write to `branch`."""
 
     number: int
     branch: str
@@ -85,63 +83,10 @@ class Writer(ABC, Generic[Published]):
     def is_of_kind(self, branch: str) -> bool:
         """Return whether *branch* belongs to this kind of writer."""
 
-    def open(self, metadata: StorageMetadata) -> MetadataChange:
-        """Return the change that takes the table over from earlier writers and drops their branches.
-
-        Raises Fenced if a later writer has opened the table.
-        """
-        mark = self.mark_of(metadata.properties)
-        self._refuse_earlier(mark)
-        return MetadataChange(
-            properties=self.properties_of(Mark(number=self.number, published=mark.published)),
-            branch=self.branch,
-            drop=tuple(name for name in self._branches(metadata) if name != self.branch),
-        )
-
-    def is_at_main(self, metadata: StorageMetadata) -> bool:
-        """Return whether this writer has the table open and its branch is at main.
-
-        Only then can its next snapshot be staged without opening the table again.
-        """
-        is_open = self.mark_of(metadata.properties).number == self.number
-        return is_open and metadata.main is not None and metadata.branches.get(self.branch) == metadata.main
-
-    def check_open(self, metadata: StorageMetadata) -> None:
-        """Raise Fenced unless this writer was the last to open the table."""
-        if self.mark_of(metadata.properties).number != self.number:
-            raise Fenced
-
-    def publish(
-        self,
-        metadata: StorageMetadata,
-        published: Published,
-        snapshot_id: str | None,
-        *,
-        pending: Any | None = None,
-        goes_on: bool = False,
-    ) -> MetadataChange:
-        """Return the change that makes *snapshot_id* main and records what was *published*.
-
-        If *snapshot_id* is None, main stays the same. *pending* is the engine's form of a snapshot that the
-        table does not contain yet. The branch is moved to main if the writer *goes_on*, and dropped if not.
-        Raises Fenced if another writer has opened the table.
-        """
-        self.check_open(metadata)
-        continues_branch = goes_on and (snapshot_id or metadata.main) is not None
-        return MetadataChange(
-            properties=self.properties_of(Mark(number=self.number, published=published)),
-            publish=snapshot_id,
-            pending=pending,
-            branch=self.branch if continues_branch else None,
-            drop=() if goes_on else (self.branch,),
-        )
-
-    @abstractmethod
-    def close(self, metadata: StorageMetadata) -> MetadataChange:
-        """Return the change after which nothing that this or an earlier writer has sent can be published."""
-
-    def _refuse_earlier(self, mark: Mark[Published]) -> None:
-        if mark.number is not None and mark.number > self.number:
+    def refuse_earlier(self, metadata: StorageMetadata) -> None:
+        """Raise Fenced if a later writer has committed to the table."""
+        number = self.mark_of(metadata.properties).number
+        if number is not None and number > self.number:
             raise Fenced
 
     def _branches(self, metadata: StorageMetadata) -> tuple[str, ...]:
@@ -163,13 +108,51 @@ class RefreshWriter(Writer[str]):
     def is_of_kind(self, branch: str) -> bool:
         return is_run_branch(branch)
 
+    def publish(
+        self,
+        metadata: StorageMetadata,
+        published: str,
+        snapshot_id: str,
+        *,
+        pending: Any | None = None,
+        goes_on: bool = False,
+        spares_others: bool = False,
+    ) -> MetadataChange:
+        """Return the change that makes *snapshot_id* main and records what was *published*.
+
+        *pending* is the engine's form of a snapshot that the table does not contain yet. If the writer
+        *goes_on*, its branch moves to main; otherwise it is dropped. The branches of other runs, which have
+        ended, are dropped unless the writer *spares_others*. Raises Fenced if a later writer has moved main.
+        """
+        self.refuse_earlier(metadata)
+        branches = self._branches(metadata)
+        kept = {self.branch: snapshot_id} if goes_on and self.branch in branches else {}
+        return MetadataChange(
+            properties=self.properties_of(Mark(number=self.number, published=published)),
+            publish=snapshot_id,
+            pending=pending,
+            branches=kept,
+            drop=tuple(
+                name for name in branches if name not in kept and (name == self.branch or not spares_others)
+            ),
+        )
+
     def close(self, metadata: StorageMetadata) -> MetadataChange:
+        """Return the change after which nothing that this or an earlier writer has sent can be published.
+
+        Raises Fenced if a later writer has moved main.
+        """
+        self.refuse_earlier(metadata)
         mark = self.mark_of(metadata.properties)
-        self._refuse_earlier(mark)
         return MetadataChange(
             properties=self.properties_of(Mark(number=self.number, published=mark.published)),
+            closes={CLOSED: str(self.number)},
             drop=self._branches(metadata),
         )
+
+    def leave(self, metadata: StorageMetadata) -> MetadataChange | None:
+        """Return the change that drops the writer's branch, or None if there is none."""
+        return MetadataChange(drop=(self.branch,)) if self.branch in metadata.branches else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -207,6 +190,53 @@ class StreamWriter(Writer[int]):
     def is_of_kind(self, branch: str) -> bool:
         return branch.startswith(f"{_STREAM_BRANCH}{self.job_id}_")
 
+    def open(self, metadata: StorageMetadata) -> MetadataChange:
+        """Return the change that takes the table over from earlier attempts and drops their branches.
+
+        Raises Fenced if a later attempt has opened the table.
+        """
+        self.refuse_earlier(metadata)
+        mark = self.mark_of(metadata.properties)
+        return MetadataChange(
+            properties=self.properties_of(Mark(number=self.number, published=mark.published)),
+            branches=self._at(metadata.main),
+            drop=tuple(name for name in self._branches(metadata) if name != self.branch),
+        )
+
+    def is_at_main(self, metadata: StorageMetadata) -> bool:
+        """Return whether this attempt has the table open and its branch is at main.
+
+        Only then can its next snapshot be staged without opening the table again.
+        """
+        is_open = self.mark_of(metadata.properties).number == self.number
+        return is_open and metadata.main is not None and metadata.branches.get(self.branch) == metadata.main
+
+    def check_open(self, metadata: StorageMetadata) -> None:
+        """Raise Fenced unless this attempt was the last to open the table."""
+        if self.mark_of(metadata.properties).number != self.number:
+            raise Fenced
+
+    def publish(
+        self,
+        metadata: StorageMetadata,
+        published: int,
+        snapshot_id: str | None,
+        *,
+        pending: Any | None = None,
+    ) -> MetadataChange:
+        """Return the change that makes *snapshot_id* main and records the batch *published*.
+
+        If *snapshot_id* is None, main stays the same. *pending* is the engine's form of a snapshot that the
+        table does not contain yet. Raises Fenced if another attempt has opened the table.
+        """
+        self.check_open(metadata)
+        return MetadataChange(
+            properties=self.properties_of(Mark(number=self.number, published=published)),
+            publish=snapshot_id,
+            pending=pending,
+            branches=self._at(snapshot_id or metadata.main),
+        )
+
     def close(self, metadata: StorageMetadata) -> MetadataChange:
         """Return the change after which no attempt can publish until the next one opens the table."""
         mark = self.mark_of(metadata.properties)
@@ -217,6 +247,9 @@ class StreamWriter(Writer[int]):
     def forget(self, metadata: StorageMetadata) -> MetadataChange:
         """Return the change that removes the mark and the branches of this job."""
         return MetadataChange(removed=(self.key,), drop=self._branches(metadata))
+
+    def _at(self, snapshot_id: str | None) -> dict[str, str]:
+        return {} if snapshot_id is None else {self.branch: snapshot_id}
 
 
 def carried_out(

@@ -1,10 +1,11 @@
 """What a storage table records about itself: keys of properties and snapshots, and names of branches.
 
 The registry may be older than the last commit of a table, because a gateway can be killed between the two. So
-each commit contains its own facts. The table properties identify the materialized table and the writer that
-may publish (`fence.py`). The summary of a published snapshot records its run, scope, source vector and
-fingerprint. A compaction repeats them, because the snapshot that it replaces may expire first. Invariant: the
-latest snapshot that `describes_rows` states which sources and which definition the rows on main come from.
+each commit contains its own facts. The table properties identify the materialized table and what was
+published last (`fence.py`). The summary of a published snapshot records its run, scope, source vector and
+fingerprint. A snapshot that changes no rows repeats them, because the snapshot before it may expire first.
+Invariant: the latest snapshot that `describes_rows` states which sources and which definition the rows on
+main come from.
 
 This is version 1. Tables written by any release contain these names: the meaning of a key never changes, and
 a new fact gets a new key.
@@ -24,7 +25,6 @@ from mt_core.model.partition import DoubtedPartitions, Scope
 TABLE_ID = "freshtable.table-id"
 EPOCH = "freshtable.epoch"
 LAST_RUN = "freshtable.last-run"
-FENCE = "freshtable.fence"
 # The option that makes refreshes of a materialized table replace rows by key, and its only value.
 UPSERT = "write.upsert"
 EQUALITY_DELETE = "equality-delete"
@@ -38,6 +38,7 @@ METADATA_COLUMNS = frozenset(
 
 # Keys of the summary of a snapshot.
 CREATED = "freshtable.created"
+CLOSED = "freshtable.closed"
 RUN_ID = "freshtable.run-id"
 JOB_ID = "freshtable.job-id"
 BATCH = "freshtable.batch"
@@ -64,7 +65,19 @@ SCHEMA = "schema"
 EMPTY = ""
 
 _REPEATED = frozenset(
-    {RUN_ID, BATCH, PARTITIONS, SOURCES, FINGERPRINT, SCHEDULE_TIME, STRATEGY, LATE, DOUBTED, IN_VAIN}
+    {
+        CREATED,
+        RUN_ID,
+        BATCH,
+        PARTITIONS,
+        SOURCES,
+        FINGERPRINT,
+        SCHEDULE_TIME,
+        STRATEGY,
+        LATE,
+        DOUBTED,
+        IN_VAIN,
+    }
 )
 _BRANCH_PREFIX = "run_"
 
@@ -87,8 +100,9 @@ class Snapshot:
     """A snapshot on main.
 
     `run_id` is None for a foreign commit, and `batch` for a run that publishes once. `replace` commits change
-    no rows: our compactions repeat the facts of the snapshot before them, foreign ones have no facts.
-    `created` marks the empty first snapshot, which the gateway commits. `pinned` is True if the rows are
+    no rows: ours, which are compactions and the snapshots with which a run closes a table, repeat the facts
+    of the snapshot before them; foreign ones have no facts. `created` marks the empty first snapshot, which
+    the gateway commits. `pinned` is True if the rows are
     exactly those of the query at its source versions.
 
     `strategy` is how the run computed the rows. `added_rows` and `deleted_rows` exclude rows that the run
@@ -128,7 +142,7 @@ class Snapshot:
     @property
     def describes_rows(self) -> bool:
         """Whether the snapshot states where the rows of the table come from."""
-        return not self.replace or self.run_id is not None
+        return not self.replace or self.run_id is not None or self.created
 
     @classmethod
     def of(cls, snapshot_id: str, summary: Mapping[str, str], *, replace: bool = False) -> Snapshot:
@@ -171,13 +185,15 @@ class Snapshot:
 class StorageMetadata:
     """One version of a table's metadata: its properties, main, and its other branches.
 
-    `branches` maps their names to snapshot ids. `base` is the engine's own handle on exactly this version.
+    `branches` maps their names to snapshot ids. `last_number` is the highest sequence number of a snapshot.
+    `base` is the engine's own handle on exactly this version.
     """
 
     location: str
     properties: Mapping[str, str]
     main: str | None
     branches: Mapping[str, str]
+    last_number: int = 0
     columns: tuple[str, ...] = ()
     base: Any = field(default=None, repr=False, compare=False)
 
@@ -189,19 +205,24 @@ class StorageMetadata:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetadataChange:
-    """A strict compare-and-set of a table's metadata.
+    """A change of a table's metadata in one commit.
 
-    It sets `properties`, deletes the `removed` ones and makes the snapshot `publish` main. It then creates
-    `branch` at main or moves it there, and drops the branches `drop`. `pending` is the engine's form of a
-    snapshot to publish that the metadata does not contain yet.
+    It makes the snapshot `publish` main, sets `branches` to snapshots, drops the branches `drop`, sets
+    `properties` to values and deletes the `removed` properties. The commit fails if a branch that it sets to
+    another snapshot or drops is no longer where it was; main counts as a branch.
+
+    `pending` is the engine's form of a snapshot to publish that the metadata does not contain yet. With
+    `closes`, the snapshot to publish is a new one: it is empty, repeats the summary of main, and has the
+    additional entries `closes`.
     """
 
     properties: Mapping[str, str] = field(default_factory=dict)
     removed: tuple[str, ...] = ()
     publish: str | None = None
-    branch: str | None = None
-    drop: tuple[str, ...] = ()
     pending: Any | None = field(default=None, repr=False)
+    closes: Mapping[str, str] | None = None
+    branches: Mapping[str, str] = field(default_factory=dict)
+    drop: tuple[str, ...] = ()
 
 
 def run_summary(
@@ -229,7 +250,9 @@ def run_summary(
 
 
 def repeated_summary(summary: Mapping[str, str]) -> dict[str, str]:
-    """Return the summary of a compaction's snapshot; *summary* is that of main, which may expire first."""
+    """Return the summary of a snapshot that changes no rows; *summary* is that of main, which may expire
+    first.
+    """
     return {key: value for key, value in summary.items() if key in _REPEATED}
 
 

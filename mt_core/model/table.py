@@ -4,8 +4,8 @@ A table has two halves. `TableDefinition` is the statement with names and defaul
 it, so its JSON decides the fingerprint and a refresh can be repeated years later. `MaterializedTable` is the
 registry's row, which the gateway changes with every command and refresh: status, covered points, failing
 points, doubts, the command in progress. Two invariants hold. A status moves only along `TRANSITIONS`. Every
-change of a row raises `revision` by a compare-and-set, and every claim on the storage raises `claim`, so that
-a replaced gateway or worker cannot write. Rows of any earlier release must load: new fields have defaults.
+change of a row raises `revision` by a compare-and-set, and every claim of a run raises `claim`, so that a
+replaced gateway or worker cannot write. Rows of any earlier release must load: new fields have defaults.
 """
 
 from __future__ import annotations

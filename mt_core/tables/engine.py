@@ -5,9 +5,9 @@ these protocols, one per role, so that tests can run the refresh protocol agains
 describe requests and results without objects of the engine. A query is text with the context of its analysis,
 a version of a source is JSON, and metadata is `StorageMetadata`.
 
-Two guarantees are essential. Metadata changes only by compare-and-set (`TableMetadata.swap`), on which the
-fence is built. A method whose docstring says that it starts no Spark job only reads metadata, so it may be
-called while a statement waits.
+Two guarantees are essential. A commit moves a branch only from where it was read (`TableMetadata.swap`), on
+which the fence is built. A method whose docstring says that it starts no Spark job only reads metadata, so it
+may be called while a statement waits.
 """
 
 from __future__ import annotations
@@ -178,11 +178,13 @@ class Maintenance:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Write:
-    """Rows to compute and to stage on a branch: the query at *vector*, restricted to *scope*.
+    """Rows to compute and to stage: the query at *vector*, restricted to *scope*.
 
-    With `maintenance`, only the changes are computed; the resulting rows are the same.
+    They follow the snapshot *base* of main. With `maintenance`, only the changes are computed; the resulting
+    rows are the same.
 
-    If `may_stay_pending`, the snapshot may stay pending until the publish adds it.
+    If `may_stay_pending` and main is still *base*, the snapshot may stay pending until the publish adds it.
+    Otherwise, it is committed to *branch*, which begins at *base*.
 
     `summary` becomes part of the snapshot; `options` are the dynamic options of the write; `query_types` are
     the types that the query's columns had when it was defined.
@@ -190,6 +192,7 @@ class Write:
 
     job_id: str
     table: TableIdentifier
+    base: str
     branch: str
     query: Query
     columns: tuple[Column, ...]
@@ -206,8 +209,8 @@ class Write:
 class Staged:
     """The snapshot that a write has staged, and the table's metadata as read afterwards.
 
-    `pending` is set for a pending snapshot: the branch does not contain it yet, and a publish adds it to
-    exactly this metadata.
+    `pending` is set for a pending snapshot, which no branch contains yet. A publish adds it to this metadata,
+    or to later metadata with the same main and the same last sequence number.
     """
 
     snapshot: Snapshot
@@ -384,15 +387,17 @@ class TableStorage(Protocol):
 
 
 class TableMetadata(Protocol):
-    """The metadata of storage tables, which the refresh protocol reads and replaces."""
+    """The metadata of storage tables, which the refresh protocol reads and changes."""
 
     def load(self, identifier: TableIdentifier) -> StorageMetadata:
         """Return the metadata; raise StorageMissing if there is no storage table."""
 
     def swap(self, identifier: TableIdentifier, metadata: StorageMetadata, change: MetadataChange) -> None:
-        """Apply *change* to exactly *metadata*.
+        """Apply *change* to *metadata* in one commit.
 
-        Raises CommitConflict if *metadata* is no longer current, and CommitUnknown if the outcome is unknown.
+        Raises CommitConflict if main or another branch that *change* moves or drops is no longer where it is
+        in *metadata*, and CommitUnknown if the outcome is unknown. A catalog may refuse the commit for any
+        other difference too.
         """
 
     def ancestors(self, metadata: StorageMetadata) -> Iterator[Snapshot]:
@@ -436,8 +441,8 @@ class RowWriter(Protocol):
     def write(self, write: Write) -> Staged:
         """Compute and stage rows. Blocks until the job ends.
 
-        Raises QueryFailed if the query fails, Canceled after `cancel(job_id)`, and NotApplied if the
-        maintenance turns out to be impossible or too expensive.
+        Raises QueryFailed if the query fails, Canceled after `cancel(job_id)`, NotApplied if the maintenance
+        turns out to be impossible or too expensive, and CommitConflict if main has moved meanwhile.
         """
 
     def touched_partitions(

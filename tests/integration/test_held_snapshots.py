@@ -1,15 +1,18 @@
 """Snapshots that no branch has before they are published: what a table then is,
-whatever was committed to it meanwhile.
+whatever was committed to it meanwhile, and how many commits a refresh makes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 
-from mt_core.model.run import RefreshRun
+from mt_core.errors import EngineError
+from mt_core.model.run import RefreshRun, RunStatus
+from mt_core.spark.iceberg.branch_commit import BranchCommit
 from mt_core.tables.engine import Staged, Write
 from tests.integration.maintained_world import INCREMENTAL
 from tests.integration.refresh_world import RefreshWorld
@@ -67,11 +70,12 @@ def test_few_rows_are_published_by_the_commit_that_adds_their_snapshot(kept: Kep
 
     runs = [kept.refresh(), kept.refresh()]
 
-    # Open and publish.
-    assert len(kept.table("metadata_log_entries", "file")) - len(before) == 2 * len(runs)
+    assert len(kept.table("metadata_log_entries", "file")) - len(before) == len(runs)
     assert [(run.strategy, run.rows_inserted) for run in runs] == [("append", 1), ("append", 1)]
     assert kept.pending == [True, True]
     assert kept.table("refs", "name") == [("main",)]
+    totals = kept.table("snapshots", "summary['total-records']", "summary['total-data-files']")
+    assert totals[-3:] == [("2", "1"), ("3", "2"), ("4", "3")]
     assert [snapshot for (snapshot,) in kept.table("history", "snapshot_id")][-2:] == [
         int(run.snapshot_id or 0) for run in runs
     ]
@@ -82,7 +86,7 @@ def test_a_table_whose_properties_change_before_the_publish_has_the_rows_once(ke
 
     run = kept.refresh(before="publish: commit", do=lambda: kept.world.spark(alter))
 
-    assert (run.strategy, kept.pending) == ("append", [True, False])
+    assert (run.strategy, kept.pending) == ("append", [True])
     assert kept.refresh().strategy == "append"
 
 
@@ -94,12 +98,74 @@ def test_rows_of_another_writer_that_come_before_the_publish_are_replaced(kept: 
     assert (run.strategy, kept.pending) == ("recompute", [True, False])
 
 
-def test_a_branch_that_another_has_dropped_is_not_needed(kept: Kept) -> None:
-    def drop() -> None:
-        (name,) = [name for (name,) in kept.table("refs", "name") if name != "main"]
-        kept.world.spark(f"ALTER TABLE lake.{kept.world.namespace}.mt DROP BRANCH `{name}`")
+def test_a_commit_that_comes_while_the_snapshot_is_made_is_not_lost(
+    kept: Kept, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make, foreign = BranchCommit.make, [f"INSERT INTO lake.{kept.world.namespace}.mt VALUES (9, 9)"]
 
-    run = kept.refresh(before="publish: commit", do=drop)
+    def overtaken(commit: BranchCommit, update: Any, *, removes: bool = False) -> None:
+        while foreign:
+            kept.world.spark(foreign.pop())
+        make(commit, update, removes=removes)
+
+    monkeypatch.setattr(BranchCommit, "make", overtaken)
+
+    run = kept.refresh()
+
+    assert (run.strategy, kept.pending) == ("recompute", [False])
+
+
+def test_a_snapshot_that_another_writer_has_staged_meanwhile_does_not_matter_but_for_its_number(
+    kept: Kept,
+) -> None:
+    mine = f"lake.{kept.world.namespace}.mt"
+    kept.world.spark(f"ALTER TABLE {mine} CREATE BRANCH audit")
+
+    def stage() -> None:
+        kept.world.spark(f"INSERT INTO {mine}.branch_audit VALUES (9, 9)")
+
+    run = kept.refresh(before="publish: commit", do=stage)
 
     assert (run.strategy, kept.pending) == ("append", [True, False])
-    assert kept.table("refs", "name") == [("main",)]
+    assert sorted(kept.table("refs", "name")) == [("audit",), ("main",)]
+
+
+def test_rows_that_a_job_has_staged_need_their_branch_no_longer(kept: Kept) -> None:
+    mine = f"lake.{kept.world.namespace}.mt"
+
+    def drop() -> None:
+        [name] = [name for (name,) in kept.table("refs", "name") if name != "main"]
+        kept.world.spark(f"ALTER TABLE {mine} DROP BRANCH `{name}`")
+
+    run_id = kept.world.request("mt")
+    kept.world.work(before="publish: commit", do=drop)
+
+    assert (kept.world.run(run_id).status, kept.pending) == (RunStatus.SUCCEEDED, [False])
+    assert kept.world.rows("mt") == kept.world.plain(QUERY)
+
+
+def test_a_refresh_without_a_change_commits_nothing(kept: Kept) -> None:
+    before = kept.table("metadata_log_entries", "file")
+
+    run_id = kept.world.request_tick("mt", kept.world.next_point())
+    kept.world.work()
+
+    assert kept.world.run(run_id).status is RunStatus.SKIPPED
+    assert kept.table("metadata_log_entries", "file") == before
+
+
+def test_a_refresh_whose_change_fails_before_the_publish_commits_nothing(
+    kept: Kept, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = kept.table("metadata_log_entries", "file")
+
+    def refused(_write: Write) -> Staged:
+        raise EngineError("the disk is full")
+
+    monkeypatch.setattr(kept.world.engine.writes, "write", refused)
+    kept.world.spark("INSERT INTO o VALUES (3)")
+    run_id = kept.world.request_tick("mt", kept.world.next_point())
+    kept.world.work()
+
+    assert kept.world.run(run_id).status is RunStatus.FAILED
+    assert kept.table("metadata_log_entries", "file") == before

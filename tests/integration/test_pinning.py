@@ -12,7 +12,6 @@ import pytest
 from pyspark.sql import SparkSession
 
 from mt_core.model.partition import WHOLE
-from mt_core.model.storage import MetadataChange
 from mt_core.model.table import TableIdentifier
 from mt_core.spark.contexts import SparkContexts
 from mt_core.spark.driver.jvm_objects import own_class, static_member
@@ -116,13 +115,13 @@ class Pins:
         self.engine.storage.create_storage(
             StorageSpec(identifier=identifier, table_id=table_id, columns=columns)
         )
-        self.engine.metadata.swap(
-            identifier, self.engine.metadata.load(identifier), MetadataChange(branch="run_1")
-        )
+        main = self.engine.metadata.load(identifier).main
+        assert main is not None
         summary = {"freshtable.run-id": "1", "freshtable.partitions": "null"}
         write = Write(
             job_id=uuid4().hex,
             table=identifier,
+            base=main,
             branch="run_1",
             query=query,
             columns=columns,

@@ -11,7 +11,7 @@ from tests.support.gateway.whole import whole_gateway as whole_gateway
 ORDERS = "lake.default.orders"
 NEW_ROWS = [{"ds": "2026-03-01", "amount": 7}]
 SHOWN = [("2026-03-01", 7)]
-STEPS = ["decide", "open: commit", "write", "staged", "publish: commit", "published", "end"]
+STEPS = ["decide", "write", "staged", "publish: commit", "published", "end"]
 
 
 def test_a_run_that_was_accepted_but_not_begun_is_carried_out_after_a_kill(whole: WholeGateway) -> None:

@@ -15,7 +15,7 @@ import pytest
 
 from mt_core.errors import Canceled, CommitConflict, QueryFailed, StorageMissing, TableExists
 from mt_core.model.partition import WHOLE
-from mt_core.model.storage import MetadataChange, Snapshot
+from mt_core.model.storage import CLOSED, MetadataChange, Snapshot
 from mt_core.model.table import Column
 from mt_core.tables.engine import Query, RefreshEngine, UnreadSources
 from tests.support.engine_contract_changes import ChangesContract
@@ -116,70 +116,111 @@ class EngineContract(ChangesContract, UpkeepContract):
 
     # ----------------------------------------------------------------------------------------------- metadata
 
-    def test_a_swap_sets_the_epoch_and_opens_a_branch_at_main(self, steps: EngineSteps) -> None:
+    def test_a_swap_sets_the_mark_and_branches(self, steps: EngineSteps) -> None:
         main = steps.load().main
 
-        steps.swap(MetadataChange(properties=mark(7), branch="run_r1"))
+        steps.swap(MetadataChange(properties=mark(7), branches={"run_r1": str(main)}))
 
         assert steps.facts() == (7, None, main, {"run_r1": main})
 
     def test_a_swap_drops_branches(self, steps: EngineSteps) -> None:
-        steps.swap(MetadataChange(branch="run_r1"))
-        steps.swap(MetadataChange(branch="run_r2", drop=("run_r1",)))
+        steps.begin("run_r1")
+        steps.swap(MetadataChange(branches={"run_r2": str(steps.load().main)}, drop=("run_r1",)))
 
         assert list(steps.load().branches) == ["run_r2"]
 
-    def test_a_stale_swap_is_refused_and_changes_nothing(self, steps: EngineSteps) -> None:
-        stale = steps.load()
-        steps.swap(MetadataChange(properties=mark(2)))
-        before = steps.facts()
+    def test_of_two_publishes_on_the_same_main_exactly_one_wins(self, steps: EngineSteps) -> None:
+        first, second = (
+            steps.engine.writes.write(replace(steps.write(run), may_stay_pending=may_stay_pending))
+            for run, may_stay_pending in (("r1", False), ("r2", True))
+        )
 
+        steps.publish("r2", second)
+        before = steps.facts()
         with pytest.raises(CommitConflict, match=steps.identifier.name):
-            steps.engine.metadata.swap(
-                steps.identifier, stale, MetadataChange(properties=mark(3, "r1"), branch="run_r1")
-            )
+            steps.publish("r1", first)
 
-        assert steps.facts() == before
+        assert (steps.facts(), last_run_of(steps.load())) == (before, "r2")
 
-    def test_of_two_swaps_from_the_same_metadata_exactly_one_wins(self, steps: EngineSteps) -> None:
-        first, second = steps.load(), steps.load()
-
-        steps.engine.metadata.swap(steps.identifier, second, MetadataChange(properties=mark(5)))
-        with pytest.raises(CommitConflict):
-            steps.engine.metadata.swap(steps.identifier, first, MetadataChange(properties=mark(4)))
-
-        assert epoch_of(steps.load()) == 5
-
-    def test_a_swap_to_the_same_epoch_still_fences_what_was_read_before(self, steps: EngineSteps) -> None:
-        steps.swap(MetadataChange(properties=mark(3)))
-        in_flight = steps.load()
-
-        steps.swap(MetadataChange(properties=mark(3)))
-
-        with pytest.raises(CommitConflict):
-            steps.engine.metadata.swap(
-                steps.identifier, in_flight, MetadataChange(properties=mark(3), branch="run_r1")
-            )
-
-    def test_a_swap_is_stale_after_a_write_to_a_branch(self, steps: EngineSteps) -> None:
-        steps.swap(MetadataChange(properties=mark(1), branch="run_r1"))
-        before = steps.load()
-        steps.engine.writes.write(steps.write("r1"))
-
-        with pytest.raises(CommitConflict):
-            steps.engine.metadata.swap(steps.identifier, before, MetadataChange(drop=("run_r1",)))
-
-        assert "run_r1" in steps.load().branches
-
-    def test_what_a_write_read_back_is_stale_after_another_commit(self, steps: EngineSteps) -> None:
+    def test_a_publish_is_refused_after_a_commit_of_another_writer(self, steps: EngineSteps) -> None:
         staged = steps.stage("r1")
-        steps.swap(MetadataChange(properties=mark(2)))
-        before = steps.facts()
+        steps.source.write_foreign(steps.identifier, [row("z", 9, 90)])
+        before = steps.facts(), steps.rows()
 
         with pytest.raises(CommitConflict):
             steps.publish("r1", staged)
 
-        assert (steps.facts(), steps.rows()) == (before, [])
+        assert (steps.facts(), steps.rows()) == before
+
+    def test_a_branch_is_dropped_only_from_where_it_was_read(self, steps: EngineSteps) -> None:
+        steps.begin("run_r1")
+        read = steps.load()
+        steps.engine.writes.write(steps.write("r1"))
+        before = steps.facts()
+
+        with pytest.raises(CommitConflict):
+            steps.engine.metadata.swap(steps.identifier, read, MetadataChange(drop=("run_r1",)))
+
+        assert steps.facts() == before
+
+    # ------------------------------------------------------------------------------------------------ closing
+
+    def test_closing_moves_main_to_a_snapshot_with_the_same_rows_that_says_what_main_says(
+        self, steps: EngineSteps
+    ) -> None:
+        steps.refresh("r1")
+        before, rows = steps.snapshots()[0], steps.rows()
+
+        steps.swap(MetadataChange(properties=mark(7), closes={CLOSED: "7"}))
+
+        closing = steps.snapshots()[0]
+        assert closing.snapshot_id != before.snapshot_id
+        assert (epoch_of(steps.load()), last_run_of(steps.load()), steps.rows()) == (7, "r1", rows)
+        assert (closing.replace, closing.run_id, closing.scope) == (True, before.run_id, before.scope)
+        assert (closing.sources, closing.fingerprint, closing.strategy) == (
+            before.sources,
+            before.fingerprint,
+            before.strategy,
+        )
+        assert (closing.added_rows, closing.deleted_rows) == (0, 0)
+        assert (closing.total_rows, closing.data_files) == (before.total_rows, before.data_files)
+        assert steps.snapshots()[1] == before
+
+    def test_closing_a_new_table_leaves_it_never_refreshed(self, steps: EngineSteps) -> None:
+        steps.swap(MetadataChange(closes={CLOSED: "1"}))
+
+        assert [(each.created, each.replace, each.run_id) for each in steps.snapshots()] == [
+            (True, True, None),
+            (True, False, None),
+        ]
+
+    def test_nothing_that_was_staged_before_is_published_after_a_close(self, steps: EngineSteps) -> None:
+        staged = steps.stage("r1")
+        steps.swap(MetadataChange(closes={CLOSED: "2"}))
+
+        with pytest.raises(CommitConflict):
+            steps.publish("r1", staged)
+
+        assert steps.rows() == []
+
+    def test_of_a_close_and_a_publish_on_the_same_main_exactly_one_wins(self, steps: EngineSteps) -> None:
+        staged, read = steps.stage("r1"), steps.load()
+        steps.publish("r1", staged)
+        before = steps.facts()
+
+        with pytest.raises(CommitConflict):
+            steps.engine.metadata.swap(steps.identifier, read, MetadataChange(closes={CLOSED: "2"}))
+
+        assert steps.facts() == before
+
+    def test_a_close_leaves_readers_of_the_table_with_the_same_version(self, steps: EngineSteps) -> None:
+        steps.refresh("r1")
+        reading = Query(text=f"SELECT * FROM {steps.identifier}")
+        before = versions(steps.engine.sources.read_vector(reading))
+
+        steps.swap(MetadataChange(closes={CLOSED: "2"}))
+
+        assert versions(steps.engine.sources.read_vector(reading)) == before
 
     # ------------------------------------------------------------------------------------------------- writes
 

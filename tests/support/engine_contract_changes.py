@@ -8,10 +8,9 @@ import pytest
 
 from mt_core.incremental.changes import ChangeKind
 from mt_core.incremental.strategy import TooManyKeys
-from mt_core.model.storage import MetadataChange, late_summary
+from mt_core.model.storage import late_summary
 from mt_core.tables.runs.decide import has_same
 from tests.support.engine_steps import EngineSteps, day, row
-from tests.support.marks import mark
 
 
 class ChangesContract:
@@ -128,7 +127,6 @@ class ChangesContract:
         assert came == went == {("a",), ("c",)}
 
     def test_a_run_says_in_its_snapshot_which_partitions_it_leaves_behind(self, steps: EngineSteps) -> None:
-        steps.swap(MetadataChange(properties=mark(1), branch="run_r1"))
         asked = steps.write("r1")
         left = steps.engine.writes.write(
             replace(asked, summary={**asked.summary, **late_summary(day("a", "b"))})

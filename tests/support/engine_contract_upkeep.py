@@ -27,7 +27,7 @@ class UpkeepContract:
             small_files=1, delete_files=0
         )
 
-        steps.swap(MetadataChange(branch="run_c1"))
+        steps.begin("run_c1")
         staged = steps.engine.housekeeping.rewrite_files(
             Rewrite(job_id=uuid4().hex, table=steps.identifier, branch="run_c1")
         )
@@ -59,11 +59,11 @@ class UpkeepContract:
             versions.append(steps.engine.sources.read_vector(steps.query))
             steps.apply(run, versions[number])
             if number == 0:
-                steps.swap(MetadataChange(branch="run_c1"))
+                steps.begin("run_c1")
                 staged = steps.engine.housekeeping.rewrite_files(rewrite)
         before, rows = steps.snapshots()[0], steps.rows()
 
-        steps.swap(MetadataChange(branch="run_c1"))
+        steps.begin("run_c1")
         again = steps.engine.housekeeping.restage(rewrite, staged)
 
         facts = again.snapshot
@@ -74,14 +74,14 @@ class UpkeepContract:
         )
         assert steps.rows() == rows
         steps.refresh("r4")
-        steps.swap(MetadataChange(branch="run_c1"))
+        steps.begin("run_c1")
         with pytest.raises(EngineError):
             steps.engine.housekeeping.restage(rewrite, again)
         assert steps.rows() == rows
 
     def test_files_that_are_not_to_be_written_anew_leave_the_branch_at_main(self, steps: EngineSteps) -> None:
         steps.refresh("r1")
-        steps.swap(MetadataChange(branch="run_c1"))
+        steps.begin("run_c1")
 
         staged = steps.engine.housekeeping.rewrite_files(
             Rewrite(job_id=uuid4().hex, table=steps.identifier, branch="run_c1")

@@ -97,8 +97,7 @@ class EngineSteps:
         self.engine.metadata.swap(self.identifier, self.load(), change)
 
     def stage(self, run: str, scope: Scope = WHOLE, vector: SourceVector | None = None) -> Staged:
-        """Open a branch for *run* and write to it."""
-        self.swap(MetadataChange(properties=mark(epoch_of(self.load()) + 1), branch=f"run_{run}"))
+        """Write the rows of *run* to its branch."""
         return self.engine.writes.write(self.write(run, scope, vector))
 
     def write(self, run: str, scope: Scope = WHOLE, vector: SourceVector | None = None) -> Write:
@@ -111,9 +110,12 @@ class EngineSteps:
             schedule_time=datetime(2026, 3, 30, tzinfo=UTC),
             strategy="recompute",
         )
+        main = self.load().main
+        assert main is not None
         return Write(
             job_id=uuid4().hex,
             table=self.identifier,
+            base=main,
             branch=f"run_{run}",
             query=self.query,
             columns=COLUMNS,
@@ -146,7 +148,6 @@ class EngineSteps:
         return self._apply(run, replace(maintenance, strategy=strategy))
 
     def _apply(self, run: str, maintenance: Maintenance) -> Staged:
-        self.swap(MetadataChange(properties=mark(epoch_of(self.load()) + 1), branch=f"run_{run}"))
         staged = self.engine.writes.write(replace(self.write(run), maintenance=maintenance))
         self.publish(run, staged)
         return staged
@@ -187,9 +188,16 @@ class EngineSteps:
         )
         return self.engine.comparisons.compare(replace(comparison, **changes))
 
+    def begin(self, branch: str) -> None:
+        """Set a branch to main."""
+        self.swap(MetadataChange(branches={branch: str(self.load().main)}))
+
     def publish(self, run: str, staged: Staged) -> None:
         change = MetadataChange(
-            publish=staged.snapshot.snapshot_id, drop=(f"run_{run}",), properties=mark(last_run=run)
+            publish=staged.snapshot.snapshot_id,
+            pending=staged.pending,
+            drop=(f"run_{run}",),
+            properties=mark(epoch_of(staged.metadata) + 1, run),
         )
         self.engine.metadata.swap(self.identifier, staged.metadata, change)
 

@@ -9,6 +9,7 @@ or a BaseException is raised unchanged, any other exception inside an EngineErro
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from queue import Empty
 from typing import Any
 
@@ -75,7 +76,7 @@ class FakeEngine(FakeSources):
         self.holds = False
         self.on_write: Callable[[Write], None] | None = None
         self._planned: list[tuple[str, str]] = []
-        self._in_flight: tuple[TableIdentifier, Any, MetadataChange] | None = None
+        self._in_flight: tuple[TableIdentifier, StorageMetadata, MetadataChange] | None = None
         self._canceled: set[str] = set()
 
     @property
@@ -98,30 +99,30 @@ class FakeEngine(FakeSources):
     # --------------------------------------------------------------------------------------- what tests steer
 
     def plan_lost_answer(self, what: str, *, landed: bool) -> None:
-        """Make the outcome of the next commit unknown. *what* is whether it opens, publishes or closes."""
+        """Make the outcome of the next commit unknown. *what* is whether it publishes, closes or leaves."""
         self._planned.append((what, "landed" if landed else "lost"))
 
     def plan_late_landing(self, what: str) -> None:
         """Make the outcome of the next commit unknown, and leave the commit in flight.
 
-        *what* is whether it opens, publishes or closes.
+        *what* is whether it publishes, closes or leaves.
         """
         self._planned.append((what, "late"))
 
     def land(self) -> bool:
         """Deliver the commit in flight.
 
-        Return whether it could land, which it cannot after another commit.
+        Return whether it could land, which it cannot if a branch that it moves has moved since.
         """
         with self._lock:
             flight, self._in_flight = self._in_flight, None
             if flight is None or flight[0] not in self.storages:
                 return False
-            identifier, base, change = flight
-            current = bool(self.storages[identifier].generation == base)
-            if current:
+            identifier, metadata, change = flight
+            can_land = _can_land(self.storages[identifier], metadata, change)
+            if can_land:
                 self._apply(self.storages[identifier], change)
-            return current
+            return can_land
 
     @property
     def is_committing(self) -> bool:
@@ -302,13 +303,14 @@ class FakeEngine(FakeSources):
         self._check("swap")
         with self._lock:
             storage = self._storage(identifier)
-            if storage.generation != metadata.base:
+            if not _can_land(storage, metadata, change):
                 raise CommitConflict(f"{identifier} has changed.")
-            fate = self._fate("publish" if change.publish else "open" if change.branch else "close")
+            what = "close" if change.closes is not None else "publish" if change.publish else "leave"
+            fate = self._fate(what)
             if fate in (None, "landed"):
                 self._apply(storage, change)
             if fate == "late":
-                self._in_flight = (identifier, metadata.base, change)
+                self._in_flight = (identifier, metadata, change)
             if fate is not None:
                 raise CommitUnknown(f"the answer of a commit to {identifier} was lost.")
 
@@ -320,12 +322,27 @@ class FakeEngine(FakeSources):
     def _apply(self, storage: FakeStorage, change: MetadataChange) -> None:
         for name in change.drop:
             storage.branches.pop(name, None)
-        storage.main = change.publish or storage.main
-        if change.branch is not None:
-            storage.branches[change.branch] = storage.main
+        if change.closes is not None:
+            self._add_empty(storage)
+        elif change.publish is not None:
+            storage.main = change.publish
+            storage.last_number += change.pending is not None
+        storage.branches.update(change.branches)
         storage.epoch = int(change.properties.get(EPOCH, storage.epoch))
         storage.last_run = change.properties.get(LAST_RUN, storage.last_run)
-        storage.generation += 1
+
+    def _add_empty(self, storage: FakeStorage) -> None:
+        main = storage.snapshots[storage.main]
+        facts = replace(
+            main.facts,
+            snapshot_id=self._next_id(),
+            replace=True,
+            added_rows=0,
+            deleted_rows=0,
+            bytes_read=None,
+            deleted_keys=0,
+        )
+        storage.commit(facts, main.rows)
 
     def ancestors(self, metadata: StorageMetadata) -> Iterator[Snapshot]:
         storage = next(s for s in self.storages.values() if s.spec.table_id == metadata.table_id)
@@ -345,12 +362,11 @@ class FakeEngine(FakeSources):
         with self._lock:
             self._refuse_poisoned(write.scope)
             storage = self._storage(write.table)
-            head = storage.branches.get(
-                write.branch
-            )  # A branch that was dropped is created again and is empty, as in Iceberg
-            before = storage.snapshots[head].rows if head is not None else ()
+            pending = self.holds and write.may_stay_pending and storage.main == write.base
+            head = storage.snapshots[write.base]
+            before = head.rows
             rows, kept = self._written(write, before)
-            kept_files = storage.snapshots[head].facts.data_files if head is not None and kept else 0
+            kept_files = head.facts.data_files if kept else 0
             counts = {
                 "added-records": str(len(rows)),
                 "deleted-records": str(len(before) - len(kept)),
@@ -358,12 +374,11 @@ class FakeEngine(FakeSources):
                 "total-records": str(len(kept) + len(rows)),
             }
             facts = Snapshot.of(self._next_id(), {**write.summary, **counts})
-            storage.snapshots[facts.snapshot_id] = StoredSnapshot(facts, head, (*kept, *rows))
+            storage.snapshots[facts.snapshot_id] = StoredSnapshot(facts, write.base, (*kept, *rows))
             self.writes += 1
-            pending = self.holds and write.may_stay_pending
             if not pending:
                 storage.branches[write.branch] = facts.snapshot_id
-                storage.generation += 1
+                storage.last_number += 1
             return Staged(snapshot=facts, metadata=storage.metadata(), pending=facts if pending else None)
 
     def _written(self, write: Write, before: tuple[Row, ...]) -> tuple[tuple[Row, ...], tuple[Row, ...]]:
@@ -439,3 +454,19 @@ class FakeEngine(FakeSources):
 
     def starts(self) -> int:
         return 1
+
+
+def _can_land(storage: FakeStorage, metadata: StorageMetadata, change: MetadataChange) -> bool:
+    """Return whether the branches that *change* moves or drops are where they are in *metadata*.
+
+    This is all that a REST catalog compares. A pending snapshot must also have the next number.
+    """
+    moves_main = change.publish is not None or change.closes is not None
+    return (
+        (not moves_main or storage.main == metadata.main)
+        and (change.pending is None or storage.last_number == metadata.last_number)
+        and all(
+            storage.branches.get(name) == metadata.branches.get(name)
+            for name in {*change.branches, *change.drop}
+        )
+    )

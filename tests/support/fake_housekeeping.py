@@ -53,7 +53,6 @@ class FakeHousekeeping:
         with self._lock:
             storage = self._storage(identifier)
             storage.snapshots[storage.main].parent = None
-            storage.generation += 1
 
     def remove_orphans(self, identifier: TableIdentifier, older_than: datetime) -> None:
         self._check("remove_orphans")
@@ -87,7 +86,7 @@ class FakeHousekeeping:
                 )
                 storage.snapshots[facts.snapshot_id] = StoredSnapshot(facts, head, before.rows)
                 storage.branches[rewrite.branch] = facts.snapshot_id
-                storage.generation += 1
+                storage.last_number += 1
             found = storage.snapshots[storage.branches[rewrite.branch]].facts
             return Staged(snapshot=found, metadata=storage.metadata())
 
@@ -109,7 +108,7 @@ class FakeHousekeeping:
             )
             storage.snapshots[facts.snapshot_id] = StoredSnapshot(facts, storage.main, head.rows)
             storage.branches[rewrite.branch] = facts.snapshot_id
-            storage.generation += 1
+            storage.last_number += 1
             return Staged(snapshot=facts, metadata=storage.metadata())
 
     def _storage(self, identifier: TableIdentifier) -> FakeStorage:

@@ -80,7 +80,7 @@ class StoredSnapshot:
 
 @dataclass
 class FakeStorage:
-    """A storage table: snapshots, branches and properties. `generation` changes with every commit."""
+    """A storage table: snapshots, branches and properties. Each committed snapshot has the next number."""
 
     spec: StorageSpec
     snapshots: dict[str, StoredSnapshot]
@@ -89,7 +89,7 @@ class FakeStorage:
     epoch: int = 0
     last_run: str | None = None
     branches: dict[str, str] = field(default_factory=dict)
-    generation: int = 0
+    last_number: int = 0
 
     @property
     def rows(self) -> tuple[Row, ...]:
@@ -100,7 +100,7 @@ class FakeStorage:
         """Commit a snapshot with *rows* to main."""
         self.snapshots[facts.snapshot_id] = StoredSnapshot(facts, self.main, tuple(rows))
         self.main = facts.snapshot_id
-        self.generation += 1
+        self.last_number += 1
 
     def metadata(self) -> StorageMetadata:
         return StorageMetadata(
@@ -109,7 +109,7 @@ class FakeStorage:
             main=self.main,
             branches=dict(self.branches),
             columns=tuple(column.name for column in self.columns),
-            base=self.generation,
+            last_number=self.last_number,
         )
 
     def as_source(self) -> FakeSource:
@@ -121,6 +121,7 @@ class FakeStorage:
             versions={number: snapshot.rows for number, snapshot in snapshots.items()},
             current=int(self.main),
             parents={number: int(each.parent) if each.parent else None for number, each in snapshots.items()},
+            replaces={number for number, each in snapshots.items() if each.facts.replace},
         )
 
 

@@ -45,7 +45,6 @@ class ObservedEngine(FakeEngine):
         self.days = tuple(days)
         self.partitions = tuple(PartitionSpec.of({"ds": day}) for day in days)
         self.positions: list[Mapping[str, int]] = []
-        self.made_again: set[str] = set()
         self._cells: dict[str, Cells] = {}
         self._reads: list[tuple[SourceVector, int]] = []
         for name in sources:
@@ -112,10 +111,7 @@ class ObservedEngine(FakeEngine):
         ]
 
     def write(self, write: Write) -> Staged:
-        head = self._storage(write.table).branches.get(write.branch)
         staged = super().write(write)
-        if head is None:
-            self.made_again.add(write.branch)
         position = next(at for vector, at in reversed(self._reads) if vector is write.vector)
         source = write.vector.sources[0]
         version = source.version or {}
@@ -128,10 +124,15 @@ class ObservedEngine(FakeEngine):
             fingerprint=write.summary[FINGERPRINT],
         )
         assert json.loads(write.summary[SOURCES]) == list(write.vector.to_json())
-        before = self._cells.get(head, {}) if head else {}
+        before = self._cells.get(write.base, {})
         own = {spec: cell for spec in self.partitions if write.scope.covers(spec)}
         self._cells[staged.snapshot.snapshot_id] = {**before, **own}
         return staged
+
+    def _add_empty(self, storage: FakeStorage) -> None:
+        before = self.cells()
+        super()._add_empty(storage)
+        self._cells[storage.main] = before
 
     def write_foreign(self, identifier: TableIdentifier, rows: Sequence[Row]) -> None:
         before = self.cells()

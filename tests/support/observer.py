@@ -140,7 +140,7 @@ class Observer:
         if storage.main == self._main:
             return
         facts = storage.snapshots[storage.main].facts
-        if facts.run_id is not None:
+        if facts.run_id is not None and not facts.replace:
             run = runs[facts.run_id]
             _require(run.status in OPEN, f"P3 {_name(run)} is recorded {run.status} and is published now")
             _require(run.run_id not in self.published, f"P3 {_name(run)} is published twice")
@@ -258,7 +258,7 @@ class Observer:
         )
         waiting = [_name(run) for run in self.runs() if run.status in OPEN]
         _require(not waiting, f"L1 these never end: {waiting}")
-        branches = set(self._engine.storage.branches) - self._engine.made_again
+        branches = self._engine.storage.branches
         _require(not run_branches(branches), f"L2 left over: {branches}")
         if not table.definition.date_formatters:
             for spec in self._engine.partitions:

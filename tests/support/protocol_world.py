@@ -11,9 +11,7 @@ from datetime import datetime, timedelta
 from mt_core.errors import MtError
 from mt_core.model.run import OPEN, RefreshRun, RunStatus
 from mt_core.model.table import MaterializedTable, RefreshStatus
-from mt_core.tables.refresh.exclusive_claim import fence
 from mt_core.tables.refresh.step_times import Steps
-from mt_core.tables.registry import Transaction, in_transaction
 from mt_core.tables.runs.ledger import ClaimedRun
 from mt_core.tables.settings import InitialRefresh
 from tests.support.manager_world import DAILY, WHOLE_TABLE, ManagerWorld
@@ -257,18 +255,12 @@ class ProtocolWorld:
         self.observer.look()
 
     def maintain(self) -> bool:
-        """Claim and fence as expiry does, which requires that no run is RUNNING."""
-        table = self.table
-
-        def claim(tx: Transaction) -> int | None:
-            busy = tx.runs.newest(table_id=table.table_id, statuses=[RunStatus.RUNNING], limit=1)
-            return None if busy else tx.tables.next_claim(table.table_id)
-
-        number = in_transaction(self.world.registry, claim)
-        if number is not None:
-            fence(self.world.services, table, number)
+        """Expire old snapshots, which requires that no run is RUNNING."""
+        if self.is_running:
+            return False
+        self.engine.expire(self.table.identifier, self.world.clock.now(), ())
         self.observer.look()
-        return number is not None
+        return True
 
     # --------------------------------------------------------------------------------------------------- rest
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -19,7 +20,6 @@ from mt_core.model.fence import (
     Mark,
     RefreshWriter,
     StreamWriter,
-    Writer,
     carried_out,
 )
 from mt_core.model.storage import MetadataChange, StorageMetadata
@@ -27,7 +27,7 @@ from mt_core.model.storage import MetadataChange, StorageMetadata
 JOB = "0d9f8a4e111142228333444455556666"
 STORED = '{"version": 1, "attempt": 3, "batch": 17, "nonce": "5f0c"}'
 FOREIGN = {"stream_other_9": "1", "run_other_1": "1", "kept": "1"}
-Make = Callable[[int], Writer[Any]]
+Make = Callable[[int], Any]
 
 
 def refresh(number: int) -> RefreshWriter:
@@ -40,7 +40,7 @@ def stream(number: int) -> StreamWriter:
 
 @dataclass
 class Table:
-    """The metadata of a table, replaced by compare-and-set."""
+    """The metadata of a table. A commit is compared only with the branches that it moves or drops."""
 
     metadata: StorageMetadata = field(
         default_factory=lambda: StorageMetadata(location="", properties={}, main="1", branches={})
@@ -50,122 +50,218 @@ class Table:
         return self.metadata
 
     def commit(self, metadata: StorageMetadata, change: MetadataChange) -> None:
-        if metadata is not self.metadata:
-            raise CommitConflict("changed")
-        main = change.publish or metadata.main
-        branches = {name: head for name, head in metadata.branches.items() if name not in change.drop}
-        if change.branch is not None and main is not None:
-            branches[change.branch] = main
-        properties = {key: value for key, value in metadata.properties.items() if key not in change.removed}
-        changed = replace(
-            metadata, main=main, branches=branches, properties={**properties, **change.properties}
+        now, main = self.metadata, self.metadata.main
+        if change.closes is not None:
+            main = f"{metadata.main}, closed"
+        elif change.publish is not None:
+            main = change.publish
+        if main != now.main and metadata.main != now.main:
+            raise CommitConflict("main has moved")
+        for name in {*change.branches, *change.drop}:
+            moves = name in change.drop or change.branches[name] != metadata.branches.get(name)
+            if moves and metadata.branches.get(name) != now.branches.get(name):
+                raise CommitConflict(f"{name} has moved")
+        branches = {name: head for name, head in now.branches.items() if name not in change.drop}
+        properties = {key: value for key, value in now.properties.items() if key not in change.removed}
+        self.metadata = replace(
+            now,
+            main=main,
+            branches={**branches, **change.branches},
+            properties={**properties, **change.properties},
         )
-        # As Iceberg does, which leaves out a commit that changes nothing.
-        self.metadata = metadata if changed == metadata else changed
 
     def does(self, change: Callable[[StorageMetadata], MetadataChange]) -> None:
         self.commit(self.metadata, change(self.metadata))
 
-    def publish(self, writer: Writer[Any], published: Any, snapshot: str, **options: Any) -> None:
+    def publish(
+        self, writer: RefreshWriter | StreamWriter, published: Any, snapshot: str, **options: Any
+    ) -> None:
         self.does(lambda metadata: writer.publish(metadata, published, snapshot, **options))
 
+    def in_flight(self, change: Callable[[StorageMetadata], MetadataChange]) -> Callable[[], None]:
+        """Return the commit of a change, which is computed now and arrives later."""
+        metadata = self.metadata
+        return partial(self.commit, metadata, change(metadata))
 
-@pytest.fixture(params=[(refresh, "r1", "r2"), (stream, 1, 2)], ids=["refresh", "stream"])
-def kind(request: pytest.FixtureRequest) -> tuple[Make, Any, Any]:
-    given: tuple[Make, Any, Any] = request.param
-    return given
+
+# -------------------------------------------------------------------------------------------------- refreshes
 
 
-def test_the_writer_that_opened_the_table_last_publishes(kind: tuple[Make, Any, Any]) -> None:
-    make, first, _ = kind
-    table, writer = Table(), make(1)
+def test_a_refresh_publishes_without_having_opened_the_table() -> None:
+    table, writer = Table(), refresh(1)
 
-    table.does(writer.open)
-    table.publish(writer, first, "2")
+    table.publish(writer, "r1", "2")
 
     assert (table.metadata.main, table.metadata.branches) == ("2", {})
-    assert writer.mark_of(table.metadata.properties) == Mark(number=1, published=first)
+    assert writer.mark_of(table.metadata.properties) == Mark(number=1, published="r1")
 
 
-def test_a_writer_is_fenced_by_the_open_of_a_later_one(kind: tuple[Make, Any, Any]) -> None:
-    make, first, _ = kind
-    table, earlier, later = Table(), make(1), make(2)
+def test_a_refresh_is_fenced_by_the_publish_of_a_later_one() -> None:
+    table, earlier, later = Table(), refresh(1), refresh(2)
+    table.publish(later, "r2", "2")
 
+    for step in (earlier.close, lambda metadata: earlier.publish(metadata, "r1", "3")):
+        with pytest.raises(Fenced):
+            table.does(step)
+
+    assert later.mark_of(table.metadata.properties) == Mark(number=2, published="r2")
+
+
+def test_a_publish_on_its_way_lands_before_any_other_or_not_at_all() -> None:
+    table, earlier, later = Table(), refresh(1), refresh(2)
+    first = table.in_flight(lambda metadata: earlier.publish(metadata, "r1", "2"))
+    again = table.in_flight(lambda metadata: earlier.publish(metadata, "r1", "3"))
+
+    first()
+    with pytest.raises(CommitConflict):
+        again()
+    assert later.mark_of(table.metadata.properties) == Mark(number=1, published="r1")
+    table.publish(later, "r2", "4")
+    assert table.metadata.main == "4"
+
+
+def test_nothing_of_a_refresh_lands_after_a_close() -> None:
+    table = Table()
+    in_flight = table.in_flight(lambda metadata: refresh(1).publish(metadata, "r1", "2"))
+
+    table.does(refresh(2).close)
+
+    with pytest.raises(CommitConflict):
+        in_flight()
+    assert refresh(2).mark_of(table.metadata.properties) == Mark(number=2)
+    with pytest.raises(Fenced):
+        table.publish(refresh(1), "r1", "2")
+
+
+def test_a_close_keeps_what_was_published_last() -> None:
+    table = Table()
+    table.publish(refresh(1), "r1", "2")
+
+    table.does(refresh(2).close)
+
+    assert refresh(3).mark_of(table.metadata.properties) == Mark(number=2, published="r1")
+
+
+def test_a_publish_drops_the_branches_of_runs_that_have_ended() -> None:
+    branches = {**FOREIGN, "run_r1_1": "1"}
+    table = Table(StorageMetadata(location="", properties={}, main="1", branches=branches))
+
+    table.publish(refresh(1), "r1", "2", spares_others=True)
+    spared = set(table.metadata.branches)
+    table.publish(refresh(2), "r2", "3")
+
+    assert spared == FOREIGN.keys()
+    assert set(table.metadata.branches) == {"stream_other_9", "kept"}
+
+
+def test_a_refresh_that_goes_on_takes_its_branch_along() -> None:
+    table, writer = Table(), refresh(1)
+    table.publish(writer, "r1/1", "2", goes_on=True)
+    without = dict(table.metadata.branches)
+    table.metadata = replace(table.metadata, branches={writer.branch: "3"})
+
+    table.publish(writer, "r1/2", "3", goes_on=True)
+    table.publish(writer, "r1/3", "4", goes_on=True)
+
+    assert (without, dict(table.metadata.branches)) == ({}, {writer.branch: "4"})
+    table.does(lambda metadata: writer.leave(metadata) or MetadataChange())
+    assert (dict(table.metadata.branches), writer.leave(table.metadata)) == ({}, None)
+
+
+# ---------------------------------------------------------------------------------------------------- streams
+
+
+def test_the_attempt_that_opened_the_table_last_publishes() -> None:
+    table, writer = Table(), stream(1)
+
+    table.does(writer.open)
+    table.publish(writer, 1, "2")
+
+    assert (table.metadata.main, dict(table.metadata.branches)) == ("2", {writer.branch: "2"})
+    assert writer.mark_of(table.metadata.properties) == Mark(number=1, published=1)
+
+
+def test_an_attempt_is_fenced_by_the_open_of_a_later_one() -> None:
+    table, earlier, later = Table(), stream(1), stream(2)
     table.does(earlier.open)
+    in_flight = table.in_flight(lambda metadata: earlier.publish(metadata, 1, "2"))
+
     table.does(later.open)
 
     assert set(table.metadata.branches) == {later.branch}
-    for step in (earlier.open, lambda metadata: earlier.publish(metadata, first, "2")):
+    for step in (earlier.open, lambda metadata: earlier.publish(metadata, 1, "2")):
         with pytest.raises(Fenced):
             table.does(step)
+    with pytest.raises(CommitConflict):
+        in_flight()
     assert later.mark_of(table.metadata.properties).number == 2
 
 
-def test_an_open_that_is_repeated_fences_nobody(kind: tuple[Make, Any, Any]) -> None:
-    make, first, _ = kind
-    table, writer = Table(), make(1)
+def test_an_open_that_is_repeated_fences_nobody() -> None:
+    table, writer = Table(), stream(1)
 
     table.does(writer.open)
     table.does(writer.open)
-    table.publish(writer, first, "2")
+    table.publish(writer, 1, "2")
 
     assert table.metadata.main == "2"
 
 
-def test_what_an_earlier_writer_published_is_still_known_after_an_open(kind: tuple[Make, Any, Any]) -> None:
-    make, first, _ = kind
+def test_what_an_earlier_attempt_published_is_still_known_after_an_open() -> None:
     table = Table()
-    table.does(make(1).open)
-    table.publish(make(1), first, "2")
+    table.does(stream(1).open)
+    table.publish(stream(1), 1, "2")
 
-    table.does(make(2).open)
+    table.does(stream(2).open)
 
-    assert make(2).mark_of(table.metadata.properties) == Mark(number=2, published=first)
+    assert stream(2).mark_of(table.metadata.properties) == Mark(number=2, published=1)
 
 
-def test_a_writer_that_goes_on_has_its_branch_where_main_is(kind: tuple[Make, Any, Any]) -> None:
-    make, first, second = kind
-    table, writer = Table(), make(1)
+def test_the_branch_of_an_attempt_is_where_main_is_until_another_writer_commits() -> None:
+    table, writer = Table(), stream(1)
     table.does(writer.open)
 
-    table.publish(writer, first, "2", goes_on=True)
+    table.publish(writer, 1, "2")
     follows = writer.is_at_main(table.metadata)
     table.metadata = replace(table.metadata, main="foreign")
 
     assert follows
     assert not writer.is_at_main(table.metadata)
     table.does(writer.open)
-    table.publish(writer, second, "3")
+    table.publish(writer, 2, "3")
     assert table.metadata.main == "3"
 
 
-def test_nothing_staged_or_sent_before_a_close_lands_after_it(kind: tuple[Make, Any, Any]) -> None:
-    make, first, _ = kind
-    table, writer = Table(), make(1)
+def test_nothing_of_a_job_lands_after_a_close_though_other_writers_do_not_move_main() -> None:
+    table, writer = Table(), stream(1)
     table.does(writer.open)
-    before = table.metadata
-    in_flight = writer.publish(before, first, "2")
+    in_flight = table.in_flight(lambda metadata: writer.publish(metadata, 1, "2"))
 
     table.does(writer.close)
 
     assert table.metadata.branches == {}
     with pytest.raises(CommitConflict):
-        table.commit(before, in_flight)
+        in_flight()
 
 
-def test_branches_of_other_writers_and_of_users_stay(kind: tuple[Make, Any, Any]) -> None:
-    make, _, _ = kind
+@pytest.fixture(params=[(refresh, "r1"), (stream, 1)], ids=["refresh", "stream"])
+def kind(request: pytest.FixtureRequest) -> tuple[Make, Any]:
+    given: tuple[Make, Any] = request.param
+    return given
+
+
+def test_branches_of_other_writers_and_of_users_stay(kind: tuple[Make, Any]) -> None:
+    make, _ = kind
     table = Table(StorageMetadata(location="", properties={}, main="1", branches=FOREIGN))
 
-    table.does(make(1).open)
     table.does(make(1).close)
 
     gone = FOREIGN.keys() - table.metadata.branches.keys()
     assert gone == ({"run_other_1"} if make is refresh else set())
 
 
-def test_a_mark_is_read_as_it_was_written(kind: tuple[Make, Any, Any]) -> None:
-    make, first, _ = kind
+def test_a_mark_is_read_as_it_was_written(kind: tuple[Make, Any]) -> None:
+    make, first = kind
     mark = Mark(number=1, published=first)
 
     assert make(1).mark_of(make(1).properties_of(mark)) == mark
@@ -175,14 +271,6 @@ def test_each_mark_of_a_job_is_written_in_other_words() -> None:
     texts = [stream(1).properties_of(Mark(number=1, published=-1)) for _ in range(2)]
 
     assert texts[0] != texts[1]
-
-
-def test_a_refresh_that_was_replaced_does_not_close_the_table() -> None:
-    table = Table()
-    table.does(refresh(2).open)
-
-    with pytest.raises(Fenced):
-        table.does(refresh(1).close)
 
 
 def test_a_job_is_closed_whichever_attempt_has_the_table_open() -> None:
@@ -252,14 +340,14 @@ class Unlucky(Table):
 def test_a_commit_that_lost_is_read_again_and_decided_again() -> None:
     table = Unlucky(CommitConflict("another"), CommitUnknown("no answer"))
 
-    steps = list(carried_out("mt", "open", table.read, refresh(1).open, table.commit))
+    steps = list(carried_out("mt", "open", table.read, stream(1).open, table.commit))
 
     assert steps == ["open: read", "open: commit"] * 3
-    assert refresh(1).mark_of(table.metadata.properties).number == 1
+    assert stream(1).mark_of(table.metadata.properties).number == 1
 
 
 def test_a_change_finds_what_a_commit_without_an_answer_has_done() -> None:
-    table, writer = Unlucky(CommitUnknown("no answer"), lands=True), refresh(1)
+    table, writer = Unlucky(CommitUnknown("no answer"), lands=True), stream(1)
 
     def once(metadata: StorageMetadata) -> MetadataChange | None:
         return None if writer.mark_of(metadata.properties).number == 1 else writer.open(metadata)
@@ -278,14 +366,14 @@ def test_whoever_loses_each_time_gives_up() -> None:
     with pytest.raises(
         EngineError, match="Other writers commit to mt so often that 100 attempts to open it failed"
     ):
-        list(carried_out("mt", "open", table.read, refresh(1).open, table.commit))
+        list(carried_out("mt", "open", table.read, stream(1).open, table.commit))
 
 
 def test_commits_that_never_have_an_answer_end_with_its_reason() -> None:
     table = Unlucky(*[CommitUnknown("the disk is full")] * MAX_UNKNOWN)
 
     with pytest.raises(EngineError, match="the disk is full") as failure:
-        list(carried_out("mt", "open", table.read, refresh(1).open, table.commit))
+        list(carried_out("mt", "open", table.read, stream(1).open, table.commit))
     assert type(failure.value) is EngineError
 
 
@@ -295,7 +383,7 @@ def test_a_change_that_finds_a_conflict_is_made_again() -> None:
     def moved_once(metadata: StorageMetadata) -> MetadataChange:
         if conflicts:
             raise conflicts.pop()
-        return refresh(1).open(metadata)
+        return stream(1).open(metadata)
 
     assert list(carried_out("t", "open", table.read, moved_once, table.commit)) == [
         "open: read",
@@ -309,7 +397,7 @@ def test_a_batch_without_rows_is_noted_where_another_writer_has_removed_main() -
     table.does(stream(1).open)
     table.metadata = replace(table.metadata, main=None, branches={})
 
-    change = stream(1).publish(table.metadata, 3, None, goes_on=True)
+    change = stream(1).publish(table.metadata, 3, None)
 
-    assert (change.branch, change.publish) == (None, None)
+    assert (change.branches, change.publish) == ({}, None)
     assert stream(1).mark_of(change.properties).published == 3

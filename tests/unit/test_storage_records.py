@@ -9,7 +9,6 @@ from mt_core.model.partition import WHOLE, DoubtedPartitions, PartitionSpec, Sco
 from mt_core.model.storage import (
     CREATED,
     EPOCH,
-    FENCE,
     JOB_ID,
     LAST_RUN,
     STREAM,
@@ -106,11 +105,10 @@ def test_snapshots_of_others_and_our_first_one_differ() -> None:
 def test_the_properties_and_branches_of_a_table_keep_their_names() -> None:
     branch = run_branch(RUN, 2)
 
-    assert (TABLE_ID, EPOCH, LAST_RUN, FENCE, CREATED, STREAM, JOB_ID) == (
+    assert (TABLE_ID, EPOCH, LAST_RUN, CREATED, STREAM, JOB_ID) == (
         "freshtable.table-id",
         "freshtable.epoch",
         "freshtable.last-run",
-        "freshtable.fence",
         "freshtable.created",
         "freshtable.stream.",
         "freshtable.job-id",

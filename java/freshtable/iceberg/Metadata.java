@@ -3,6 +3,7 @@ package freshtable.iceberg;
 import com.fasterxml.jackson.core.JsonProcessingException;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
+import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.HashSet;
@@ -22,8 +23,8 @@ public final class Metadata {
   private Metadata() {}
 
   /**
-   * Returns location, properties, branches except main, column names, and the main snapshot, which is null if
-   * there is none.
+   * Returns location, properties, branches except main, column names, the highest sequence number, and the
+   * main snapshot, which is null if there is none.
    */
   public static String facts(TableMetadata metadata) throws JsonProcessingException {
     Map<String, String> branches = new HashMap<>();
@@ -40,9 +41,17 @@ public final class Metadata {
     facts.put("properties", metadata.properties());
     facts.put("branches", branches);
     facts.put("columns", columns);
+    facts.put("last-number", metadata.lastSequenceNumber());
     Snapshot main = metadata.currentSnapshot();
     facts.put("main", main == null ? null : JSON.readTree(SnapshotParser.toJson(main)));
     return JSON.writeValueAsString(facts);
+  }
+
+  /** Returns a pending snapshot as one whose operation tells readers that it has changed no rows. */
+  public static Snapshot replacing(Snapshot held) throws JsonProcessingException {
+    JsonNode snapshot = JSON.readTree(SnapshotParser.toJson(held));
+    ((ObjectNode) snapshot.get("summary")).put("operation", "replace");
+    return SnapshotParser.fromJson(snapshot.toString());
   }
 
   /** Returns {@code base} with a change. {@code held} is the pending snapshot to add and publish, or null. */
@@ -53,17 +62,15 @@ public final class Metadata {
     if (held != null) {
       builder.addSnapshot(held);
     }
-    SnapshotRef before = base.ref(MAIN);
-    Long main = before == null ? null : before.snapshotId();
     if (change.hasNonNull("publish")) {
-      main = Long.parseLong(change.get("publish").asText());
+      SnapshotRef before = base.ref(MAIN);
+      long main = change.get("publish").asLong();
       builder.setRef(MAIN,
           (before == null ? SnapshotRef.branchBuilder(main) : SnapshotRef.builderFrom(before, main)).build());
     }
-    if (change.hasNonNull("branch")) {
-      builder.setRef(change.get("branch").asText(), SnapshotRef.branchBuilder(main).build());
-    }
-    change.get("drop").forEach(name -> builder.removeRef(name.asText()));
+    change.get("branches").properties().forEach(
+        each -> builder.setRef(each.getKey(), SnapshotRef.branchBuilder(each.getValue().asLong()).build()));
+    change.get("drop").forEach(name -> drop(builder, base, name.asText()));
     Map<String, String> properties = new HashMap<>();
     change.get("properties").properties()
         .forEach(each -> properties.put(each.getKey(), each.getValue().asText()));
@@ -72,5 +79,17 @@ public final class Metadata {
     change.get("removed").forEach(key -> removed.add(key.asText()));
     builder.removeProperties(removed);
     return builder.build();
+  }
+
+  /**
+   * Drops a branch from where it is. A REST catalog compares only branches that a commit sets, so the branch
+   * is set to another value first.
+   */
+  private static void drop(TableMetadata.Builder builder, TableMetadata base, String name) {
+    SnapshotRef before = base.ref(name);
+    if (before != null) {
+      builder.setRef(name, SnapshotRef.branchBuilder(before.snapshotId()).maxRefAgeMs(1L).build());
+      builder.removeRef(name);
+    }
   }
 }

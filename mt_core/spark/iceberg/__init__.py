@@ -1,4 +1,4 @@
-"""Iceberg tables: read without a Spark job, changed on a branch, and committed by compare-and-set.
+"""Iceberg tables: read without a Spark job, and changed by commits that move branches.
 
 This package does not depend on refreshes.
 """

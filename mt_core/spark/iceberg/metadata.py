@@ -1,34 +1,37 @@
-"""Iceberg table metadata: read in one JVM call, and replaced by compare-and-set."""
+"""Iceberg table metadata: read in one JVM call, and changed by commits that move branches."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from pyspark.sql import SparkSession
 
-from mt_core.errors import CommitConflict, CommitUnknown, EngineError
-from mt_core.model.storage import MetadataChange, Snapshot, StorageMetadata
+from mt_core.errors import CommitConflict, CommitUnknown
+from mt_core.model.storage import MetadataChange, Snapshot, StorageMetadata, repeated_summary
 from mt_core.spark.catalogs.storage_catalogs import COMMIT_FAILED
 from mt_core.spark.driver.failures import SPARK_ERRORS, java_classes, translate
 from mt_core.spark.driver.jvm_objects import own_class, static_member
 
-_METADATA = "freshtable.iceberg.Metadata"
+MAIN = "main"
+_METADATA, _MANIFESTS = "freshtable.iceberg.Metadata", "freshtable.iceberg.Manifests"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Base:
     """The Iceberg objects behind a StorageMetadata: `operations` commits changes of `metadata`.
 
-    `newest` is the current snapshot of the main branch, and `parent` the id of the snapshot before it.
+    `newest` is the current snapshot of the main branch, `summary` its summary, and `parent` the id of the
+    snapshot before it.
     """
 
     table: Any
     operations: Any
     metadata: Any
     newest: Snapshot | None
+    summary: Mapping[str, str]
     parent: int | None
 
     def snapshot(self, snapshot_id: str | int) -> Any | None:
@@ -38,9 +41,7 @@ class Base:
     @property
     def is_current(self) -> bool:
         """True if `operations` has not loaded newer metadata since this object was created."""
-        return str(self.operations.current().metadataFileLocation()) == str(
-            self.metadata.metadataFileLocation()
-        )
+        return bool(self.operations.current().equals(self.metadata))
 
 
 def metadata_of(session: SparkSession, table: Any) -> StorageMetadata:
@@ -58,48 +59,62 @@ def metadata_of(session: SparkSession, table: Any) -> StorageMetadata:
         main=None if main is None else str(main["snapshot-id"]),
         branches=facts["branches"],
         columns=tuple(facts["columns"]),
+        last_number=facts["last-number"],
         base=Base(
             table=table,
             operations=operations,
             metadata=metadata,
             newest=None if main is None else _snapshot(main),
+            summary={} if main is None else _summary(main),
             parent=None if main is None else main.get("parent-snapshot-id"),
         ),
     )
 
 
 def commit(session: SparkSession, name: str, metadata: StorageMetadata, change: MetadataChange) -> None:
-    """Apply *change* to exactly the version *metadata* of the table *name*, in one commit.
+    """Apply *change* to the version *metadata* of the table *name*, in one commit.
 
-    *change* must change something, because Iceberg skips a commit without changes, and an older commit that
-    is still in flight could then succeed later. Raises CommitConflict if the table has newer metadata, and
+    Raises CommitConflict if a branch that *change* moves or drops is no longer where it is in *metadata*;
+    main counts as a branch. A catalog may refuse the commit for any other difference too. Raises
     CommitUnknown if the outcome is unknown.
     """
     base: Base = metadata.base
-    if change.branch is not None and metadata.main is None and change.publish is None:
-        raise EngineError(
-            f"{name} has no snapshot from which a branch can start; DROP it and create it again."
-        )
+    pending, publish = change.pending, change.publish
+    if change.closes is not None:
+        pending = _empty(session, base, change.closes)
+        if pending.parentId() != (None if metadata.main is None else int(metadata.main)):
+            raise _conflict(name)
+        publish = str(pending.snapshotId())
     body = {
         "properties": dict(change.properties),
         "removed": change.removed,
-        "publish": change.publish,
-        "branch": change.branch,
+        "publish": publish,
+        "branches": dict(change.branches),
         "drop": change.drop,
     }
-    changed = own_class(session, _METADATA).changed(base.metadata, change.pending, json.dumps(body))
+    changed = own_class(session, _METADATA).changed(base.metadata, pending, json.dumps(body))
     try:
         base.operations.commit(base.metadata, changed)
     except SPARK_ERRORS as cause:
         classes = java_classes(cause)
         if classes[:1] == (COMMIT_FAILED,):
-            raise CommitConflict(
-                f"The metadata of {name} changed since it was read; read it again."
-            ) from cause
+            raise _conflict(name) from cause
         why = translate(cause).message if classes else "the JVM did not answer"
         raise CommitUnknown(
             f"It is not known whether a change of the metadata of {name} was committed: {why}"
         ) from cause
+
+
+def _empty(session: SparkSession, base: Base, entries: Mapping[str, str]) -> Any:
+    """Return a pending snapshot that changes no rows of main and repeats its summary."""
+    summary = json.dumps({**repeated_summary(base.summary), **entries})
+    append = base.table.newFastAppend()
+    pending = own_class(session, _MANIFESTS).update(base.table, append, MAIN, summary, False, True)
+    return own_class(session, _METADATA).replacing(pending)
+
+
+def _conflict(name: str) -> CommitConflict:
+    return CommitConflict(f"The metadata of {name} changed since it was read; read it again.")
 
 
 def ancestors(session: SparkSession, metadata: StorageMetadata) -> Iterator[Snapshot]:
@@ -122,6 +137,10 @@ def facts_of(session: SparkSession, snapshot: Any) -> Snapshot:
     return _snapshot(json.loads(static_member(session, "org.apache.iceberg.SnapshotParser.toJson")(snapshot)))
 
 
-def _snapshot(body: dict[str, Any]) -> Snapshot:
-    summary = body.get("summary") or {}
+def _snapshot(body: Mapping[str, Any]) -> Snapshot:
+    summary = _summary(body)
     return Snapshot.of(str(body["snapshot-id"]), summary, replace=summary.get("operation") == "replace")
+
+
+def _summary(body: Mapping[str, Any]) -> Mapping[str, str]:
+    return body.get("summary") or {}

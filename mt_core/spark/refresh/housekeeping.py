@@ -200,7 +200,7 @@ def _head(catalogs: Catalogs, rewrite: Rewrite) -> Staged:
 
 def _branch_lost(rewrite: Rewrite) -> EngineError:
     return EngineError(
-        f"Branch {rewrite.branch} of {rewrite.table} was removed: a refresh has opened the table."
+        f"Branch {rewrite.branch} of {rewrite.table} was dropped: a refresh has been published."
     )
 
 

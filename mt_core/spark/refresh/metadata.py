@@ -1,12 +1,10 @@
-"""The metadata of storage tables: loads it, and replaces it by compare-and-set."""
+"""The metadata of storage tables: loads and changes it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
-from uuid import uuid4
 
-from mt_core.model.storage import FENCE, MetadataChange, Snapshot, StorageMetadata
+from mt_core.model.storage import MetadataChange, Snapshot, StorageMetadata
 from mt_core.model.table import TableIdentifier
 from mt_core.spark.contexts import SparkContexts
 from mt_core.spark.iceberg.metadata import ancestors, commit, metadata_of
@@ -14,7 +12,7 @@ from mt_core.tables.engine import TableMetadata
 
 
 class MetadataStore(TableMetadata):
-    """Loads and swaps the metadata of storage tables."""
+    """Loads and changes the metadata of storage tables."""
 
     def __init__(self, spark: SparkContexts) -> None:
         self._spark = spark
@@ -27,9 +25,7 @@ class MetadataStore(TableMetadata):
 
     def swap(self, identifier: TableIdentifier, metadata: StorageMetadata, change: MetadataChange) -> None:
         with self._spark.working() as session:
-            # `commit` explains why every change must be unique.
-            unique = {**change.properties, FENCE: uuid4().hex}
-            commit(session, str(identifier), metadata, replace(change, properties=unique))
+            commit(session, str(identifier), metadata, change)
 
     def ancestors(self, metadata: StorageMetadata) -> Iterator[Snapshot]:
         snapshots = ancestors(self._spark.driver.session, metadata)

@@ -1,11 +1,11 @@
 """Row writes of refresh runs: the query at pinned versions, staged on the run's branch.
 
-A run writes to a branch that it opened under its claim. Readers see nothing until the branch is published,
-and a worker that was replaced cannot commit, because its branch has been removed. There are three kinds of
-writes: all rows of the scope, all rows of the partitions with changed rows, or a change of single rows
-(`maintained_rows`). Each write is exactly one commit, whose summary names the run and the batch. After the
-commit, the branch head is checked against them, because the rows of another run must never be published. If
-the caller permits it, a pending snapshot replaces the commit to the branch, which saves one metadata write.
+There are three kinds of writes: all rows of the scope, all rows of the partitions with changed rows, or a
+change of single rows (`maintained_rows`). Each write is exactly one snapshot, whose summary names the run and
+the batch. A snapshot that the driver makes itself is left pending if the caller permits it, so that the
+publish adds it. A Spark job commits to a branch of the run, which begins at the main on which the rows are
+based; readers see nothing until the snapshot is published. After the commit, the branch head is checked
+against run and batch, because the rows of another run must never be published.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import col, lit
 
 from mt_core.base.identifiers import quote
-from mt_core.errors import EngineError, QueryFailed, RequestInvalid, SourcesChanged
+from mt_core.errors import CommitConflict, EngineError, QueryFailed, RequestInvalid, SourcesChanged
 from mt_core.incremental.strategy import Way
 from mt_core.model.partition import PartitionSpec, Scope
 from mt_core.model.storage import Snapshot
@@ -91,7 +91,6 @@ class StagedWrites(RowWriter):
     def _staged(self, session: SparkSession, write: Write) -> Staged:
         """Overwrite the scope in a commit to the branch or in a pending snapshot and return the snapshot."""
         table = self._spark.catalogs.load_table(write.table)
-        _head(table, write)
         maintenance = write.maintenance
         commit = BranchCommit(
             session=session,
@@ -101,7 +100,8 @@ class StagedWrites(RowWriter):
             base=None if maintenance is None else maintenance.base,
             summary=write.summary,
             options=write_options(write.options),
-            leaves_pending=write.may_stay_pending,
+            start=write.base,
+            leaves_pending=write.may_stay_pending and _is_at(table, write.base),
         )
         recent = None
         if maintenance is None:
@@ -119,8 +119,10 @@ class StagedWrites(RowWriter):
                 recent = replace_rows(commit, change, modes, before)
         if commit.pending is None:
             self._spark.catalogs.refresh_table(write.table, table)
-        head = _head(table, write)
-        written = head if commit.pending is None else commit.pending
+        elif str(commit.pending.parentId()) != write.base:
+            # Iceberg has read newer metadata, and the change may name files that are no longer in main.
+            raise CommitConflict(f"{write.table} was changed by another commit during the refresh.")
+        written = _head(table, write) if commit.pending is None else commit.pending
         snapshot, expected = facts_of(session, written), Snapshot.of("", write.summary)
         if (snapshot.run_id, snapshot.batch) != (expected.run_id, expected.batch):
             raise EngineError(
@@ -166,12 +168,18 @@ def _delete_modes(
     return DeleteModes.of(session, table)
 
 
+def _is_at(table: Any, snapshot_id: str) -> bool:
+    """Return whether main of the loaded Iceberg *table* is the snapshot."""
+    main = table.currentSnapshot()
+    return main is not None and str(main.snapshotId()) == snapshot_id
+
+
 def _head(table: Any, write: Write) -> Any:
     """Return the head of the run's branch in the loaded metadata of the Iceberg *table*."""
     branch = table.refs().get(write.branch)
     if branch is None:
         raise EngineError(
-            f"Branch {write.branch} of {write.table} was removed: another owner took the table over."
+            f"Branch {write.branch} of {write.table} was dropped during the refresh; refresh it again."
         )
     return table.snapshot(branch.snapshotId())
 

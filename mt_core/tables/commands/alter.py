@@ -47,7 +47,7 @@ from mt_core.tables.definition.table_definition import (
     settings_of,
     zone_of,
 )
-from mt_core.tables.refresh.exclusive_claim import claim_exclusively
+from mt_core.tables.refresh.exclusion import wait_for_runs
 from mt_core.tables.refresh.forecast import refuse_unmaintainable
 from mt_core.tables.refresh.streaming_only import refuse_refresh
 from mt_core.tables.registry import Transaction
@@ -197,11 +197,11 @@ def _refuse_changed(now: MaterializedTable, seen: MaterializedTable) -> None:
 def _change_storage(
     services: TableServices, table: MaterializedTable, new: TableDefinition, appended: Sequence[Column]
 ) -> None:
-    """Change the storage under an exclusive claim, so that no run is RUNNING and older claims are fenced."""
+    """Change the storage while no run is RUNNING."""
     before, after = storage_spec(table), storage_spec(replace(table, definition=new))
     if not appended and (before.properties, before.comment) == (after.properties, after.comment):
         return
-    claim_exclusively(services, table, wait_s=services.settings.alter_wait_s)
+    wait_for_runs(services, table, wait_s=services.settings.alter_wait_s)
     if appended:
         services.engine.storage.add_columns(table.identifier, appended)
     services.engine.storage.set_properties(

@@ -1,9 +1,9 @@
 """A continuous run: one claim of a table, under which several batches of changes are published.
 
-A CONTINUOUS table may be refreshed every second, but a claim writes rows to the ledger and opens the table
-with a commit. So one claim serves many batches. Each batch is a publish as in docs/design/refresh-protocol.md
-(`Publication`), under the run's id and the batch's number. Between two batches the run waits at the step IDLE
-and occupies no thread, but retains its claim, its epoch and its branch. It ends as soon as any other work on
+A CONTINUOUS table may be refreshed every second, but a claim writes rows to the ledger. So one claim serves
+many batches. Each batch is a publish as in docs/design/refresh-protocol.md (`Publication`), under the run's
+id and the batch's number. Between two batches the run waits at the step IDLE and occupies no thread, but
+retains its claim, and its branch if Spark jobs wrote to it. It ends as soon as any other work on
 the table is due, and after a minute without changes. It also ends after an hour, which limits the number of
 batches per row of the ledger.
 
@@ -26,7 +26,6 @@ from typing import Any
 from mt_core.errors import EngineUnavailable, MtError, StorageMissing
 from mt_core.incremental.strategy import Way
 from mt_core.model.run import DONE, Batch, Loss, ReasonCode, RunStatus
-from mt_core.model.storage import StorageMetadata, run_branches
 from mt_core.tables.refresh.attempt import Ending, kind_of
 from mt_core.tables.refresh.outcome import ClaimLost, RunEnded
 from mt_core.tables.refresh.publication import Publication
@@ -70,7 +69,12 @@ class ContinuousRun:
         self._services, self._ledger, self._clock = services, services.ledger, services.clock
         self._times = StepTimes(services.clock, on_step)
         self._publication = Publication(
-            claimed, ledger=services.ledger, engine=services.engine, note=self._note, goes_on=self._goes_on
+            claimed,
+            ledger=services.ledger,
+            engine=services.engine,
+            note=self._note,
+            # A compaction that lost its engine left a branch behind, which the next publish drops.
+            spares_others=lambda: self._is_compacting,
         )
         self._publication.batch = 1
         self._table, self._identifier = claimed.table, claimed.table.identifier
@@ -174,25 +178,9 @@ class ContinuousRun:
                 done = compact(
                     self._services, self._table, holds=self._publication.writer.branch, turn=self._turn
                 )
-                self._is_lost = (
-                    done is None
-                    and too_many(self._services, self._table, holds=self._publication.writer.branch)
-                    is not None
-                )
+                self._is_lost = done is None and too_many(self._services, self._table) is not None
         finally:
             self._is_compacting = False
-
-    def _goes_on(self, metadata: StorageMetadata) -> bool:
-        """Return whether the run's branch is at main, so that the next batch need not open the table."""
-        # A compaction that lost its engine left a branch behind, which blocks other compactions; opening the
-        # table drops it.
-        has_leftover = not self._is_compacting and len(run_branches(metadata.branches)) > 1
-        return (
-            self._published is not None
-            and metadata.main == self._published
-            and self._publication.writer.is_at_main(metadata)
-            and not has_leftover
-        )
 
     def _release(self, lost: EngineUnavailable) -> None:
         """End the run after a loss of Spark; the run fails if its batches have lost Spark too often."""

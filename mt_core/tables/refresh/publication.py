@@ -1,30 +1,34 @@
-"""The publishes of one claim: the steps decide, open, write and publish, and then close.
+"""The publishes of one claim: the steps decide, write and publish, and then close.
 
-A refresh publishes once; a continuous run publishes many batches under one claim. The storage is changed only
-by compare-and-set (`mt_core.model.fence`). So each step either finds the state that the previous step left,
-or detects that another process has changed it. If this is a newer claim, the run ends silently. If another
-writer or a changed source is the cause, the publish restarts at *open*. It restarts up to `MAX_RESTARTS`
-times, because a table that another writer changes continually could never be published. The last step,
-*close*, excludes later commits of the run.
+A refresh publishes once; a continuous run publishes many batches under one claim. Only a publish and a close
+decide anything in the storage, and each moves main (`mt_core.model.fence`). So each step either finds the
+state that the previous step left, or detects that another process has changed it. If this is a newer claim,
+the run ends silently. If another writer or a changed source is the cause, the run *decides* again, up to
+`MAX_RESTARTS` times, because a table that another writer changes continually could never be published. The
+last step, *close*, excludes later commits of the run; it is needed only if there may be any.
 
-The results of a step are attributes until the next step uses them: source versions and scope from *decide*,
-main from *open*, the snapshot from *write*. A publish of only some partitions, or of changes only, succeeds
-only if main still contains the rows from which it was computed. A further step, such as an audit of the
-staged rows, fits between *staged* and *publish*.
+The results of a step are attributes until the next step uses them: source versions, scope and main from
+*decide*, the snapshot from *write*. A publish of only some partitions, or of changes only, succeeds only if
+main still contains the rows from which it was computed. A further step, such as an audit of the staged rows,
+fits between *staged* and *publish*.
 """
 
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, Never
 
 from mt_core.errors import (
     Canceled,
+    CommitConflict,
+    CommitUnknown,
     EngineError,
+    MtError,
     QueryFailed,
     SourcesChanged,
     StorageMissing,
@@ -64,23 +68,23 @@ from mt_core.tables.services import query_of
 
 MAX_RESTARTS = 3
 Note = Callable[[Mapping[str, Any]], None]
-GoesOn = Callable[[StorageMetadata], bool]
+log = logging.getLogger(__name__)
 
 
-def _never(_metadata: StorageMetadata) -> bool:
+def _never() -> bool:
     return False
 
 
 class _Restart(Exception):
-    """Raised to restart at the step *open*, because the sources or main have changed."""
+    """Raised to decide again, because the sources or main have changed."""
 
 
 class Publication:
     """Publishes rows of a claimed table, in one thread.
 
     `publish` and `close` yield the name of each step just before the step runs. `publish` ends by raising
-    RunEnded, and either raises ClaimLost if the claim was lost. *note* records facts about the run. If
-    *goes_on* accepts the metadata, the branch of the previous publish is reused without another *open*.
+    RunEnded, and either raises ClaimLost if the claim was lost. *note* records facts about the run. While
+    *spares_others* holds, a publish does not drop the branches of other runs.
     """
 
     def __init__(
@@ -90,19 +94,20 @@ class Publication:
         ledger: Ledger,
         engine: RefreshEngine,
         note: Note,
-        goes_on: GoesOn = _never,
+        spares_others: Callable[[], bool] = _never,
     ) -> None:
         self.claimed = claimed
-        self._ledger, self._engine, self._note, self._goes_on = ledger, engine, note, goes_on
+        self._ledger, self._engine, self._note, self._spares_others = ledger, engine, note, spares_others
         self._table, self._identifier = claimed.table, claimed.table.identifier
         self.writer = RefreshWriter(
             number=claimed.run.claim, branch=run_branch(claimed.run.run_id, claimed.run.attempt)
         )
-        # `_must_close` is set if an attempt may have opened the table, even by a commit whose response was
-        # lost. Only close excludes later commits then.
-        self._opened, self._must_close = False, claimed.run.attempt > 1
+        # Whether a publish may still be on its way: that of an earlier claim that was lost, or one of this
+        # run without a response. A publish or close excludes it.
+        self._must_close = claimed.follows_lost
+        # The main on which the rows are based.
         self._base: str | None = None
-        # The metadata that decide or write read, before any commit; the next swap tries it first.
+        # The metadata that write read; publish tries it first.
         self._known: StorageMetadata | None = None
         self._vector = SourceVector(sources=())
         self._scope: Scope = claimed.run.scope
@@ -113,7 +118,7 @@ class Publication:
         # How changes are applied to the rows that main had when decide read it; None for a recomputation.
         self.maintenance: Maintenance | None = None
         self._in_vain: InVain | None = None
-        self._reason, self._restarts = "", 0
+        self._reason, self._restarts, self._has_written = "", 0, False
         # The number of the next batch; None for a run that publishes once.
         self.batch: int | None = None
         # The definition at the time of the claim applies.
@@ -126,36 +131,42 @@ class Publication:
 
     def publish(self) -> Steps:
         """Publish the current rows of the query; if the run has batches, they become the next batch."""
-        self._opened, self._restarts = False, 0
+        self._restarts, self._has_written = 0, False
         if lost := losses_of(self._run).too_many:
             raise RunEnded(
                 status=RunStatus.FAILED, changes={"error": f"Refresh of {self._identifier} {lost}."}
             )
-        if self._run.attempt > 1:
-            yield from self._open()
-        yield from self._decide()
         while True:
             try:
-                if not self._opened:
-                    yield from self._open()
+                yield from self._decide()
                 yield from self._swap_main((yield from self._write()))
             except _Restart:
-                self._opened, self._restarts = False, self._restarts + 1
+                self._restarts += 1
 
     def close(self, end: RunEnded) -> Generator[str, None, RunEnded]:
         """Exclude further commits of this run and return how it ended.
 
         A publish whose response was lost may turn out to have succeeded.
         """
-        # A publish drops the branch, except in a continuous run.
-        if self._must_close and (end.status is not RunStatus.SUCCEEDED or self.batch is not None):
+        if self._must_close and end.status is not RunStatus.SUCCEEDED:
             try:
                 yield from self._swap("close", self.writer.close)
             except RunEnded as published:
                 return published
             except StorageMissing:
                 pass  # nothing can be published to a missing table
+        elif self._has_written and (end.status is not RunStatus.SUCCEEDED or self.batch is not None):
+            yield from self._leave()
         return end
+
+    def _leave(self) -> Steps:
+        """Drop the branch of this run; if this fails, the next publish does it."""
+        metadata = self._engine.metadata
+        load, swap = partial(metadata.load, self._identifier), partial(metadata.swap, self._identifier)
+        try:
+            yield from carried_out(str(self._identifier), "leave", load, self.writer.leave, swap)
+        except MtError as error:
+            log.info("branch %s of %s was not dropped: %s", self.writer.branch, self._identifier, error)
 
     @property
     def _run(self) -> RefreshRun:
@@ -171,6 +182,7 @@ class Publication:
             self._end_if_withdrawn()
         self._vector = self._first_vector()
         metadata = self._engine.metadata.load(self._identifier)
+        self._base = self._main_of(metadata)
         with self._cancelable():
             late = late_data(self.claimed, self._ledger, self._engine, metadata, self._vector)
         self._left, self._doubted, scope = late.left, late.doubted, self._run.scope.union(late.taken)
@@ -190,16 +202,18 @@ class Publication:
             base=decision.base,
             vector=self._vector,
         )
+        if self.maintenance is not None and self._has_rows_of(self.maintenance.base, metadata):
+            self.maintenance = replace(self.maintenance, base=self._base)
         self._in_vain = None if decision.base is None else decision.base.in_vain
         self._reason = "; ".join(part for part in (decision.reason, how, late.message) if part is not None)
         facts = {"scope": scope, "decision": decision.name, "doubted": late.doubted}
         why = {"reason": self._reason, "reason_code": decision.code}
         self._note({"vector": self._vector.to_json(), **facts, **why})
         if decision.scope is None:
+            if self._must_close:
+                yield from self._close_unchanged()
             raise RunEnded(status=RunStatus.SKIPPED)
         self._scope = decision.scope
-        if not self._opened:
-            self._known = metadata
 
     def _end_if_withdrawn(self) -> None:
         if self._ledger.withdrawn(self._run.run_id):
@@ -219,28 +233,38 @@ class Publication:
             changes = {**end.changes, "broken": is_of_query(error)}
             raise RunEnded(status=end.status, changes=changes) from error
 
-    # --------------------------------------------------------------------------------------------------- open
+    def _main_of(self, metadata: StorageMetadata) -> str:
+        """Return main, unless the run has been published or fenced."""
+        self._end_if_published(metadata)
+        self._refuse_earlier(metadata)
+        if metadata.main is None:
+            raise EngineError(f"{self._identifier} has no snapshot; DROP it and create it again.")
+        return metadata.main
 
-    def _open(self) -> Steps:
-        """Fence older claims and create this attempt's branch at main."""
-        if self._known is not None and self._goes_on(self._known):
-            self._base, self._opened = self._known.main, True
-            return
+    def _refuse_earlier(self, metadata: StorageMetadata) -> None:
+        try:
+            self.writer.refuse_earlier(metadata)
+        except Fenced:
+            raise ClaimLost from None
+
+    def _close_unchanged(self) -> Steps:
+        """Close the table while main is what the decision was based on."""
 
         def change(metadata: StorageMetadata) -> MetadataChange:
-            opened = self.writer.open(metadata)
-            self._base, self._must_close = metadata.main, True
-            self._follow_compactions(metadata)
-            return opened
+            if metadata.main != self._base:
+                self._restart(metadata)
+            return self.writer.close(metadata)
 
-        yield from self._swap("open", change)
-        self._opened = True
+        yield from self._swap("close", change)
+        self._must_close = False
 
-    def _follow_compactions(self, metadata: StorageMetadata) -> None:
-        """Rebase the planned maintenance onto main if only compactions have changed main since then."""
-        planned = self.maintenance
-        if planned is not None and metadata.main is not None and self._has_rows_of(planned.base, metadata):
-            self.maintenance = replace(planned, base=metadata.main)
+    def _restart(self, metadata: StorageMetadata) -> Never:
+        if self._restarts >= MAX_RESTARTS:
+            raise EngineError(
+                f"{self._identifier} was changed by another writer during each of {MAX_RESTARTS + 1} tries "
+                f"(now at snapshot {metadata.main}); stop the other writer and refresh again."
+            )
+        raise _Restart
 
     def _has_rows_of(self, snapshot_id: str | None, metadata: StorageMetadata) -> bool:
         return metadata.main == snapshot_id or only_compacted(
@@ -251,6 +275,7 @@ class Publication:
 
     def _write(self) -> Generator[str, None, Staged]:
         yield "write"
+        self._has_written = True
         staged = self._stage()
         pinned = self._check_unpinned()
         yield "staged"
@@ -262,14 +287,9 @@ class Publication:
         try:
             with self._cancelable():
                 return self._maintained() or self._engine.writes.write(self._rows())
-        except SourcesChanged as error:
+        except (CommitConflict, SourcesChanged) as error:
             if self._restarts >= MAX_RESTARTS:
                 raise
-            self._vector, self.maintenance, self._left = (
-                self._engine.sources.read_vector(self._query),
-                None,
-                None,
-            )
             raise _Restart from error
 
     @contextmanager
@@ -302,9 +322,11 @@ class Publication:
         return None
 
     def _rows(self) -> Write:
+        assert self._base is not None
         return Write(
             job_id=self._run.job_id or "",
             table=self._identifier,
+            base=self._base,
             branch=self.writer.branch,
             query=self._query,
             columns=self._table.definition.columns,
@@ -335,12 +357,10 @@ class Publication:
         """
         if not self._vector.unpinnable:
             return True
-        after = self._engine.sources.read_vector(self._query)
-        same = has_same(self._vector, after)
-        if same or self._restarts >= MAX_RESTARTS:
-            return same
-        self._vector, self._left = after, None
-        raise _Restart
+        same = has_same(self._vector, self._engine.sources.read_vector(self._query))
+        if not same and self._restarts < MAX_RESTARTS:
+            raise _Restart
+        return same
 
     # ------------------------------------------------------------------------------------------------ publish
 
@@ -348,33 +368,38 @@ class Publication:
         snapshot_id, pending = staged.snapshot.snapshot_id, staged.pending
 
         def change(metadata: StorageMetadata) -> MetadataChange:
-            self.writer.check_open(metadata)
+            self._refuse_earlier(metadata)
             self._end_if_withdrawn()
-            if pending is not None and metadata is not staged.metadata:
+            before = staged.metadata
+            if pending is not None and (metadata.main, metadata.last_number) != (
+                before.main,
+                before.last_number,
+            ):
                 raise _Restart
-            branch = self.writer.branch
-            if metadata.branches.get(branch) != (snapshot_id if pending is None else self._base):
-                raise EngineError(
-                    f"Branch {branch} of {self._identifier} was changed by another writer; refresh it again."
-                )
-            # A compaction since open has not changed any rows, so the refresh may replace its result.
-            needs_base = not self._scope.whole or self.maintenance is not None
-            if needs_base and not self._has_rows_of(self._base, metadata):
-                if self._restarts >= MAX_RESTARTS:
-                    raise EngineError(
-                        f"{self._identifier} was changed by another writer during each "
-                        f"of {MAX_RESTARTS + 1} tries (now at snapshot {metadata.main}); "
-                        "stop the other writer and refresh again."
-                    )
-                raise _Restart
-            goes_on = self.batch is not None
+            if not self._may_replace(metadata):
+                self._restart(metadata)
             return self.writer.publish(
-                metadata, self._publish_name, snapshot_id, pending=pending, goes_on=goes_on
+                metadata,
+                self._publish_name,
+                snapshot_id,
+                pending=pending,
+                goes_on=self.batch is not None,
+                spares_others=self._spares_others(),
             )
 
         yield from self._swap("publish", change)
+        self._must_close = False
         yield "published"
         raise RunEnded(status=RunStatus.SUCCEEDED, changes={"snapshot_id": snapshot_id})
+
+    def _may_replace(self, metadata: StorageMetadata) -> bool:
+        """Return whether the rows of this run may replace main.
+
+        A recomputation of all rows may replace any. Other rows may if main has the rows on which they are
+        based; a compaction since has not changed any, so its result may be replaced.
+        """
+        recomputed = self._scope.whole and self.maintenance is None
+        return recomputed or self._has_rows_of(self._base, metadata)
 
     # --------------------------------------------------------------------------------------------------- swap
 
@@ -385,8 +410,14 @@ class Publication:
             self._end_if_published(metadata)
             return change(metadata)
 
-        metadata, known, self._known = self._engine.metadata, self._known, None
-        load, swap = partial(metadata.load, self._identifier), partial(metadata.swap, self._identifier)
+        def swap(metadata: StorageMetadata, change: MetadataChange) -> None:
+            try:
+                self._engine.metadata.swap(self._identifier, metadata, change)
+            except CommitUnknown:
+                self._must_close = True
+                raise
+
+        load, known, self._known = partial(self._engine.metadata.load, self._identifier), self._known, None
         try:
             yield from carried_out(str(self._identifier), step, load, unless_published, swap, known=known)
         except Fenced:

@@ -20,7 +20,6 @@ IDLE = "idle"
 
 PARTS: Mapping[str, str] = {
     "decide": DECIDE,
-    "open": WRITE,
     "write": WRITE,
     "staged": WRITE,
     "publish": PUBLISH,

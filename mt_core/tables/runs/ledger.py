@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any, assert_never
 
 from mt_core.clock import Clock
@@ -43,12 +44,14 @@ CANCELLED = {"reason": "cancelled by its requesters", "reason_code": ReasonCode.
 class ClaimedRun:
     """A run that this process has claimed, with the table's row at the time of the claim.
 
-    The run exceeds its timeout at the elapsed time `ends_by`, which is None if it has no timeout.
+    The run exceeds its timeout at the elapsed time `ends_by`, which is None if it has no timeout. If it
+    `follows_lost`, the table's claim before it lost its process or Spark: that process may still publish.
     """
 
     run: RefreshRun
     table: MaterializedTable
     ends_by: timedelta | None = None
+    follows_lost: bool = False
 
 
 class Ledger:
@@ -266,7 +269,10 @@ class Ledger:
         )
         tx.runs.replace(claimed, expected=run)
         return ClaimedRun(
-            run=claimed, table=table, ends_by=self.clock.elapsed() + timeout if timeout else None
+            run=claimed,
+            table=table,
+            ends_by=self.clock.elapsed() + timeout if timeout else None,
+            follows_lost=_follows_lost(tx, claimed),
         )
 
     # ------------------------------------------------------------------------------------------------ holding
@@ -419,6 +425,20 @@ def _queued_for(run: RefreshRun, now: datetime) -> Mapping[str, float]:
     if run.claim or run.kind is RunKind.CONTINUOUS:
         return run.steps
     return {QUEUE: round(max(0.0, (now - run.requested_at).total_seconds()), 3)}
+
+
+def _follows_lost(tx: Transaction, claimed: RefreshRun) -> bool:
+    """Return whether the table's previous claim was lost.
+
+    Its run is queued again or, if it is continuous, cancelled, or failed after too many losses.
+    """
+    newest = partial(tx.runs.newest, table_id=claimed.table_id, limit=1)
+    ended = (
+        *newest(statuses=[RunStatus.CANCELED], kinds={RunKind.CONTINUOUS}),
+        *(run for run in newest(statuses=[RunStatus.FAILED]) if run.kind is RunKind.CONTINUOUS),
+    )
+    lost = (*tx.runs.queued(claimed.table_id), *ended)
+    return claimed.attempt > 1 or any(run.claim == claimed.claim - 1 for run in lost)
 
 
 def _with_doubted(table: MaterializedTable, run: RefreshRun) -> MaterializedTable:

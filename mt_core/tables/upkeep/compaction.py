@@ -1,9 +1,9 @@
 """Compaction: rewrites small files of a storage table, and files with deletes, as fewer large files.
 
 It takes no claim and delays no refresh (docs/design/refresh-protocol.md). The files are written on a branch
-and published by compare-and-set. The next refresh that opens the table drops the branch, and the compaction
-is then abandoned. The batches of a continuous run do not drop the branch; the compacted files then replace
-the old ones in what has become main.
+and published by a commit that moves main, if main is what it was. The next publish of a refresh drops the
+branch, and the compaction is then abandoned. The batches of a continuous run do not drop the branch; the
+compacted files then replace the old ones in what has become main.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ def compact(
 ) -> RefreshRun | None:
     """Compact *table* if it has too many small files or delete files; return the row of the ledger, or None.
 
-    *holds* is the branch of a caller that has the table open and writes only while it holds *turn*. The
-    compaction acquires *turn* when it begins and when it publishes. Raises EngineUnavailable if the engine is
-    lost.
+    *holds* is the branch of a caller that writes only while it holds *turn*. The compaction acquires *turn*
+    when it begins and when it publishes. Raises EngineUnavailable if the engine is lost.
     """
     try:
-        fragments = too_many(services, table, holds=holds)
+        fragments = too_many(services, table)
         if fragments is None:
             return None
-        turn = turn or nullcontext()
-        return _Compaction(services=services, table=table, fragments=fragments, turn=turn).carry_out()
+        return _Compaction(
+            services=services, table=table, fragments=fragments, holds=holds, turn=turn or nullcontext()
+        ).carry_out()
     except EngineUnavailable:
         raise
     except MtError as error:
@@ -57,15 +57,9 @@ def compact(
         return None
 
 
-def too_many(
-    services: TableServices, table: MaterializedTable, *, holds: str | None = None
-) -> Fragments | None:
-    """Return the numbers of files that a compaction of *table* would remove.
-
-    The result is None if they are within the limits, or if a branch other than *holds* is open.
-    """
-    metadata = services.engine.metadata.load(table.identifier)
-    if set(run_branches(metadata.branches)) - {holds} or not _may_have_many(services, metadata):
+def too_many(services: TableServices, table: MaterializedTable) -> Fragments | None:
+    """Return the numbers of files that a compaction of *table* would remove, or None if that is too few."""
+    if not _may_have_many(services, services.engine.metadata.load(table.identifier)):
         return None
     fragments = services.engine.housekeeping.fragments(table.identifier)
     return fragments if _are_many(services.settings, fragments.small_files, fragments.delete_files) else None
@@ -89,6 +83,7 @@ class _Compaction:
     services: TableServices
     table: MaterializedTable
     fragments: Fragments
+    holds: str | None
     turn: AbstractContextManager[object]
 
     def carry_out(self) -> RefreshRun | None:
@@ -97,8 +92,11 @@ class _Compaction:
         rewrite = Rewrite(job_id=run_id.replace("-", ""), table=identifier, branch=run_branch(run_id, 1))
         with self.turn:
             metadata = services.engine.metadata.load(identifier)
+            # Other branches are those of runs that have ended.
+            ended = tuple(name for name in run_branches(metadata.branches) if name != self.holds)
+            begun = MetadataChange(branches=_at_main(rewrite, metadata), drop=ended)
             try:
-                services.engine.metadata.swap(identifier, metadata, MetadataChange(branch=rewrite.branch))
+                services.engine.metadata.swap(identifier, metadata, begun)
             except CommitConflict:
                 return None
         published = None
@@ -139,8 +137,7 @@ class _Compaction:
     def _published(self, base: str | None, rewrite: Rewrite, staged: Staged) -> Staged | None:
         """Make the branch main.
 
-        Returns None if a refresh has opened the table in the meantime, or has changed the files to be
-        replaced.
+        Returns None if a refresh has been published in the meantime, or has changed the files to be replaced.
         """
         engine, identifier, branch = self.services.engine, self.table.identifier, rewrite.branch
         metadata = engine.metadata.load(identifier)
@@ -154,7 +151,8 @@ class _Compaction:
                     change = MetadataChange(publish=staged.snapshot.snapshot_id, drop=(branch,))
                     engine.metadata.swap(identifier, metadata, change)
                     return staged
-                engine.metadata.swap(identifier, metadata, MetadataChange(branch=branch))
+                again = MetadataChange(branches=_at_main(rewrite, metadata))
+                engine.metadata.swap(identifier, metadata, again)
                 base, staged = metadata.main, engine.housekeeping.restage(rewrite, staged)
             except (CommitConflict, CommitUnknown):
                 pass
@@ -165,7 +163,7 @@ class _Compaction:
         return None
 
     def _drop(self, branch: str) -> None:
-        """Drop the branch; if this fails, the next refresh that opens the table drops it."""
+        """Drop the branch; if this fails, the next publish drops it."""
         engine, identifier = self.services.engine, self.table.identifier
         try:
             with self.turn:
@@ -174,3 +172,7 @@ class _Compaction:
                     engine.metadata.swap(identifier, metadata, MetadataChange(drop=(branch,)))
         except MtError as error:
             log.info("branch %s of %s could not be dropped: %s", branch, identifier, error)
+
+
+def _at_main(rewrite: Rewrite, metadata: StorageMetadata) -> dict[str, str]:
+    return {} if metadata.main is None else {rewrite.branch: metadata.main}

@@ -17,7 +17,7 @@ from mt_core.errors import EngineUnavailable, IllegalStatus, MtError, StorageMis
 from mt_core.model.run import OPEN
 from mt_core.model.table import MaterializedTable, RefreshMode, RefreshStatus
 from mt_core.tables.pages import on_each_page
-from mt_core.tables.refresh.exclusive_claim import claim_exclusively
+from mt_core.tables.refresh.exclusion import wait_for_runs
 from mt_core.tables.registry import Transaction
 from mt_core.tables.services import TableServices
 from mt_core.tables.upkeep.compaction import compact
@@ -89,7 +89,7 @@ def _maintain(services: TableServices, table: MaterializedTable, done: list[str]
         if not engine.housekeeping.has_expired(table.identifier, now - history, read):
             return
         with services.intents.command(table.identifier, "MAINTENANCE") as command:
-            claim_exclusively(services, command.table, wait_s=0.0)
+            wait_for_runs(services, command.table, wait_s=0.0)
             engine.housekeeping.expire(table.identifier, now - history, read)
             engine.housekeeping.remove_orphans(table.identifier, now - max(ORPHAN_AGE, history))
     except (IllegalStatus, StorageMissing, TableBusy):

@@ -5,6 +5,7 @@ against the real code.
 from __future__ import annotations
 
 from mt_core.model.run import RunStatus
+from mt_core.model.storage import run_branch
 from mt_core.tables.refresh.publication import MAX_RESTARTS
 from tests.support.observed_engine import Cell
 from tests.support.protocol_world import ProtocolWorld
@@ -47,7 +48,6 @@ def test_a_run_that_lost_its_process_three_times_is_failed_and_no_zombie_of_it_c
     for _ in range(3):
         zombies.append(claimed(world, to="publish: commit"))
         world.lapse()
-    before = world.engine.storage.main
 
     ended = world.finish(claimed(world))
     for zombie in zombies:
@@ -55,7 +55,7 @@ def test_a_run_that_lost_its_process_three_times_is_failed_and_no_zombie_of_it_c
 
     assert (ended.run_id, ended.status) == (run.run_id, RunStatus.FAILED)
     assert ended.error == "Refresh of lake.default.daily lost its process 3 times."
-    assert (world.engine.storage.main, world.engine.storage.branches) == (before, {})
+    assert (world.observer.published, world.engine.storage.branches) == ({}, {})
     world.settle()
 
 
@@ -89,7 +89,6 @@ def test_a_request_is_not_coalesced_into_a_published_run_that_is_queued_again() 
 def test_a_publish_that_lands_after_its_error_cannot_land_once_the_run_was_canceled() -> None:
     world = ProtocolWorld()
     run = ticked(world)
-    before = world.engine.storage.main
     worker = claimed(world, to="publish: commit")
     world.lose_answer(worker, "late")
     world.cancel(run.run_id)
@@ -97,7 +96,7 @@ def test_a_publish_that_lands_after_its_error_cannot_land_once_the_run_was_cance
     ended = world.finish(worker)
     landed = world.land()
 
-    assert (ended.status, landed, world.engine.storage.main) == (RunStatus.CANCELED, False, before)
+    assert (ended.status, landed, world.observer.published) == (RunStatus.CANCELED, False, {})
     world.settle()
 
 
@@ -120,19 +119,7 @@ def test_a_publish_that_lands_after_its_worker_died_is_found() -> None:
 # ----------------------------------------------------------------------------------------------- lost answers
 
 
-def test_an_open_whose_answer_was_lost_does_not_fence_itself() -> None:
-    world = ProtocolWorld()
-    run = ticked(world)
-    worker = claimed(world, to="open: commit")
-    world.lose_answer(worker, "landed")
-
-    ended = world.finish(worker)
-
-    assert (ended.run_id, ended.status, ended.attempt) == (run.run_id, RunStatus.SUCCEEDED, 1)
-    world.settle()
-
-
-def test_a_run_that_starts_again_after_a_foreign_write_does_not_fence_itself() -> None:
+def test_a_run_decides_again_after_a_foreign_write() -> None:
     world = ProtocolWorld()
     ticked(world)
     worker = claimed(world, to="publish: read")
@@ -160,6 +147,8 @@ def test_a_publish_whose_answer_was_lost_is_read_again_and_not_published_twice()
 def test_a_close_whose_answer_was_lost_is_repeated() -> None:
     world = ProtocolWorld()
     run = ticked(world)
+    world.crash(claimed(world, to="publish: commit"))
+    world.lapse()
     worker = claimed(world, to="publish: read")
     world.cancel(run.run_id)
     world.advance(worker, to="close: commit")
@@ -171,6 +160,21 @@ def test_a_close_whose_answer_was_lost_is_repeated() -> None:
     world.settle()
 
 
+def test_a_canceled_run_whose_commits_had_an_answer_commits_nothing_but_the_end_of_its_branch() -> None:
+    world = ProtocolWorld()
+    run = ticked(world)
+    worker = claimed(world, to="publish: read")
+    before = (world.engine.storage.main, world.engine.storage.epoch)
+    world.cancel(run.run_id)
+
+    ended = world.finish(worker)
+
+    storage = world.engine.storage
+    assert (ended.status, storage.branches) == (RunStatus.CANCELED, {})
+    assert (storage.main, storage.epoch) == before
+    world.settle()
+
+
 def test_a_run_that_gives_up_on_foreign_writes_names_the_snapshot_and_leaves_no_branch() -> None:
     world = ProtocolWorld()
     ticked(world)
@@ -178,7 +182,7 @@ def test_a_run_that_gives_up_on_foreign_writes_names_the_snapshot_and_leaves_no_
     for _ in range(MAX_RESTARTS + 1):
         world.advance(worker, to="publish: read")
         world.write_foreign(SECOND)
-        world.advance(worker, to="open: read")
+        world.advance(worker, to="decide")
 
     foreign = world.engine.storage.main
     ended = world.finish(worker)
@@ -189,15 +193,15 @@ def test_a_run_that_gives_up_on_foreign_writes_names_the_snapshot_and_leaves_no_
     world.settle()
 
 
-def test_a_foreign_write_between_decide_and_open_is_the_base_of_the_run() -> None:
+def test_a_foreign_write_between_decide_and_write_is_kept() -> None:
     world = ProtocolWorld()
     ticked(world)
-    worker = claimed(world, to="open: read")
+    worker = claimed(world, to="write")
     world.write_foreign(SECOND)
 
     ended = world.finish(worker)
 
-    assert (ended.status, world.engine.writes) == (RunStatus.SUCCEEDED, 1)
+    assert (ended.status, world.engine.writes) == (RunStatus.SUCCEEDED, 2)
     assert holder(world, SECOND) == Cell(run_id=None)
     world.settle()
 
@@ -205,37 +209,49 @@ def test_a_foreign_write_between_decide_and_open_is_the_base_of_the_run() -> Non
 # ---------------------------------------------------------------------------------------------------- fencing
 
 
-def test_a_zombie_that_decided_before_its_successor_opened_does_not_open_any_more() -> None:
-    world = ProtocolWorld()
-    run = ticked(world)
-    zombie = claimed(world, to="open: read")
-    world.lapse()
-    successor = claimed(world, to="write")
-    before = (world.engine.storage.epoch, dict(world.engine.storage.branches))
-
-    world.finish(zombie)
-    after = (world.engine.storage.epoch, dict(world.engine.storage.branches))
-    ended = world.finish(successor)
-
-    assert after == before
-    assert (ended.run_id, ended.status, ended.attempt) == (run.run_id, RunStatus.SUCCEEDED, 2)
-    world.settle()
-
-
-def test_a_zombie_does_not_publish_on_what_it_read_back_before_its_successor_opened() -> None:
+def test_what_a_zombie_publishes_before_its_successor_commits_is_found() -> None:
     world = ProtocolWorld()
     run = ticked(world)
     zombie = claimed(world, to="publish: commit")
     world.lapse()
-    successor = claimed(world, to="write")
+    successor = claimed(world, to="publish: commit")
+
+    world.finish(zombie)
+    published = world.engine.storage.main
+    ended = world.finish(successor)
+
+    assert (ended.run_id, ended.status, ended.attempt) == (run.run_id, RunStatus.SUCCEEDED, 2)
+    assert (ended.snapshot_id, world.engine.storage.main) == (published, published)
+    world.settle()
+
+
+def test_a_zombie_does_not_publish_on_what_it_read_before_its_successor_published() -> None:
+    world = ProtocolWorld()
+    run = ticked(world)
+    zombie = claimed(world, to="publish: commit")
+    world.lapse()
+    ended = world.finish(claimed(world))
     before = world.engine.storage.main
 
     world.finish(zombie)
-    after = world.engine.storage.main
-    ended = world.finish(successor)
 
-    assert after == before
     assert (ended.run_id, ended.status, ended.attempt) == (run.run_id, RunStatus.SUCCEEDED, 2)
+    assert world.engine.storage.main == before
+    world.settle()
+
+
+def test_a_publish_on_its_way_from_a_zombie_does_not_land_after_the_publish_of_its_successor() -> None:
+    world = ProtocolWorld()
+    ticked(world)
+    zombie = claimed(world, to="publish: commit")
+    world.lose_answer(zombie, "late")
+    world.lapse()
+    ended = world.finish(claimed(world))
+    before = world.engine.storage.main
+
+    landed = world.land()
+
+    assert (ended.status, landed, world.engine.storage.main) == (RunStatus.SUCCEEDED, False, before)
     world.settle()
 
 
@@ -252,32 +268,19 @@ def test_maintenance_waits_for_a_running_refresh() -> None:
     world.settle()
 
 
-def test_a_zombie_that_maintenance_fenced_cannot_publish() -> None:
+def test_what_a_zombie_publishes_after_maintenance_is_found() -> None:
     world = ProtocolWorld()
     run = ticked(world)
     zombie = claimed(world, to="publish: read")
     world.lapse()
-    before = world.engine.storage.main
 
     maintained = world.maintain()
     world.finish(zombie)
+    published = world.engine.storage.main
+    ended = world.finish(claimed(world))
 
-    assert (maintained, world.engine.storage.main) == (True, before)
-    assert world.run(run.run_id).status is RunStatus.QUEUED
-    world.settle()
-
-
-def test_a_zombie_that_opens_late_does_not_fence_its_successor() -> None:
-    world = ProtocolWorld()
-    run = ticked(world)
-    zombie = claimed(world, to="open: commit")
-    world.lapse()
-    successor = claimed(world, to="write")
-
-    world.finish(zombie)
-    ended = world.finish(successor)
-
-    assert (ended.run_id, ended.status, ended.attempt) == (run.run_id, RunStatus.SUCCEEDED, 2)
+    assert (maintained, ended.run_id, ended.status) == (True, run.run_id, RunStatus.SUCCEEDED)
+    assert world.engine.storage.main == published
     world.settle()
 
 
@@ -289,13 +292,31 @@ def test_rows_that_a_zombie_wrote_late_are_not_published_by_its_successor() -> N
     world.engine.commit_sources()
     successor = claimed(world, to="publish: read")
 
-    world.finish(zombie)
+    world.advance(zombie, to="publish: read")
     ended = world.finish(successor)
+    world.finish(zombie)
 
     cell = holder(world, FIRST)
     assert ended.status is RunStatus.SUCCEEDED
     assert cell is not None
     assert cell.version == world.engine.positions[-1][cell.source]
+    world.settle()
+
+
+def test_a_table_in_the_middle_of_a_refresh_of_an_earlier_release_is_carried_on() -> None:
+    """Release 0.1.0 set the epoch and made a branch before it wrote."""
+    world = ProtocolWorld()
+    run = ticked(world)
+    worker = claimed(world, to="write")
+    storage, name = world.engine.storage, run_branch(run.run_id, 1)
+    storage.epoch, storage.branches[name] = worker.claimed.run.claim, storage.main
+    world.crash(worker)
+    world.lapse()
+
+    ended = world.finish(claimed(world))
+
+    assert (ended.run_id, ended.status, ended.attempt) == (run.run_id, RunStatus.SUCCEEDED, 2)
+    assert (storage.branches, storage.epoch > worker.claimed.run.claim) == ({}, True)
     world.settle()
 
 
@@ -322,7 +343,7 @@ def test_a_published_run_is_not_failed_because_its_next_attempt_cannot_read_the_
     world = ProtocolWorld()
     ticked(world)
     requeued_after_publish(world)
-    worker = claimed(world, to="open: read")
+    worker = claimed(world, to="decide")
 
     world.fail(worker, "load")
     ended = world.finish(worker)
@@ -331,25 +352,12 @@ def test_a_published_run_is_not_failed_because_its_next_attempt_cannot_read_the_
     world.settle()
 
 
-def test_an_open_that_landed_before_an_error_leaves_no_branch_behind() -> None:
-    world = ProtocolWorld()
-    ticked(world)
-    worker = claimed(world, to="open: commit")
-    world.lose_answer(worker, "landed")
-
-    world.fail(worker, "load")
-    ended = world.finish(worker)
-
-    assert (ended.status, world.engine.storage.branches) == (RunStatus.FAILED, {})
-    world.settle()
-
-
-def test_a_zombie_cannot_publish_after_a_later_attempt_failed_to_open() -> None:
+def test_a_zombie_cannot_publish_after_a_later_attempt_failed() -> None:
     world = ProtocolWorld()
     run = ticked(world)
     zombie = claimed(world, to="publish: read")
     world.lapse()
-    successor = claimed(world, to="open: read")
+    successor = claimed(world, to="decide")
     world.fail(successor, "load")
     ended = world.finish(successor)
     before = world.engine.storage.main

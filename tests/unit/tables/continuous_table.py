@@ -9,11 +9,14 @@ from mt_core.base.background import attempt
 from mt_core.incremental.shape import Occurrence, QueryShape, Reach
 from mt_core.model.run import RefreshRun, RunKind, RunStatus
 from mt_core.model.table import TableIdentifier
+from mt_core.tables.continuous.continuous_run import ContinuousRun
 from mt_core.tables.continuous.source_watcher import SourceWatcher
 from mt_core.tables.engine import Write
 from mt_core.tables.refresh.refresh_log import RefreshLog
+from mt_core.tables.refresh.step_times import Steps
 from mt_core.tables.registry import in_transaction
 from mt_core.tables.runs.ledger import ClaimedRun
+from mt_core.tables.runs.losses import Losses
 from tests.support.manager_world import ManagerWorld
 
 ORDERS = "lake.default.orders"
@@ -71,6 +74,12 @@ class LiveTable(ManagerWorld):
         self.clock.advance(timedelta(seconds=after))
         self.lookout.poll()
         self.services.events.deliver()
+
+    def continuous_run(self) -> Steps:
+        """Claim the table for a continuous run and return its steps."""
+        claimed = self.ledger.claim_continuous(self.table("live").table_id)
+        assert claimed is not None
+        return ContinuousRun(claimed, self.services, beside=lambda work: work(), losses=Losses()).steps()
 
     def shows_its_source(self) -> bool:
         """Whether a reader sees exactly the rows of the source."""

@@ -266,7 +266,7 @@ def test_rows_of_another_writer_are_replaced_by_a_recomputation() -> None:
     assert world.ways == ["recompute"]
 
 
-@pytest.mark.parametrize("step", ["open: read", "open: commit", "write", "publish: read", "publish: commit"])
+@pytest.mark.parametrize("step", ["write", "staged", "publish: read", "publish: commit"])
 def test_rows_that_another_writes_during_the_run_are_replaced_too(step: str) -> None:
     world = Totals("incremental")
     world.engine.commit(ORDERS, ELEVEN)
@@ -283,9 +283,7 @@ def test_rows_that_another_writes_during_the_run_are_replaced_too(step: str) -> 
     assert world.ways[-1] == "recompute"
 
 
-@pytest.mark.parametrize(
-    "step", ["decide", "open: read", "open: commit", "write", "publish: read", "publish: commit"]
-)
+@pytest.mark.parametrize("step", ["decide", "write", "staged", "publish: read", "publish: commit"])
 def test_a_compaction_during_the_run_neither_makes_it_start_again_nor_recompute(step: str) -> None:
     world = Totals("incremental")
     world.engine.commit(ORDERS, ELEVEN)
@@ -312,9 +310,7 @@ def test_a_change_is_applied_to_a_table_that_was_compacted_since_its_last_refres
     assert world.ways == ["append"]
 
 
-@pytest.mark.parametrize(
-    "step", ["decide", "open: commit", "write", "staged", "publish: commit", "published", "end"]
-)
+@pytest.mark.parametrize("step", ["decide", "write", "staged", "publish: commit", "published", "end"])
 def test_a_process_that_dies_neither_loses_nor_doubles_an_append(step: str) -> None:
     world = Totals("incremental")
     world.engine.commit(ORDERS, ELEVEN)

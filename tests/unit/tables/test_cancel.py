@@ -72,7 +72,7 @@ def test_a_running_run_that_is_cancelled_ends_canceled_and_publishes_nothing(wor
     assert world.engine.storages[world.table().identifier].branches == {}
 
 
-@pytest.mark.parametrize("step", ["decide", "open: commit", "staged", "publish: read"])
+@pytest.mark.parametrize("step", ["decide", "write", "staged", "publish: read"])
 def test_a_cancel_at_any_step_before_the_publish_ends_the_run_canceled(
     world: ManagerWorld, step: str
 ) -> None:

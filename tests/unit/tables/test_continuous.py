@@ -21,8 +21,6 @@ from tests.unit.tables.continuous_table import LIVE, ORDERS, TEN, LiveTable, Pro
 
 STEPS = (
     "decide",
-    "open: read",
-    "open: commit",
     "write",
     "staged",
     "publish: read",
@@ -539,9 +537,8 @@ def test_a_process_that_ends_at_any_step_of_a_batch_loses_and_doubles_nothing(st
         world.append(11)
     world.ends_before = step
 
-    if number == 1 or not step.startswith("open"):
-        with pytest.raises(ProcessEnded):
-            world.look(after=5)
+    with pytest.raises(ProcessEnded):
+        world.look(after=5)
     world.ends_before = None
     world.restart()
     world.recover()
@@ -558,17 +555,14 @@ def test_a_process_that_ends_at_any_step_of_a_batch_loses_and_doubles_nothing(st
 @pytest.mark.parametrize("number", [1, 2])
 @pytest.mark.parametrize("landed", [True, False])
 @pytest.mark.parametrize("holds", [True, False])
-@pytest.mark.parametrize("what", ["open", "publish"])
-def test_a_commit_without_an_answer_publishes_each_batch_once(
-    what: str, holds: bool, landed: bool, number: int
-) -> None:
+def test_a_commit_without_an_answer_publishes_each_batch_once(holds: bool, landed: bool, number: int) -> None:
     world = LiveTable()
     world.engine.holds = holds
     world.append(10)
     if number == 2:
         world.look()
         world.append(11)
-    world.engine.plan_lost_answer(what, landed=landed)
+    world.engine.plan_lost_answer("publish", landed=landed)
 
     world.look(after=5)
     world.append(12)
@@ -576,6 +570,72 @@ def test_a_commit_without_an_answer_publishes_each_batch_once(
 
     (stretch,) = world.stretches()
     assert (stretch.batches, world.shows_its_source()) == (number + 1, True)
+
+
+class Zombie:
+    """A continuous run of `live`, stopped before its first publish, whose lease has expired since."""
+
+    def __init__(self, world: LiveTable) -> None:
+        self._world = world
+        self.steps = world.continuous_run()
+        for step in self.steps:
+            if step == "publish: commit":
+                break
+        world.clock.advance(timedelta(seconds=61))
+        assert world.ledger.recover() == 1
+
+    def goes_on(self) -> None:
+        for _ in self.steps:
+            pass
+
+
+def test_a_batch_of_a_run_that_was_taken_for_lost_is_found_by_the_next_run() -> None:
+    world = LiveTable()
+    world.append(10)
+    zombie = Zombie(world)
+
+    zombie.goes_on()
+    world.append(11)
+    world.look(after=5)
+
+    assert world.shows_its_source()
+    assert [run.status for run in world.stretches()] == [RunStatus.CANCELED, RunStatus.RUNNING]
+
+
+@pytest.mark.parametrize("holds", [True, False])
+def test_a_run_that_was_taken_for_lost_does_not_publish_after_the_next_run_found_nothing_changed(
+    holds: bool,
+) -> None:
+    world = LiveTable()
+    world.engine.holds = holds
+    before = world.engine.sources[ORDERS].current
+    world.append(10)
+    zombie = Zombie(world)
+    world.engine.roll_back(ORDERS, before)
+
+    world.look(after=5)
+    zombie.goes_on()
+
+    assert world.shows_its_source()
+    closing = world.engine.storages[LIVE].snapshots[world.engine.storages[LIVE].main].facts
+    assert (closing.replace, closing.added_rows) == (True, 0)
+    world.look(after=400)
+    world.look(after=400)
+    assert world.engine.storages[LIVE].main == closing.snapshot_id, "the table is closed once"
+
+
+def test_a_run_whose_predecessor_ended_by_itself_commits_nothing_if_nothing_has_changed() -> None:
+    world = LiveTable()
+    world.append(10)
+    world.look(after=5)
+    world.look(after=400)
+    main = world.engine.storages[LIVE].main
+
+    world.restart()
+    world.recover()
+    world.look(after=5)
+
+    assert world.engine.storages[LIVE].main == main
 
 
 def test_a_lost_engine_ends_the_stretch_without_a_failure_and_the_next_one_goes_on() -> None:

@@ -23,7 +23,6 @@ from tests.unit.tables.continuous_table import LIVE, ORDERS, LiveTable, ProcessE
 EXAMPLES, MANY_EXAMPLES = 40, rounds(150, 300)
 STEPS = (
     "decide",
-    "open: commit",
     "write",
     "staged",
     "publish: read",
@@ -116,7 +115,7 @@ class ContinuousTable(RuleBasedStateMachine):
         self.world.restart()
         self.world.recover()
 
-    @rule(what=st.sampled_from(["open", "publish", "close"]), landed=st.booleans())
+    @rule(what=st.sampled_from(["publish", "close", "leave"]), landed=st.booleans())
     def lose_an_answer(self, what: str, *, landed: bool) -> None:
         self.world.engine.plan_lost_answer(what, landed=landed)
         self.world.look(after=5)

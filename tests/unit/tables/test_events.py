@@ -167,7 +167,7 @@ def test_the_facts_of_one_run_are_in_its_order_and_its_steps_are_between_claim_a
     ]
 
     assert names == [
-        *("RunRequested", "RunClaimed", "decide", "open: read", "open: commit", "write", "staged"),
+        *("RunRequested", "RunClaimed", "decide", "write", "staged"),
         *("publish: read", "publish: commit", "published", "RunEnded", "end"),
     ]
 

@@ -154,9 +154,7 @@ def test_partitions_that_storage_rounds_are_not_found_again() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    "step", ["decide", "open: commit", "write", "staged", "publish: commit", "published", "idle"]
-)
+@pytest.mark.parametrize("step", ["decide", "write", "staged", "publish: commit", "published", "idle"])
 def test_a_process_that_ends_at_any_step_replaces_each_partition_once(step: str) -> None:
     world = LiveTable(by_days=True)
     world.append(10)

@@ -223,12 +223,10 @@ class IcebergSink(Sink):
                 return None
             self._writer.check_open(metadata)
             if staged is None:
-                return self._writer.publish(metadata, batch, None, goes_on=True)
+                return self._writer.publish(metadata, batch, None)
             added = self._snapshot_to_add(metadata, staged, summary)
             snapshot = staged.snapshot if added is None else added
-            return self._writer.publish(
-                metadata, batch, str(snapshot.snapshotId()), pending=added, goes_on=True
-            )
+            return self._writer.publish(metadata, batch, str(snapshot.snapshotId()), pending=added)
 
         self._carry_out("publish", published, None if staged is None else staged.metadata)
 

@@ -7,4 +7,8 @@ public class SnapshotParser {
   public static String toJson(Snapshot snapshot) {
     throw new UnsupportedOperationException(snapshot.toString());
   }
+
+  public static Snapshot fromJson(String json) {
+    throw new UnsupportedOperationException(json);
+  }
 }

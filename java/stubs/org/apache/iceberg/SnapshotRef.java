@@ -24,6 +24,10 @@ public class SnapshotRef {
   public static class Builder {
     private Builder() {}
 
+    public Builder maxRefAgeMs(Long value) {
+      throw new UnsupportedOperationException();
+    }
+
     public SnapshotRef build() {
       throw new UnsupportedOperationException();
     }

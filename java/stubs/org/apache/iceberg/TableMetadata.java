@@ -35,6 +35,10 @@ public class TableMetadata {
     throw new UnsupportedOperationException();
   }
 
+  public long lastSequenceNumber() {
+    throw new UnsupportedOperationException();
+  }
+
   public String metadataFileLocation() {
     throw new UnsupportedOperationException();
   }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import threading
@@ -23,6 +24,7 @@ from mt_core.model.function import (
     PythonForm,
     PythonParameter,
 )
+from mt_core.spark.functions import python_code
 from mt_core.spark.functions.function_files import FunctionFiles
 from mt_core.spark.functions.module_reader import python_version
 from mt_core.spark.functions.python_code import Check, ModuleReader, no_check
@@ -104,6 +106,19 @@ def test_a_module_that_ends_its_process_is_refused_with_how_it_did(
         f"Function own: module users ends the process that loads it ({how}); "
         "a module must contain only definitions."
     )
+
+
+def test_an_answer_that_a_process_writes_right_before_its_end_is_read(
+    modules: Modules, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def once_it_has(process: subprocess.Popen[bytes]) -> bool:
+        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+        return True
+
+    monkeypatch.setattr(python_code, "_POLL_S", 0)
+    monkeypatch.setattr(python_code, "_has_ended", once_it_has)
+
+    assert modules.read(VALUE).name == "f"
 
 
 def test_a_module_that_never_ends_its_import_is_refused_after_the_limit(tmp_path: Path) -> None:

@@ -201,12 +201,14 @@ class ModuleReader:
                         f"was not loaded within {self._limit_s:.0f} s; a "
                         "module must not wait or compute for long when it is imported."
                     )
-                if selector.select(_POLL_S):
+                # Asked before the pipe is read: what a process writes, it writes before it ends.
+                has_ended = _has_ended(process)
+                if selector.select(0 if has_ended else _POLL_S):
                     part = os.read(reading_end, _CHUNK)
                     if not part:
                         break
                     response += part
-                elif _has_ended(process):
+                elif has_ended:
                     # There is no end of file if a grandchild still has the pipe open.
                     break
         return response

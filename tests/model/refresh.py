@@ -99,19 +99,31 @@ def is_published(case: Case, worker: Worker, storage: Storage) -> bool:
 
 
 def decide(case: Case, w: World, worker: Worker) -> World:
-    """Pin the sources and leave out what has not changed."""
-    run, storage = w.runs[worker.run - 1], w.storage
+    """Ask the ledger whether to go on, and pin the sources."""
     if not holds(w, worker):
         return without_worker(w, worker)
     if withdrawn(w, worker.run):
         return finish(case, w, worker, "CANCELED")
+    worker = worker._replace(seq=len(w.log) - 1)
+    if case.scenario.is_split:
+        return with_worker(w, worker._replace(step="look"))
+    return look(case, w, worker)
+
+
+def look(case: Case, w: World, worker: Worker) -> World:
+    """Read the history of main, and leave out what has not changed."""
+    storage = w.storage
     if case.rules.decide_looks_for_itself and is_published(case, worker, storage):
         return finish(case, w, worker, "SUCCEEDED")
     if case.rules.decide_looks_for_later and storage.epoch > worker.claim:
         return give_up(w, worker)
-    worker = worker._replace(seq=len(w.log) - 1, base=storage.main)
-    w = with_run(w, worker.run, run._replace(seq=worker.seq, definition=worker.definition))
-    return decided(case, w, worker, changed(case, w, worker))
+    worker = worker._replace(base=storage.main)
+    parts = changed(case, w, worker)
+    if not holds(w, worker):
+        # The decision cannot be noted.
+        return without_worker(w, worker)
+    run = w.runs[worker.run - 1]._replace(seq=worker.seq, definition=worker.definition)
+    return decided(case, with_run(w, worker.run, run), worker, parts)
 
 
 def changed(case: Case, w: World, worker: Worker) -> Parts:

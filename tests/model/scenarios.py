@@ -11,6 +11,7 @@ _REFRESHES = (
     Scenario("rollback", ticks=2, clears=1, commits=1, rollbacks=1, lapses=1, points=1),
     Scenario("unanswered", ticks=2, commits=1, lapses=1, unanswered=1, points=1, cancels=1, failures=1),
     Scenario("unanswered twice", ticks=1, lapses=1, unanswered=2, points=1, cancels=1, commits=1),
+    Scenario("attempts", ticks=1, crashes=1, lapses=2, cancels=1, commits=1, points=1, unanswered=1),
     Scenario("foreign", ticks=2, clears=1, commits=1, foreigns=1),
     Scenario("foreign, zombie", ticks=1, refreshes=1, foreigns=2, lapses=1, points=1),
     Scenario("alter", ticks=1, alters=1, crashes=1, lapses=1, failures=1, commits=1, points=1),
@@ -95,6 +96,28 @@ _COMPACTED = (
 _SPLIT = (
     Scenario("split", is_split=True, ticks=2, commits=1, lapses=1, points=1, unanswered=1),
     Scenario("split, foreign", is_split=True, ticks=2, foreigns=1, lapses=1),
+    Scenario("split, rollback", is_split=True, ticks=2, clears=1, commits=1, rollbacks=1, lapses=1, points=1),
+    Scenario(
+        "split, continuous",
+        is_split=True,
+        stretches=2,
+        commits=1,
+        rollbacks=1,
+        lapses=1,
+        unanswered=1,
+        points=1,
+        is_partitioned=False,
+    ),
+    Scenario(
+        "split, whole",
+        is_split=True,
+        is_partitioned=False,
+        ticks=1,
+        refreshes=1,
+        foreigns=1,
+        lapses=1,
+        points=1,
+    ),
     Scenario(
         "split, pending", is_split=True, is_pending=True, ticks=2, foreigns=1, commits=1, lapses=1, points=1
     ),

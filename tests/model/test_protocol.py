@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from dataclasses import fields, replace
+from pathlib import Path
 
 import pytest
 
@@ -114,3 +115,12 @@ def test_each_property_breaks_without_some_rule() -> None:
 def test_scenarios_have_names_of_their_own_and_each_event() -> None:
     assert len(BY_NAME) == len(SCENARIOS)
     assert [event for event in EVENTS if not any(getattr(each, event) for each in SCENARIOS)] == []
+
+
+def test_the_page_of_the_protocol_says_what_breaks_without_each_rule() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "design" / "refresh-protocol.md").read_text(encoding="utf-8")
+
+    for mutation in MUTATIONS:
+        rules = " and ".join(f"`{rule}`" for rule in mutation.without)
+        assert f"| {rules} | {mutation.broken.value} |" in page
+    assert ", ".join(f"`{rule}`" for rule in SPARE) in " ".join(page.split())

@@ -21,6 +21,8 @@ def advance(case: Case, w: World, worker: Worker) -> World:
         case "decide":
             decide = last_release.decide if worker.is_last_release else refresh.decide
             return decide(case, w, worker)
+        case "look":
+            return refresh.look(case, w, worker)
         case "write":
             return refresh.write(case, w, worker)
         case "idle":

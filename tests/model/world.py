@@ -24,7 +24,7 @@ WHOLE: Parts = 8
 Status = Literal["QUEUED", "RUNNING", "SUCCEEDED", "SKIPPED", "FAILED", "CANCELED", "COALESCED"]
 Kind = Literal["periodic", "manual", "rebuild", "continuous"]
 Origin = Literal["created", "refresh", "foreign", "closed", "compacted"]
-Step = Literal["open", "decide", "write", "publish", "close", "close unchanged", "idle", "end"]
+Step = Literal["open", "decide", "look", "write", "publish", "close", "close unchanged", "idle", "end"]
 Name = tuple[int, int]
 """Run and batch of a publish. A run that publishes once has only a first batch."""
 Branch = tuple[int, int]

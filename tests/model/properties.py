@@ -35,8 +35,11 @@ class Violation(Exception):
     """Raised if a property does not hold."""
 
     def __init__(self, broken: Property, what: str) -> None:
-        super().__init__(f"{broken.value} {broken.name}: {what}")
-        self.broken = broken
+        super().__init__(broken, what)
+        self.broken, self.what = broken, what
+
+    def __str__(self) -> str:
+        return f"{self.broken.value} {self.broken.name}: {self.what}"
 
 
 def must(holds: bool, expected: Property, what: str, *facts: object) -> None:

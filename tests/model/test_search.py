@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
@@ -74,3 +75,9 @@ def test_a_search_that_is_cut_short_says_so() -> None:
 
     assert (found.is_complete, found.broken) == (False, None)
     assert str(found) == "holds as far as it was searched"
+
+
+def test_what_was_found_reaches_another_process() -> None:
+    found = explore(Counter(10, forbidden=5))
+
+    assert str(pickle.loads(pickle.dumps(found))) == str(found)

@@ -21,6 +21,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
+from itertools import takewhile
 from typing import Any, Never
 
 from mt_core.errors import (
@@ -395,11 +396,18 @@ class Publication:
     def _may_replace(self, metadata: StorageMetadata) -> bool:
         """Return whether the rows of this run may replace main.
 
-        A recomputation of all rows may replace any. Other rows may if main has the rows on which they are
-        based; a compaction since has not changed any, so its result may be replaced.
+        A recomputation of all rows may replace those of other writers, but not the snapshot of another run:
+        the next attempt of that run looks for it among the ancestors of main. Other rows may replace main if
+        it has the rows on which they are based; a compaction since has not changed any, so its result may be
+        replaced.
         """
-        recomputed = self._scope.whole and self.maintenance is None
-        return recomputed or self._has_rows_of(self._base, metadata)
+        if not self._scope.whole or self.maintenance is not None:
+            return self._has_rows_of(self._base, metadata)
+        if metadata.main == self._base:
+            return True
+        history = self._engine.metadata.ancestors(metadata)
+        since = takewhile(lambda snapshot: snapshot.snapshot_id != self._base, history)
+        return all(snapshot.replace or snapshot.run_id is None for snapshot in since)
 
     # --------------------------------------------------------------------------------------------------- swap
 

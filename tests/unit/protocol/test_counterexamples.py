@@ -240,6 +240,28 @@ def test_a_zombie_does_not_publish_on_what_it_read_before_its_successor_publishe
     world.settle()
 
 
+def test_a_recomputation_is_not_published_over_a_run_that_it_has_overtaken() -> None:
+    world = ProtocolWorld()
+    points = [world.pass_point(), world.pass_point()]
+    world.tick(points[-1])
+    union = claimed(world, to="write")
+    world.fail(union, "write")
+    world.finish(union)
+    zombie = claimed(world, to="publish: commit")
+    single = zombie.claimed.run.run_id
+    world.lapse()
+    # Single retries are claimed after all other runs, also when they are queued again.
+    whole = world.refresh()
+    overtaking = claimed(world, to="publish: read")
+
+    world.finish(zombie)
+    world.finish(overtaking)
+    world.drain()
+
+    assert [world.run(each).status for each in (single, whole.run_id)] == [RunStatus.SUCCEEDED] * 2
+    world.settle()
+
+
 def test_a_publish_on_its_way_from_a_zombie_does_not_land_after_the_publish_of_its_successor() -> None:
     world = ProtocolWorld()
     ticked(world)

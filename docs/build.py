@@ -197,7 +197,10 @@ The gateway works without any. It reads, and each overrides those before it: the
 `freshtable.home`. It refuses an unknown key and suggests the nearest one. Secrets print as `***` everywhere.
 
 {settings_markdown()}
-The gateway passes keys that begin with `spark.` to Spark unchanged.
+The gateway passes keys that begin with `spark.` to Spark unchanged. Keys that begin with `catalog.options.`
+are options of the catalog `lake`, whatever its type: the gateway passes the rest of the key to Iceberg, for
+example `catalog.options.s3.endpoint`, or `catalog.options.credential` of a REST server. Both kinds of keys
+are read from the file and `-D`, not from the environment.
 
 Durations are written as `500 ms`, `10 s`, `30 min`, `1 h` or `7 d`, sizes as `64 mb`, `2 gb` or a number of
 bytes.

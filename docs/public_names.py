@@ -63,7 +63,7 @@ library's, are not repeated. A parameter with `=` has a default.
 ## Settings
 
 [Settings](settings.md) says what each means, and its environment variable. Keys that begin with `spark.` go
-to Spark.
+to Spark, keys that begin with `catalog.options.` to Iceberg.
 
 {_bullets([*(setting.key for setting in SETTINGS), *scheduler_options])}
 ## REST

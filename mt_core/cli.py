@@ -12,7 +12,9 @@ finding there. `sql` has its own codes (`ExitCode`).
 from __future__ import annotations
 
 import gc
+import os
 import sys
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -39,12 +41,19 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-jars = typer.Typer(help="Jars that Spark needs for a connector.", no_args_is_help=True)
+jars = typer.Typer(help="Jars that Spark needs for a connector or a store.", no_args_is_help=True)
 app.add_typer(jars, name="jars")
 gateways = typer.Typer(invoke_without_command=True)
 app.add_typer(gateways, name="gateway")
 plan = typer.Typer(help="Compiled plans of streaming and batch jobs.", no_args_is_help=True)
 app.add_typer(plan, name="plan")
+
+
+class DemoCatalog(StrEnum):
+    """The catalogs of `freshtable demo`."""
+
+    JDBC = "jdbc"
+    REST = "rest"
 
 
 def _show_version(requested: bool) -> None:
@@ -149,6 +158,13 @@ def stop_gateway(context: typer.Context, home: HomeFolder = None) -> None:
 @app.command()
 def demo(
     keep: Annotated[bool, typer.Option("--keep", help="Leave the gateway running at the end.")] = False,
+    catalog: Annotated[
+        DemoCatalog,
+        typer.Option(
+            "--catalog",
+            help="Where the tables are: jdbc in a local folder, rest in an object store with a REST catalog.",
+        ),
+    ] = DemoCatalog.JDBC,
 ) -> None:
     """Run the main job on real flights and check every answer; about two minutes."""
     from rich.console import Console
@@ -159,13 +175,28 @@ def demo(
     try:
         with requiring("demo", "freshtable demo"):
             from mt_core.demo.run import run_demo
+        if catalog is DemoCatalog.REST:
+            _check_store()
     except ConfigError as error:
         typer.echo(f"Error: {error}", err=True)
         raise typer.Exit(1) from error
     console = Console()
     if not console.is_terminal:
         console = Console(width=PLAIN_WIDTH)
-    raise typer.Exit(run_demo(console, keep=keep))
+    raise typer.Exit(
+        run_demo(console, keep=keep, store_environ=os.environ if catalog is DemoCatalog.REST else None)
+    )
+
+
+def _check_store() -> None:
+    """Raise ConfigError if this machine lacks something that the demo with an object store needs."""
+    from mt_core.demo.object_store import find_program
+    from mt_core.errors import ConfigError
+    from mt_core.spark.driver.jars import JAR_SETS, default_jars_dir, local_jars
+
+    find_program()
+    if local_jars(default_jars_dir(os.environ), JAR_SETS["aws"].packages) is None:
+        raise ConfigError("Spark lacks the jars for tables on S3: freshtable jars add aws")
 
 
 @app.command()
@@ -173,6 +204,13 @@ def doctor(
     home: Annotated[Path | None, typer.Option(help="The home folder; default ./.freshtable.")] = None,
     config: Annotated[
         Path | None, typer.Option("-c", "--config", help="The gateway's YAML file of settings.")
+    ] = None,
+    catalog: Annotated[
+        str | None,
+        typer.Option(help="Check what this catalog can do, with a scratch table, in a Spark of its own."),
+    ] = None,
+    namespace: Annotated[
+        str | None, typer.Option(help="The namespace of the scratch table; the catalog's default namespace.")
     ] = None,
 ) -> None:
     """Check what a gateway needs here: a line each, and for a problem the command that fixes it; exit 0 if
@@ -191,6 +229,13 @@ def doctor(
             from mt_core.setup.machine import Machine
         settings = load_config(config, os.environ, (), home)
         machine = Machine(config=settings, environ=os.environ, clock=SystemClock(), config_file=config)
+        if catalog is not None:
+            from mt_core.setup import catalog_check
+
+            abilities = catalog_check.examine_catalog(machine, catalog, namespace)
+            for line in catalog_check.lines(catalog, abilities):
+                _say(line)
+            raise typer.Exit(1 if abilities.lacking else 0)
     except MtError as error:
         typer.echo(f"Error: {error}", err=True)
         raise typer.Exit(1) from error
@@ -247,20 +292,23 @@ def status(options: StatusOptions) -> None:
 
 @jars.command("add")
 def add_jars(
-    connector: Annotated[str, typer.Argument(help="The connector, such as kafka.")],
+    name: Annotated[str, typer.Argument(help="The set of jars: kafka, aws, s3a, gcp or azure.")],
 ) -> None:
-    """Fetch the jars of a connector for the gateways of this machine; a running gateway needs no restart."""
+    """Fetch the jars of a connector or of a store for the gateways of this machine. Kafka's need no restart,
+    and those of a store are loaded when a gateway starts.
+    """
     import os
 
     from mt_core.errors import MtError
-    from mt_core.spark.driver.jars import add_connector
+    from mt_core.spark.driver.jars import JAR_SETS, add_jars
 
     try:
-        paths = add_connector(connector, os.environ)
+        paths = add_jars(name, os.environ, _say)
     except MtError as error:
         typer.echo(f"Error: {error}", err=True)
         raise typer.Exit(1) from error
-    _say(f"Jars of {connector}: {len(paths)} in {paths[0].parent}")
+    when = "by the statements that need them" if JAR_SETS[name].is_on_demand else "when a gateway starts"
+    _say(f"Jars of {name}: {len(paths)} in {paths[0].parent}, loaded {when}")
 
 
 @plan.command("diff")

@@ -14,6 +14,7 @@ from mt_core.app.home import Home
 from mt_core.base.access import is_loopback
 from mt_core.base.secrets import Secret
 from mt_core.config import Config
+from mt_core.config.reading import CATALOG_PREFIX
 from mt_core.errors import ConfigError
 from mt_core.gateway.page.page import PREFIX
 from mt_core.jobs.installed import InstalledHooks
@@ -28,7 +29,13 @@ from mt_core.sessions.properties.stream_properties import (
     SAVEPOINTS_KEY,
     StreamDefaults,
 )
-from mt_core.spark.driver.conf import ALLOW_UNAUTHENTICATED, DriverSettings, check_authentication
+from mt_core.spark.driver.conf import (
+    ALLOW_UNAUTHENTICATED,
+    SESSION_CATALOG,
+    DriverSettings,
+    check_authentication,
+    needs_s3_files,
+)
 from mt_core.spark.driver.jars import default_jars_dir
 from mt_core.spark.results.spool import Spools
 from mt_core.tables.settings import InitialRefresh, ManagerSettings
@@ -41,6 +48,12 @@ UI_KEY, UI_URL_KEY = "sql-gateway.ui.enabled", "sql-gateway.ui.url"
 _UI_URL = re.compile(r"https?://([\w.-]+|\[[0-9a-f:.]+\])(:\d{1,5})?(/[\w.~-]+)*", re.ASCII | re.IGNORECASE)
 # The scheduler in the gateway's process. Other schedulers cannot reach the socket of an embedded gateway.
 IN_PROCESS = "memory"
+# Options of Iceberg's catalogs that are settings of their own.
+_SETTINGS_OF_CATALOG = {
+    "type": "catalog.type",
+    "catalog-impl": "catalog.type",
+    "warehouse": "catalog.warehouse",
+}
 
 
 def manager_settings(config: Config) -> ManagerSettings:
@@ -48,7 +61,6 @@ def manager_settings(config: Config) -> ManagerSettings:
     return ManagerSettings(
         owner=f"{os.uname().nodename}/{os.getpid()}/{uuid.uuid4().hex[:8]}",
         zone=config.text("table.local-time-zone"),
-        warehouse=config.warehouse,
         scheduler_type=config.text("workflow-scheduler.type"),
         freshness_threshold_s=int(
             config.duration("materialized-table.refresh-mode.freshness-threshold").total_seconds()
@@ -68,6 +80,7 @@ def manager_settings(config: Config) -> ManagerSettings:
         suspend_after=config.integer("materialized-table.failures.suspend-after"),
         compact_small_files=config.integer("materialized-table.compaction.small-files"),
         compact_delete_files=config.integer("materialized-table.compaction.delete-files"),
+        iceberg_refresh_state=config.boolean("materialized-table.iceberg-refresh-state"),
     )
 
 
@@ -78,14 +91,21 @@ def _freshness(length: timedelta) -> Freshness:
 def driver_settings(config: Config, home: Home, environ: Mapping[str, str]) -> DriverSettings:
     """Return the settings of the Spark driver of a gateway with *home*.
 
-    Raises ConfigError if Spark's ports would be unauthenticated and no setting allows that.
+    Raises ConfigError if Spark's ports would be unauthenticated and no setting allows that, or if the
+    settings of the catalog do not fit its type.
     """
+    check_catalog(config)
     url = config.catalog_url.reveal()
     if url.startswith("sqlite:///"):
         url = f"jdbc:sqlite:file:{url.removeprefix('sqlite:///')}"
+    # Spark's own catalog reaches files by Hadoop.
+    is_foreign = config.is_served_catalog or needs_s3_files(config.warehouse, config.spark)
     settings = DriverSettings(
         catalog_url=url,
         warehouse=config.warehouse,
+        is_served=config.is_served_catalog,
+        catalog_options=config.catalog_options,
+        spark_catalog=f"{config.local_warehouse}/{SESSION_CATALOG}" if is_foreign else "",
         jars_dir=default_jars_dir(environ),
         log_dir=home.logs,
         temporary=home.temporary,
@@ -97,6 +117,37 @@ def driver_settings(config: Config, home: Home, environ: Mapping[str, str]) -> D
     )
     check_authentication(settings)
     return settings
+
+
+def check_catalog(config: Config) -> None:
+    """Raise ConfigError if a setting of the catalog `lake` does not fit its type."""
+    is_served = config.is_served_catalog
+    if is_served and config.text("catalog.url"):
+        raise ConfigError(
+            "catalog.url is the database of a catalog of type jdbc, and catalog.type is rest: "
+            "set catalog.uri to the URL of the REST server, and remove catalog.url.",
+            key="catalog.url",
+        )
+    if not is_served and config.text("catalog.uri"):
+        raise ConfigError(
+            "catalog.uri is the REST server of a catalog of type rest, and catalog.type is jdbc: "
+            "set catalog.type to rest, or set catalog.url to the database and remove catalog.uri.",
+            key="catalog.uri",
+        )
+    if is_served and not config.text("catalog.uri"):
+        raise ConfigError(
+            "catalog.type is rest, and catalog.uri is not set: set it to the URL of the REST server.",
+            key="catalog.uri",
+        )
+    settings = _SETTINGS_OF_CATALOG | {"uri": f"catalog.{'uri' if is_served else 'url'}"}
+    for option in sorted(settings.keys() & config.catalog_options.keys()):
+        key = f"{CATALOG_PREFIX}{option}"
+        raise ConfigError(f"{key} is not an option of the catalog; set {settings[option]} instead.", key=key)
+    if config.catalog_options.get("cache-enabled", "false").lower() != "false":
+        key = f"{CATALOG_PREFIX}cache-enabled"
+        raise ConfigError(
+            f"{key} must be false: the catalog would not see what other processes commit.", key=key
+        )
 
 
 def spools(config: Config, folder: Path) -> Spools:

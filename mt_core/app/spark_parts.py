@@ -54,7 +54,7 @@ class SparkParts:
         self.has_code = config.boolean(FUNCTIONS_KEY)
         self.driver = self._spark(driver_settings(config, home, environ))
         self.catalogs = CreatedCatalogs(registry, reserved=catalog_names(self.driver.settings))
-        contexts = SparkContexts(self.driver, self.catalogs.settings)
+        contexts = SparkContexts(self.driver, self.catalogs.settings, self.catalogs)
         self.engine = spark_engine(contexts)
         self.statements = SparkStatements(
             contexts,

@@ -28,6 +28,7 @@ from mt_core.errors import ConfigError
 
 SPARK_PREFIX = "spark."
 SCHEDULER_PREFIX = "workflow-scheduler."
+CATALOG_PREFIX = "catalog.options."
 
 
 class _Texts(yaml.BaseLoader):
@@ -57,11 +58,16 @@ class Entry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
-    """All settings, read and validated. `spark` contains the `spark.*` settings, unchanged."""
+    """All settings, read and validated.
+
+    `spark` contains the `spark.*` settings, unchanged, and `catalog_options` the settings `catalog.options.*`
+    without that prefix.
+    """
 
     values: Mapping[str, Value] = field(repr=False)
     sources: Mapping[str, str] = field(repr=False)
     spark: Mapping[str, str] = field(default_factory=dict, repr=False)
+    catalog_options: Mapping[str, str] = field(default_factory=dict, repr=False)
     scheduler: Mapping[str, Entry] = field(default_factory=dict, repr=False)
     environ: Mapping[str, str] = field(default_factory=dict, repr=False)
 
@@ -111,11 +117,25 @@ class Config:
 
     @property
     def catalog_url(self) -> Secret:
+        """The URL of the catalog `lake`: that of its REST server or of its database."""
+        if self.is_served_catalog:
+            return secret_url(self.text("catalog.uri"))
         return secret_url(self.text("catalog.url") or f"sqlite:///{self.home / 'catalog.db'}")
 
     @property
+    def is_served_catalog(self) -> bool:
+        """Whether the catalog `lake` is that of a REST server."""
+        return self.text("catalog.type") == "rest"
+
+    @property
     def warehouse(self) -> str:
-        return self.text("catalog.warehouse") or str(self.home / "warehouse")
+        """The warehouse of the catalog `lake`; empty if its server chooses it."""
+        return self.text("catalog.warehouse") or ("" if self.is_served_catalog else self.local_warehouse)
+
+    @property
+    def local_warehouse(self) -> str:
+        """The folder of the home for the files of tables, which may not exist."""
+        return str(self.home / "warehouse")
 
     def scheduler_options(self, declared: Iterable[str] = ()) -> dict[str, str]:
         """Return the settings `workflow-scheduler.<type>.*` of the configured type, without that prefix.
@@ -136,6 +156,7 @@ class Config:
         """Yield key, value and source of each effective setting, ordered by key, with secrets masked."""
         texts = {key: shown(value) for key, value in self.values.items()}
         texts |= masked(self.spark) | masked({key: entry.text for key, entry in self.scheduler.items()})
+        texts |= masked({f"{CATALOG_PREFIX}{key}": text for key, text in self.catalog_options.items()})
         for key in sorted(texts):
             yield key, texts[key], self.sources[key]
 
@@ -178,6 +199,11 @@ def load_config(
         },
         sources={key: entry.source for key, entry in entries.items()},
         spark={key: entry.text for key, entry in entries.items() if key.startswith(SPARK_PREFIX)},
+        catalog_options={
+            key.removeprefix(CATALOG_PREFIX): entry.text
+            for key, entry in entries.items()
+            if _is_catalog_option(key)
+        },
         scheduler={key: entry for key, entry in entries.items() if _is_scheduler_option(key)},
         environ={name: text for name, text in environ.items() if name.startswith(ENVIRONMENT_PREFIX)},
     )
@@ -194,6 +220,10 @@ def machine_zone(environ: Mapping[str, str], localtime: Path = Path("/etc/localt
 
 def _is_scheduler_option(key: str) -> bool:
     return key.startswith(SCHEDULER_PREFIX) and key.count(".") > 1
+
+
+def _is_catalog_option(key: str) -> bool:
+    return key.startswith(CATALOG_PREFIX) and key != CATALOG_PREFIX
 
 
 def _from_overrides(overrides: Sequence[str]) -> dict[str, Entry]:
@@ -244,4 +274,6 @@ def _flat(body: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, str]]:
 
 
 def _is_setting(key: str) -> bool:
-    return key in BY_KEY or key.startswith(SPARK_PREFIX) or _is_scheduler_option(key)
+    return (
+        key in BY_KEY or key.startswith(SPARK_PREFIX) or _is_scheduler_option(key) or _is_catalog_option(key)
+    )

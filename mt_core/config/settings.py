@@ -218,20 +218,38 @@ SETTINGS: tuple[Setting, ...] = (
         ),
     ),
     Setting(
+        key="catalog.type",
+        kind=Kind.CHOICE,
+        default="jdbc",
+        choices=("jdbc", "rest"),
+        help=(
+            "What the catalog `lake` is: an Iceberg catalog in a database, or one of an Iceberg REST server."
+        ),
+    ),
+    Setting(
         key="catalog.url",
         kind=Kind.URL,
         shown="`<home>/catalog.db`",
         help=(
-            "Database of the catalog `lake`: `postgresql://user:password@host:port/db`; "
+            "Database of the catalog `lake` of type `jdbc`: `postgresql://user:password@host:port/db`; "
             "empty: SQLite in the home folder."
         ),
     ),
     Setting(
+        key="catalog.uri",
+        kind=Kind.URL,
+        shown="none",
+        help=(
+            "URL of the REST server of the catalog `lake` of type `rest`, such as "
+            "`https://catalog.example.com/iceberg`."
+        ),
+    ),
+    Setting(
         key="catalog.warehouse",
-        shown="`<home>/warehouse`",
+        shown="`<home>/warehouse`; of type `rest`: the server's default",
         help=(
             "Where the catalog `lake` stores its files: a folder or an object store such as "
-            "`s3://bucket/path`."
+            "`s3://bucket/path`. Of type `rest`: the warehouse as its server calls it."
         ),
     ),
     Setting(
@@ -365,6 +383,16 @@ SETTINGS: tuple[Setting, ...] = (
         kind=Kind.DURATION,
         default="1 h",
         help="How long old snapshots of a CONTINUOUS table are retained while it is refreshed.",
+    ),
+    Setting(
+        key="materialized-table.iceberg-refresh-state",
+        kind=Kind.BOOLEAN,
+        default="false",
+        help=(
+            "Whether each refresh of a whole table writes its sources, with UUID and snapshot, for "
+            "[other engines](how-to/read-with-other-engines.md#refresh-state), in the form of Iceberg's "
+            "draft of materialized views."
+        ),
     ),
     Setting(
         key="sql-gateway.job.history",

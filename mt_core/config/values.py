@@ -13,6 +13,9 @@ from mt_core.base.secrets import MASK, Secret, secret_url
 from mt_core.config.settings import Kind, Setting
 from mt_core.errors import ConfigError
 
+# Of settings whose URL is not that of a database.
+_EXAMPLES = {"catalog.uri": "https://catalog.example.com/iceberg"}
+
 Value = str | int | bool | timedelta | Secret | tuple[Token, ...] | tuple[str, ...]
 
 
@@ -100,7 +103,7 @@ def _expected(setting: Setting) -> str:
         case Kind.ZONE:
             return "an IANA name such as Europe/Berlin"
         case Kind.URL:
-            return "a URL such as postgresql://user:password@host:5432/db"
+            return f"a URL such as {_EXAMPLES.get(setting.key, 'postgresql://user:password@host:5432/db')}"
         case Kind.BOOLEAN:
             return "true or false"
         case _:

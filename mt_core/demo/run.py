@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import secrets
 import shutil
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from rich.console import Console
@@ -16,6 +17,7 @@ from mt_core.client.http import GatewayClient, Refresh
 from mt_core.demo.board import Board, is_settled
 from mt_core.demo.facts import ask
 from mt_core.demo.flights import FlightFiles, write_files
+from mt_core.demo.object_store import PORTS, ObjectStore, StoreProcess, find_program, free_ports
 from mt_core.demo.process import GatewayProcess
 from mt_core.demo.story import ARRIVING_DAYS, DAILY, DAYS_AT_START, TABLES, ZONE, arrival, day, sources
 from mt_core.demo.verify import verify
@@ -33,18 +35,25 @@ SETTINGS = (
 )
 
 
-def run_demo(console: Console, *, keep: bool) -> int:
-    """Run the demo and return its exit code, 0 if every result was correct."""
+def run_demo(console: Console, *, keep: bool, store_environ: Mapping[str, str] | None = None) -> int:
+    """Run the demo and return its exit code, 0 if every result was correct.
+
+    With *store_environ*, the catalog is that of an object store with a REST catalog, which the demo starts
+    with these variables.
+    """
     home = Path(tempfile.mkdtemp(prefix="freshtable-demo-"))
-    gateway = GatewayProcess(home, SETTINGS)
+    gateway, store = GatewayProcess(home, SETTINGS), None
     try:
+        if store_environ is not None:
+            store = _started_store(console, home, store_environ)
+            gateway.settings = (*SETTINGS, *store.store.settings)
         console.print(f"Starting a gateway with Spark on {home} …")
         url = gateway.start()
         _play(console, url)
     except MtError as error:
         console.print(f"[red]The demo failed:[/red] {error}")
         console.print(f"The gateway's log is in {home}/logs.")
-        gateway.stop()
+        _stop(gateway, store)
         return 1
     if keep:
         console.print(
@@ -52,11 +61,28 @@ def run_demo(console: Console, *, keep: bool) -> int:
         )
         console.print(f"Look at its tables in a browser: {url}/ui/")
         console.print(f"The gateway keeps running (process {gateway.pid}); stop it with: kill {gateway.pid}")
+        if store is not None:
+            console.print(f"So does the object store; stop it after the gateway with: kill {store.pid}")
         return 0
     console.print("Stopping the gateway; `freshtable demo --keep` leaves it running.")
-    gateway.stop()
+    _stop(gateway, store)
     shutil.rmtree(home, ignore_errors=True)
     return 0
+
+
+def _started_store(console: Console, home: Path, environ: Mapping[str, str]) -> StoreProcess:
+    key, secret = secrets.token_hex(10), secrets.token_hex(20)
+    store = ObjectStore(home / "store", find_program(), free_ports(PORTS), key, secret)
+    console.print(f"Starting SeaweedFS: S3 at {store.endpoint}, a REST catalog at {store.rest_uri} …")
+    process = StoreProcess(store, environ)
+    process.start()
+    return process
+
+
+def _stop(gateway: GatewayProcess, store: StoreProcess | None) -> None:
+    gateway.stop()
+    if store is not None:
+        store.stop()
 
 
 def _play(console: Console, url: str) -> None:

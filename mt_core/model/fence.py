@@ -13,10 +13,11 @@ its run is published already, and whether a writer with a higher number has move
 can only land before the next publish, which then finds it, or fail. A writer that ends without a publish
 although something may still be on its way *closes* the table: it moves main to an empty snapshot.
 
-A *stream* shares main with other writers, so main moves without its doing. It moves a branch of its own
-instead: it *opens* the table by creating the branch, and each publish sets main and that branch. Opening and
-closing remove the branches of earlier attempts, whose publishes then fail. The mark of a job contains the
-number of the attempt and of the last batch.
+A *stream* shares main with other writers, so main moves without its doing. It moves a branch of its own too:
+it *opens* the table by setting the branch, and each publish sets main and that branch. Opening and closing
+remove the branches of earlier attempts, whose opens and publishes then fail. Since an open relies on a
+branch, the first attempt creates one before. The mark of a job contains the number of the attempt and of the
+last batch.
 
 If a commit fails because a branch has moved, or if its response is lost, the writer reads the metadata and
 computes the change again (`carried_out`). docs/design/refresh-protocol.md describes the protocol of
@@ -66,10 +67,9 @@ class Mark(Generic[Published]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Writer(ABC, Generic[Published]):
-    """A writer of a table. Later writers have higher numbers. Its Spark jobs write to `branch`."""
+    """A writer of a table. Later writers have higher numbers."""
 
     number: int
-    branch: str
 
     @abstractmethod
     def mark_of(self, properties: Mapping[str, str]) -> Mark[Published]:
@@ -81,7 +81,7 @@ class Writer(ABC, Generic[Published]):
 
     @abstractmethod
     def is_of_kind(self, branch: str) -> bool:
-        """Return whether *branch* belongs to this kind of writer."""
+        """Return whether *branch* belongs to writers of this kind."""
 
     def refuse_earlier(self, metadata: StorageMetadata) -> None:
         """Raise Fenced if a later writer has committed to the table."""
@@ -115,26 +115,18 @@ class RefreshWriter(Writer[str]):
         snapshot_id: str,
         *,
         pending: Any | None = None,
-        goes_on: bool = False,
-        spares_others: bool = False,
     ) -> MetadataChange:
         """Return the change that makes *snapshot_id* main and records what was *published*.
 
-        *pending* is the engine's form of a snapshot that the table does not contain yet. If the writer
-        *goes_on*, its branch moves to main; otherwise it is dropped. The branches of other runs, which have
-        ended, are dropped unless the writer *spares_others*. Raises Fenced if a later writer has moved main.
+        *pending* is the engine's form of a snapshot that the table does not contain yet. Branches that runs
+        of release 0.1.0 have left are dropped. Raises Fenced if a later writer has moved main.
         """
         self.refuse_earlier(metadata)
-        branches = self._branches(metadata)
-        kept = {self.branch: snapshot_id} if goes_on and self.branch in branches else {}
         return MetadataChange(
             properties=self.properties_of(Mark(number=self.number, published=published)),
             publish=snapshot_id,
             pending=pending,
-            branches=kept,
-            drop=tuple(
-                name for name in branches if name not in kept and (name == self.branch or not spares_others)
-            ),
+            drop=self._branches(metadata),
         )
 
     def close(self, metadata: StorageMetadata) -> MetadataChange:
@@ -150,23 +142,19 @@ class RefreshWriter(Writer[str]):
             drop=self._branches(metadata),
         )
 
-    def leave(self, metadata: StorageMetadata) -> MetadataChange | None:
-        """Return the change that drops the writer's branch, or None if there is none."""
-        return MetadataChange(drop=(self.branch,)) if self.branch in metadata.branches else None
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamWriter(Writer[int]):
     """An attempt of a streaming job, which publishes batches by number.
 
-    Several jobs may write to the same table.
+    Several jobs may write to the same table. Each publish moves `branch`.
     """
 
     job_id: str
 
-    @classmethod
-    def of(cls, job_id: str, attempt: int) -> StreamWriter:
-        return cls(job_id=job_id, number=attempt, branch=f"{_STREAM_BRANCH}{job_id}_{attempt}")
+    @property
+    def branch(self) -> str:
+        return f"{_STREAM_BRANCH}{self.job_id}_{self.number}"
 
     @property
     def key(self) -> str:
@@ -190,26 +178,35 @@ class StreamWriter(Writer[int]):
     def is_of_kind(self, branch: str) -> bool:
         return branch.startswith(f"{_STREAM_BRANCH}{self.job_id}_")
 
+    def is_begun(self, metadata: StorageMetadata) -> bool:
+        """Return whether the job has a branch. Raises Fenced if a later attempt has opened the table."""
+        self.refuse_earlier(metadata)
+        return bool(self._branches(metadata))
+
+    def begin(self, snapshot_id: str, *, pending: Any | None = None) -> MetadataChange:
+        """Return the change that creates the branch at *snapshot_id*, which is main.
+
+        An open sets or drops a branch that each later open drops, so one must exist before. The change
+        itself decides nothing. If the table has no main, *pending* is the engine's form of its first
+        snapshot.
+        """
+        publish = None if pending is None else snapshot_id
+        return MetadataChange(publish=publish, pending=pending, branches={self.branch: snapshot_id})
+
     def open(self, metadata: StorageMetadata) -> MetadataChange:
         """Return the change that takes the table over from earlier attempts and drops their branches.
 
-        Raises Fenced if a later attempt has opened the table.
+        Raises Fenced if a later attempt has opened the table, or if the job has been closed since `begin`.
         """
         self.refuse_earlier(metadata)
-        mark = self.mark_of(metadata.properties)
+        mark, branches = self.mark_of(metadata.properties), self._branches(metadata)
+        if not branches or metadata.main is None:
+            raise Fenced
         return MetadataChange(
             properties=self.properties_of(Mark(number=self.number, published=mark.published)),
-            branches=self._at(metadata.main),
-            drop=tuple(name for name in self._branches(metadata) if name != self.branch),
+            branches={self.branch: metadata.main},
+            drop=tuple(name for name in branches if name != self.branch),
         )
-
-    def is_at_main(self, metadata: StorageMetadata) -> bool:
-        """Return whether this attempt has the table open and its branch is at main.
-
-        Only then can its next snapshot be staged without opening the table again.
-        """
-        is_open = self.mark_of(metadata.properties).number == self.number
-        return is_open and metadata.main is not None and metadata.branches.get(self.branch) == metadata.main
 
     def check_open(self, metadata: StorageMetadata) -> None:
         """Raise Fenced unless this attempt was the last to open the table."""
@@ -220,36 +217,37 @@ class StreamWriter(Writer[int]):
         self,
         metadata: StorageMetadata,
         published: int,
-        snapshot_id: str | None,
+        snapshot_id: str,
         *,
         pending: Any | None = None,
     ) -> MetadataChange:
         """Return the change that makes *snapshot_id* main and records the batch *published*.
 
-        If *snapshot_id* is None, main stays the same. *pending* is the engine's form of a snapshot that the
-        table does not contain yet. Raises Fenced if another attempt has opened the table.
+        *pending* is the engine's form of a snapshot that the table does not contain yet. Raises Fenced if
+        another attempt has opened the table.
         """
         self.check_open(metadata)
         return MetadataChange(
             properties=self.properties_of(Mark(number=self.number, published=published)),
             publish=snapshot_id,
             pending=pending,
-            branches=self._at(snapshot_id or metadata.main),
+            branches={self.branch: snapshot_id},
         )
 
-    def close(self, metadata: StorageMetadata) -> MetadataChange:
-        """Return the change after which no attempt can publish until the next one opens the table."""
-        mark = self.mark_of(metadata.properties)
-        return MetadataChange(
-            properties=self.properties_of(Mark(published=mark.published)), drop=self._branches(metadata)
-        )
+    def close(self, metadata: StorageMetadata) -> MetadataChange | None:
+        """Return the change after which no attempt can publish until the next one opens the table.
+
+        Return None if the table is closed.
+        """
+        mark, branches = self.mark_of(metadata.properties), self._branches(metadata)
+        if mark.number is None and not branches:
+            return None
+        closed = self.properties_of(Mark(published=mark.published)) if self.is_known(metadata) else {}
+        return MetadataChange(properties=closed, drop=branches)
 
     def forget(self, metadata: StorageMetadata) -> MetadataChange:
         """Return the change that removes the mark and the branches of this job."""
         return MetadataChange(removed=(self.key,), drop=self._branches(metadata))
-
-    def _at(self, snapshot_id: str | None) -> dict[str, str]:
-        return {} if snapshot_id is None else {self.branch: snapshot_id}
 
 
 def carried_out(

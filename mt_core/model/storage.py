@@ -52,6 +52,9 @@ LATE = "freshtable.late"
 DOUBTED = "freshtable.doubted"
 IN_VAIN = "freshtable.in-vain"
 COPIED = "freshtable.copied-rows"
+# The key that Iceberg's draft of materialized views defines, and ours for what the draft has no place for.
+ICEBERG_REFRESH_STATE = "refresh-state"
+REFRESH_STATE = "freshtable.refresh-state"
 
 # Keys of a source version in SOURCES: the snapshot that is read, and the last commit time of its rows (UTC).
 # Two versions with the same rows may differ in both.
@@ -77,6 +80,8 @@ _REPEATED = frozenset(
         LATE,
         DOUBTED,
         IN_VAIN,
+        ICEBERG_REFRESH_STATE,
+        REFRESH_STATE,
     }
 )
 _BRANCH_PREFIX = "run_"
@@ -208,8 +213,8 @@ class MetadataChange:
     """A change of a table's metadata in one commit.
 
     It makes the snapshot `publish` main, sets `branches` to snapshots, drops the branches `drop`, sets
-    `properties` to values and deletes the `removed` properties. The commit fails if a branch that it sets to
-    another snapshot or drops is no longer where it was; main counts as a branch.
+    `properties` to values and deletes the `removed` properties. The commit fails if a branch that it sets,
+    also to where it was, or drops is no longer where it was; main counts as a branch.
 
     `pending` is the engine's form of a snapshot to publish that the metadata does not contain yet. With
     `closes`, the snapshot to publish is a new one: it is empty, repeats the summary of main, and has the
@@ -288,16 +293,6 @@ def publish_name(run_id: str, batch: int | None) -> str:
     return run_id if batch is None else f"{run_id}/{batch}"
 
 
-def run_branch(run_id: str, attempt: int) -> str:
-    """Return the name of the branch on which an attempt of a run stages its rows."""
-    return f"{_BRANCH_PREFIX}{run_id.replace('-', '')}_{attempt}"
-
-
 def is_run_branch(name: str) -> bool:
-    """Return whether a branch belongs to a run."""
+    """Return whether a branch belongs to a run or a compaction of release 0.1.0."""
     return name.startswith(_BRANCH_PREFIX)
-
-
-def run_branches(names: Iterable[str]) -> tuple[str, ...]:
-    """Return the run branches among *names*, sorted."""
-    return tuple(sorted(filter(is_run_branch, names)))

@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 
 from mt_core.base.versions import check_keys, check_version
 from mt_core.errors import FactUnreadable, MtError, RegistryError
-from mt_core.model.catalog import CreatedCatalog
+from mt_core.model.catalog import CatalogAbilities, CreatedCatalog
 from mt_core.model.connector_table import ConnectorTable, GeneratedRows, Watermark
 from mt_core.model.function import (
     CreatedFunction,
@@ -179,6 +179,7 @@ def _stored(value: Any) -> Any:
             | GeneratedRows()
             | KafkaTopic()
             | FunctionFile()
+            | CatalogAbilities()
         ):
             return {field.name: _stored(getattr(value, field.name)) for field in fields(value)}
         case Mapping():
@@ -303,7 +304,11 @@ _MAPPINGS: dict[type[Any], _Mapping] = {
         columns=("table_id", "dropped_at"),
         readers={"identifier": TableIdentifier.from_json, "dropped_at": instants_of},
     ),
-    CreatedCatalog: _Mapping(noun="catalog", columns=("name",), readers={}),
+    CreatedCatalog: _Mapping(
+        noun="catalog",
+        columns=("name",),
+        readers={"abilities": lambda body: None if body is None else CatalogAbilities.from_json(body)},
+    ),
     Watermark: _Mapping(readers={}),
     GeneratedRows: _Mapping(readers={"items": tuple}),
     KafkaTopic: _Mapping(

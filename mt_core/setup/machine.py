@@ -12,6 +12,7 @@ from mt_core.clock import Clock
 from mt_core.config import Config
 
 TOKEN_VARIABLE = "FRESHTABLE_TOKEN"
+LAKE = "spark.sql.catalog.lake."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,6 +23,12 @@ class Machine:
     environ: Mapping[str, str] = field(repr=False)
     clock: Clock
     config_file: Path | None = None
+
+    @property
+    def spark(self) -> Mapping[str, str]:
+        """The settings of Spark, those of the catalog `lake` among them."""
+        options = {f"{LAKE}{key}": value for key, value in self.config.catalog_options.items()}
+        return {**options, **self.config.spark}
 
     @property
     def start(self) -> str:

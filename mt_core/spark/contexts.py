@@ -11,6 +11,7 @@ from mt_core.spark.catalogs.catalog_sync import CatalogSource, CatalogSync, no_c
 from mt_core.spark.catalogs.storage_catalogs import Catalogs
 from mt_core.spark.driver.jvm_objects import active_session
 from mt_core.spark.driver.spark_driver import SparkDriver
+from mt_core.spark.iceberg.catalog_probe import AbilityStore, StoredHere, TableCatalogs
 from mt_core.spark.queries.contexts import QueryContexts
 from mt_core.spark.queries.source_versions import SourceVersions
 
@@ -22,10 +23,16 @@ class SparkContexts:
     queries.
     """
 
-    def __init__(self, driver: SparkDriver, catalogs: CatalogSource = no_catalogs) -> None:
+    def __init__(
+        self,
+        driver: SparkDriver,
+        catalogs: CatalogSource = no_catalogs,
+        abilities: AbilityStore | None = None,
+    ) -> None:
         self.driver = driver
         self.sync = CatalogSync(catalogs, driver.functions)
         self.catalogs = Catalogs(driver, self.sync)
+        self.table_catalogs = TableCatalogs(self.catalogs, abilities or StoredHere())
         self.queries = QueryContexts(driver, self.sync)
         self.versions = SourceVersions(driver, self.queries)
 

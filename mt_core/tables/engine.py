@@ -183,9 +183,6 @@ class Write:
     They follow the snapshot *base* of main. With `maintenance`, only the changes are computed; the resulting
     rows are the same.
 
-    If `may_stay_pending` and main is still *base*, the snapshot may stay pending until the publish adds it.
-    Otherwise, it is committed to *branch*, which begins at *base*.
-
     `summary` becomes part of the snapshot; `options` are the dynamic options of the write; `query_types` are
     the types that the query's columns had when it was defined.
     """
@@ -193,7 +190,6 @@ class Write:
     job_id: str
     table: TableIdentifier
     base: str
-    branch: str
     query: Query
     columns: tuple[Column, ...]
     vector: SourceVector
@@ -202,20 +198,19 @@ class Write:
     options: Mapping[str, str] = field(default_factory=dict)
     query_types: Mapping[str, str] = field(default_factory=dict)
     maintenance: Maintenance | None = None
-    may_stay_pending: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Staged:
-    """The snapshot that a write has staged, and the table's metadata as read afterwards.
+    """The snapshot that a write has staged, and the table's metadata as it was.
 
-    `pending` is set for a pending snapshot, which no branch contains yet. A publish adds it to this metadata,
-    or to later metadata with the same main and the same last sequence number.
+    The table does not contain the snapshot yet. A publish adds `pending`, the engine's form of it, to this
+    metadata, or to later metadata with the same last sequence number.
     """
 
     snapshot: Snapshot
     metadata: StorageMetadata
-    pending: Any | None = field(default=None, repr=False)
+    pending: Any = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -272,15 +267,6 @@ class Fragments:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rewrite:
-    """A rewrite of small data files, and of data files with deletes, on a branch that is at main."""
-
-    job_id: str
-    table: TableIdentifier
-    branch: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class UnreadSources:
     """Why the sources of a query could not be read.
 
@@ -294,10 +280,14 @@ class CatalogLookup(Protocol):
     """The catalogs that the engine knows."""
 
     def check_catalog(self, identifier: TableIdentifier) -> None:
-        """Raise CatalogUnsupported unless the catalog changes metadata by compare-and-set.
+        """Raise CatalogUnsupported unless the catalog can hold the storage table of *identifier*.
 
-        Raises DefinitionInvalid if the catalog is unknown.
+        The first check of a catalog may create and drop a table in the namespace of *identifier*. Raises
+        DefinitionInvalid if the catalog or the namespace does not exist.
         """
+
+    def location_of(self, identifier: TableIdentifier, table_id: str) -> str:
+        """Return where the files of a new storage table will be, or "" if its catalog decides that."""
 
     def namespace_exists(self, catalog: str, namespace: Namespace) -> bool:
         """Return whether *catalog* contains *namespace*; raise DefinitionInvalid for an unknown catalog."""
@@ -400,6 +390,12 @@ class TableMetadata(Protocol):
         other difference too.
         """
 
+    def discard(self, staged: Staged) -> None:
+        """Delete the files of *staged*, of which no publish was sent, or only one that failed.
+
+        Files that cannot be deleted are left to `remove_orphans`.
+        """
+
     def ancestors(self, metadata: StorageMetadata) -> Iterator[Snapshot]:
         """Yield main and its ancestors, newest first, except expired ones."""
 
@@ -422,13 +418,14 @@ class TableHousekeeping(Protocol):
     def fragments(self, identifier: TableIdentifier) -> Fragments:
         """Count the files that a compaction would remove."""
 
-    def rewrite_files(self, rewrite: Rewrite) -> Staged:
-        """Stage the rows of main in fewer files, if possible, as a `replace` commit with main's summary.
+    def rewrite_files(self, identifier: TableIdentifier, job_id: str) -> Staged | None:
+        """Stage the rows of main in fewer files, as a `replace` commit with main's summary.
 
-        Blocks until the job ends.
+        Small data files are rewritten, and data files with deletes. Returns None if there are none. Blocks
+        until the job ends.
         """
 
-    def restage(self, rewrite: Rewrite, staged: Staged) -> Staged:
+    def restage(self, identifier: TableIdentifier, staged: Staged) -> Staged:
         """Stage the files of *staged* on the current main, without a Spark job.
 
         Raises EngineError if a file that the rewrite replaces has changed.
@@ -442,7 +439,13 @@ class RowWriter(Protocol):
         """Compute and stage rows. Blocks until the job ends.
 
         Raises QueryFailed if the query fails, Canceled after `cancel(job_id)`, NotApplied if the maintenance
-        turns out to be impossible or too expensive, and CommitConflict if main has moved meanwhile.
+        turns out to be impossible or too expensive, and CommitConflict if the table no longer has the base.
+        """
+
+    def repeat(self, write: Write, staged: Staged, metadata: StorageMetadata) -> Staged:
+        """Stage the files of *staged*, which *write* has staged, with the next sequence number of *metadata*.
+
+        Starts no job. Raises CommitConflict if the table no longer has the base.
         """
 
     def touched_partitions(

@@ -35,15 +35,14 @@ class InitialRefresh(StrEnum):
 class ManagerSettings:
     """Defaults and limits for materialized tables.
 
-    `owner` identifies this process in leases, and `warehouse` is the root location of storage.
-    `observe_wait_s` is how long a statement that shows tables waits for the scheduler. `alter_wait_s` and
-    `drop_wait_s` are how long ALTER (of columns) and DROP wait for a running refresh to end. If
-    `upstream_wait` is None, it is half the time between a table's schedule times.
+    `owner` identifies this process in leases. `observe_wait_s` is how long a statement that shows tables
+    waits for the scheduler. `alter_wait_s` and `drop_wait_s` are how long ALTER (of columns) and DROP wait
+    for a running refresh to end. If `upstream_wait` is None, it is half the time between a table's schedule
+    times.
     """
 
     owner: str
     zone: str = "UTC"
-    warehouse: str = ""
     scheduler_type: str = "memory"
     freshness_threshold_s: int = 1800
     default_freshness_full: Freshness = field(default_factory=lambda: Freshness(1, "HOUR"))
@@ -64,6 +63,7 @@ class ManagerSettings:
     suspend_after: int = 5
     compact_small_files: int = 50
     compact_delete_files: int = 20
+    iceberg_refresh_state: bool = False
 
     def in_session(self, properties: Mapping[str, str]) -> ManagerSettings:
         """Return the settings with the session's own values; raise ConfigError for an invalid value."""

@@ -123,12 +123,12 @@ def claim(case: Case, w: World, *, is_last_release: bool = False) -> World | Non
     return _claimed(case, w, number, run, is_last_release=is_last_release)
 
 
-def claim_continuous(case: Case, w: World) -> World | None:
+def claim_continuous(case: Case, w: World, *, is_last_release: bool = False) -> World | None:
     """Claim the table for a continuous run, if no run of it is open."""
     if w.is_suspended or any(run.status in OPEN for run in w.runs):
         return None
     w = w._replace(runs=(*w.runs, Run("continuous", "QUEUED", case.all)))
-    return _claimed(case, w, len(w.runs), w.runs[-1])
+    return _claimed(case, w, len(w.runs), w.runs[-1], is_last_release=is_last_release)
 
 
 def _claimed(case: Case, w: World, number: int, run: Run, *, is_last_release: bool = False) -> World:

@@ -58,14 +58,7 @@ MUTATIONS = (
         "skip_respects_foreign", breaks=Property.SKIP_IS_RIGHT, ticks=1, clears=1, foreigns=1, most_workers=1
     ),
     _mutation("skip_is_per_partition", breaks=Property.SKIP_IS_RIGHT, ticks=2, points=2, most_workers=1),
-    _mutation(
-        "publish_looks_for_itself",
-        "decide_looks_for_itself",
-        breaks=Property.ONCE,
-        refreshes=1,
-        unanswered=1,
-        most_workers=1,
-    ),
+    _mutation("publish_looks_for_itself", breaks=Property.FORWARD, refreshes=1, unanswered=1, most_workers=1),
     _mutation(
         "attempts_look_at_history",
         breaks=Property.ONCE,
@@ -126,11 +119,32 @@ MUTATIONS = (
     ),
     _mutation("last_loss_closes", breaks=Property.ONCE, ticks=1, lapses=2),
     _mutation(
-        "compaction_needs_its_base",
+        "pending_keeps_its_base",
+        breaks=Property.ONE_VERSION,
+        refreshes=2,
+        compactions=1,
+        most_workers=1,
+    ),
+    _mutation(
+        "sent_files_are_kept", breaks=Property.FORWARD, ticks=1, unanswered=1, cancels=1, most_workers=1
+    ),
+    _mutation("published_files_are_kept", breaks=Property.FORWARD, ticks=1, unanswered=1, most_workers=1),
+    _mutation(
+        "compaction_needs_its_files",
         breaks=Property.FORWARD,
         ticks=1,
         compactions=1,
         foreigns=1,
+        most_workers=1,
+    ),
+    _mutation(
+        "compaction_looks_for_itself",
+        breaks=Property.FORWARD,
+        ticks=1,
+        compactions=1,
+        foreigns=1,
+        unanswered=1,
+        points=2,
         most_workers=1,
     ),
     _mutation("ledger_compares_claim", breaks=Property.REPLACED_IS_SILENT, ticks=1, lapses=1),
@@ -148,16 +162,6 @@ MUTATIONS = (
         unanswered=1,
         most_workers=1,
     ),
-    _mutation(
-        "pending_needs_its_main",
-        "publish_needs_its_base",
-        breaks=Property.FORWARD,
-        ticks=1,
-        foreigns=1,
-        is_pending=True,
-        points=2,
-        most_workers=1,
-    ),
     _mutation("rebuild_stays_due", breaks=Property.ENDS, ticks=1, alters=1, failures=1, most_workers=1),
     _mutation(
         "maintenance_commits_nothing",
@@ -169,11 +173,11 @@ MUTATIONS = (
     _mutation(
         "epoch_is_written", breaks=Property.REPLACED_IS_SILENT, ticks=1, refreshes=1, lapses=1, last_release=1
     ),
+    _mutation("branches_are_dropped", breaks=Property.ENDS, ticks=1, last_release=1, most_workers=1),
 )
 SPARE = (
     "answers_are_read",
     "decide_looks_for_later",
     "decide_looks_for_itself",
-    "publish_looks_for_itself",
-    "pending_needs_its_main",
+    "pending_is_repeated",
 )

@@ -28,7 +28,7 @@ class Property(IntEnum):
     ONE_RUN_PER_KEY = 8
     """A request that is repeated with its key makes one run."""
     ENDS = 9
-    """Every request ends, no branch stays behind, every schedule time is covered in the end."""
+    """Every request ends, no branch outlives the next publish, every schedule time is covered in the end."""
 
 
 class Violation(Exception):

@@ -79,14 +79,21 @@ class RefreshProtocol:
                 partial(self._took_effect, spent, worker),
             )
             yield (worker, worker.step, "has no answer"), partial(self._may_land, spent, worker)
+            yield (
+                (worker, worker.step, "takes effect, and the answer is a conflict"),
+                partial(self._took_effect, spent, worker, is_answered=True),
+            )
         if worker.step == "idle" and worker.seq != len(w.log) - 1:
             yield (worker, "begins a batch"), partial(with_worker, w, worker._replace(step="decide"))
 
-    def _took_effect(self, w: World, worker: Worker) -> World | None:
+    def _took_effect(self, w: World, worker: Worker, *, is_answered: bool = False) -> World | None:
         planned = workers.plan(self.case, w, worker)
         if isinstance(planned, World):
             return None
-        return workers.unanswered(self.case, table.commit(self.case, w, planned), worker)
+        w = table.commit(self.case, w, planned)
+        if is_answered:
+            return with_worker(w, worker._replace(read=None))
+        return workers.unanswered(self.case, w, worker)
 
     def _may_land(self, w: World, worker: Worker) -> World | None:
         planned = workers.plan(self.case, w, worker)
@@ -108,21 +115,37 @@ class RefreshProtocol:
                 partial(ledger.claim, case, spent, is_last_release=True),
             )
         if left["stretches"]:
-            yield ("a continuous run begins",), partial(ledger.claim_continuous, case, _spent(w, "stretches"))
+            spent = _spent(w, "stretches")
+            yield ("a continuous run begins",), partial(ledger.claim_continuous, case, spent)
+            if left["last_release"]:
+                yield (
+                    ("a continuous run of the last release begins",),
+                    partial(
+                        ledger.claim_continuous, case, _spent(spent, "last_release"), is_last_release=True
+                    ),
+                )
 
     def _of_compaction(self, w: World, left: dict[str, int]) -> Events:
         case = self.case
         if w.compaction is None:
-            spent = _spent(w, "compactions")
-            yield ("a compaction begins",), partial(table.begin_compaction, case, spent, left["compactions"])
+            begun = partial(table.begin_compaction, _spent(w, "compactions"))
+            for part in range(case.width):
+                yield ("a compaction of", part, "begins"), partial(begun, part, left["compactions"])
             return
-        yield ("compaction", w.compaction.step), partial(table.compact, case, w)
+        yield ("the compaction goes on",), partial(table.compact, case, w)
         if left["crashes"]:
             yield ("the compaction dies",), partial(_spent(w, "crashes")._replace, compaction=None)
-        change = table.compacted(case, w, w.compaction) if left["unanswered"] else None
+        change = table.compacted(w, w.compaction) if left["unanswered"] else None
         if change is not None:
-            spent = _spent(w, "unanswered")
-            yield ("compaction publish has no answer",), partial(spent._replace, flights=(*w.flights, change))
+            spent, is_sent = _spent(w, "unanswered"), w.compaction._replace(is_sent=True)
+            yield (
+                ("the publish of the compaction has no answer",),
+                partial(spent._replace, flights=(*w.flights, change), compaction=is_sent),
+            )
+            yield (
+                ("the publish of the compaction takes effect, and the answer is a conflict",),
+                partial(table.commit, case, spent, change),
+            )
 
     def _of_ledger(self, w: World, left: dict[str, int]) -> Events:
         case = self.case
@@ -169,6 +192,11 @@ class RefreshProtocol:
             yield ("the source changes",), partial(_logged, _spent(w, "commits"), max(w.log) + 1)
         if left["rollbacks"] and w.log[-1]:
             yield ("the source is rolled back",), partial(_logged, _spent(w, "rollbacks"), w.log[-1] - 1)
+        if left["asides"]:
+            yield (
+                ("another writer commits to its branch",),
+                partial(table.aside, self.case, _spent(w, "asides")),
+            )
         if left["foreigns"]:
             for part in range(self._scenario.points if self._scenario.is_partitioned else 1):
                 yield (
@@ -209,7 +237,7 @@ class RefreshProtocol:
                 return ledger.refresh(self.case, w, self.case.all)
             case _:
                 is_failed = w.runs[-1].status == "FAILED"
-                must(is_failed or not w.storage.branches, Property.ENDS, "a branch stays behind")
+                must(is_failed or not w.storage.branches, Property.ENDS, "a branch outlives a publish")
                 return None
 
     def _check_rest(self, w: World) -> None:

@@ -11,9 +11,10 @@ from itertools import takewhile
 from tests.model.ledger import check_still_unchanged, check_unchanged
 from tests.model.properties import Property, must
 from tests.model.rules import Case
-from tests.model.table import closed, commit, has_rows_of, run_branches, stage
+from tests.model.table import closed, deletes_files, dropped, has_rows_of, repeated
 from tests.model.world import (
     DONE,
+    SAME_ROWS,
     WHOLE,
     Cell,
     Change,
@@ -40,14 +41,7 @@ def finish(case: Case, w: World, worker: Worker, status: Status) -> World:
     if is_batch and status in DONE:
         return _end_batch(w, worker, status)
     step: Step = "close" if worker.must_close and status != "SUCCEEDED" else "end"
-    if step == "end" and _drops_branch(w, worker, status):
-        w = commit(case, w, Change(None, drop=((worker.run, worker.attempt),)))
     return with_worker(w, _bare(worker)._replace(step=step, end=status, parts=0))
-
-
-def _drops_branch(w: World, worker: Worker, status: Status) -> bool:
-    is_over = status != "SUCCEEDED" or w.runs[worker.run - 1].kind == "continuous"
-    return is_over and (worker.run, worker.attempt) in run_branches(w.storage)
 
 
 def closed_now(case: Case, w: World, worker: Worker) -> World:
@@ -59,7 +53,7 @@ def closed_now(case: Case, w: World, worker: Worker) -> World:
 
 def _bare(worker: Worker) -> Worker:
     """Return *worker* without what it has written."""
-    return worker._replace(base=None, staged=None, pending=False, restarts=0)
+    return worker._replace(base=None, staged=None, is_change=False, restarts=0)
 
 
 def _end_batch(w: World, worker: Worker, status: Status) -> World:
@@ -185,15 +179,28 @@ def _is_unchanged_in_ledger(w: World, worker: Worker, part: int) -> bool:
 
 
 def write(case: Case, w: World, worker: Worker) -> World:
-    """Stage the rows on the main that decide has read."""
+    """Write the rows to a pending snapshot that follows the main that decide has read."""
     if worker.parts & case.scenario.poison:
         return finish(case, w, worker, "FAILED")
+    staged = repeated(case, pending(case, w, worker), w.storage)
+    is_change = case.scenario.is_incremental and _has_own_rows(worker)
+    return with_worker(w, worker._replace(step="publish", staged=staged, is_change=is_change))
+
+
+def _has_own_rows(worker: Worker) -> bool:
+    """Return whether the rows of the base are those of a run by the same definition."""
+    newest = next(each for each in ancestors(worker.base) if each.origin not in SAME_ROWS)
+    return newest.origin == "refresh" and newest.definition == worker.definition
+
+
+def pending(case: Case, w: World, worker: Worker) -> Snapshot:
+    """Return the snapshot with the rows of the worker, which follows its base."""
     assert worker.base is not None
     cells = list(worker.base.cells)
     for place, part in enumerate(bits(worker.parts & ~WHOLE)):
         seq = worker.seq if case.rules.rows_are_pinned or place == 0 else len(w.log) - 1
         cells[part] = Cell(seq, worker.definition, worker.run)
-    snapshot = Snapshot(
+    return Snapshot(
         "refresh",
         tuple(cells),
         worker.base,
@@ -201,11 +208,9 @@ def write(case: Case, w: World, worker: Worker) -> World:
         worker.parts,
         worker.seq,
         worker.definition,
+        number=w.storage.number + 1,
+        claim=worker.claim,
     )
-    is_pending = case.scenario.is_pending and not worker.restarts and w.storage.main == worker.base
-    if not is_pending:
-        w = stage(case, w, (worker.run, worker.attempt), snapshot)
-    return with_worker(w, worker._replace(step="publish", staged=snapshot, pending=is_pending))
 
 
 # -------------------------------------------------------------------------------------------------- publish
@@ -213,24 +218,36 @@ def write(case: Case, w: World, worker: Worker) -> World:
 
 def plan_publish(case: Case, w: World, worker: Worker, storage: Storage) -> Change | World:
     rules = case.rules
+    staged = worker.staged
+    assert staged is not None
     if rules.publish_looks_for_itself and is_published(case, worker, storage):
+        if not rules.published_files_are_kept:
+            _discard(case, w, worker)
         return finish(case, w, worker, "SUCCEEDED")
     if rules.publish_looks_for_later and storage.epoch > worker.claim:
         return give_up(w, worker)
     if withdrawn(w, worker.run):
+        _discard(case, w, worker)
         return finish(case, w, worker, "CANCELED")
-    if rules.pending_needs_its_main and worker.pending and storage.main != worker.base:
-        return restart(case, w, worker)
-    if rules.publish_needs_its_base and not _may_replace(case, worker, storage.main):
+    is_outdated = rules.publish_needs_its_base and not _may_replace(case, worker, storage.main)
+    is_next = staged.number == storage.number + 1
+    if is_outdated or not (is_next or rules.pending_is_repeated):
+        if worker.restarts < case.scenario.most_restarts:
+            _discard(case, w, worker)
         return restart(case, w, worker)
     return Change(
-        worker.staged,
-        drop=_ended_branches(w, worker, storage),
-        sets=_own_branch(w, worker, storage),
+        staged if is_next else repeated(case, staged, storage),
+        drop=dropped(case, storage),
         epoch=worker.claim if rules.epoch_is_written else None,
         last=worker.name,
         claim=worker.claim,
     )
+
+
+def _discard(case: Case, w: World, worker: Worker) -> None:
+    """Delete the files of the pending snapshot, unless a publish of it may take effect."""
+    if worker.staged is not None and not (worker.is_sent and case.rules.sent_files_are_kept):
+        deletes_files(w, worker.staged)
 
 
 def _may_replace(case: Case, worker: Worker, main: Snapshot) -> bool:
@@ -239,30 +256,12 @@ def _may_replace(case: Case, worker: Worker, main: Snapshot) -> bool:
     Rows of all partitions may replace those of another writer, but not the snapshot of another run, which its
     next attempt looks for among the ancestors of main. Other rows may replace only those of their base.
     """
-    if not worker.parts & WHOLE or worker.pending:
+    if not worker.parts & WHOLE or worker.is_change:
         return has_rows_of(main, worker.base)
     if not case.rules.recomputation_spares_runs:
         return True
     since = takewhile(lambda snapshot: snapshot != worker.base, ancestors(main))
     return all(snapshot.origin != "refresh" for snapshot in since)
-
-
-def _ended_branches(w: World, worker: Worker, storage: Storage) -> tuple[tuple[int, int], ...]:
-    """Return the branches that a publish drops: its own, and those of runs that have ended."""
-    names = run_branches(storage)
-    if w.runs[worker.run - 1].kind != "continuous":
-        return names
-    kept = {(worker.run, worker.attempt), None if w.compaction is None else w.compaction.branch}
-    return tuple(name for name in names if name not in kept)
-
-
-def _own_branch(w: World, worker: Worker, storage: Storage) -> tuple[tuple[int, int], Snapshot] | None:
-    """Return where the branch of a continuous run moves: to its new main."""
-    own = (worker.run, worker.attempt)
-    is_continuous = w.runs[worker.run - 1].kind == "continuous"
-    if worker.staged is None or not is_continuous or own not in run_branches(storage):
-        return None
-    return own, worker.staged
 
 
 # ---------------------------------------------------------------------------------------------------- close
@@ -279,8 +278,8 @@ def plan_close(case: Case, w: World, worker: Worker, storage: Storage) -> Change
     if not rules.close_moves_main:
         return closed_now(case, w, worker)
     return Change(
-        closed(storage.main),
-        drop=run_branches(storage),
+        closed(storage),
+        drop=dropped(case, storage),
         epoch=worker.claim if rules.epoch_is_written else None,
         claim=worker.claim,
     )

@@ -49,8 +49,14 @@ class Rules:
     """Rows of some partitions are published only if main has the rows from which the run started."""
     recomputation_spares_runs: bool = True
     """A recomputation of all rows is published over commits of other writers, but not of other runs."""
-    pending_needs_its_main: bool = True
-    """A pending snapshot is added only while main is its parent."""
+    pending_keeps_its_base: bool = True
+    """A pending snapshot follows the main that decide has read, also when it is repeated."""
+    pending_is_repeated: bool = True
+    """A pending snapshot whose number is taken gets the next one; the run does not decide again."""
+    sent_files_are_kept: bool = True
+    """The files of a pending snapshot are not deleted after a publish without an answer."""
+    published_files_are_kept: bool = True
+    """They are not deleted if the run is found published, also without such a publish."""
 
     # Close.
     close_moves_main: bool = True
@@ -71,8 +77,10 @@ class Rules:
     """After too many losses one more claim closes, and only then the run is FAILED."""
 
     # Compaction.
-    compaction_needs_its_base: bool = True
-    """A compaction is published only while main is what it has compacted."""
+    compaction_needs_its_files: bool = True
+    """A compaction goes on behind other publishes, unless one has removed a file that it has rewritten."""
+    compaction_looks_for_itself: bool = True
+    """A compaction whose commit has failed looks for its snapshot among the ancestors of main."""
 
     # Ledger.
     ledger_compares_claim: bool = True
@@ -99,6 +107,8 @@ class Rules:
     # Beside the last release.
     epoch_is_written: bool = True
     """Publish and close write the claim into the property that the last release compares."""
+    branches_are_dropped: bool = True
+    """Publish and close drop the branches that the last release has left."""
 
 
 class Scenario(NamedTuple):
@@ -116,8 +126,9 @@ class Scenario(NamedTuple):
     # The source gets a new version, or returns to the one before.
     commits: int = 0
     rollbacks: int = 0
-    # Another writer replaces a partition; a compaction begins.
+    # Another writer replaces a partition, or commits to a branch of its own; a compaction begins.
     foreigns: int = 0
+    asides: int = 0
     compactions: int = 0
     # Expiry; an event only without the rule that it commits nothing.
     maintenances: int = 0
@@ -125,7 +136,8 @@ class Scenario(NamedTuple):
     crashes: int = 0
     lapses: int = 0
     failures: int = 0
-    # A commit has no answer: it has taken effect, or may still do so at any time.
+    # A commit has no answer: it has taken effect, or may still do so at any time; or it has taken effect, and
+    # the answer is a conflict.
     unanswered: int = 0
     # Continuous runs.
     stretches: int = 0
@@ -134,8 +146,8 @@ class Scenario(NamedTuple):
     # The rest are no events.
     points: int = 2
     is_partitioned: bool = True
-    # Whether the first write of a run is a pending snapshot; otherwise all are commits to a branch.
-    is_pending: bool = False
+    # Whether runs apply changes to the rows of their base where they can, instead of writing all rows.
+    is_incremental: bool = False
     # Whether reading and committing are two steps. (In one, a commit fails only if it has no answer.)
     is_split: bool = False
     # Partitions of which each computation fails.

@@ -1,9 +1,10 @@
 """The Iceberg table of the model: how a commit takes effect, and the commits of others than refreshes.
 
 It follows `mt_core/spark/iceberg/metadata.py` and `mt_core/tables/upkeep/compaction.py`. A catalog compares
-main only, as every Iceberg catalog does; beside the last release, it compares the whole metadata. Since main
-never returns to a snapshot, a commit that was computed for another main can never take effect. So it is
-forgotten as soon as main moves.
+main only, as every Iceberg catalog does, and takes no snapshot whose number is not above all others; beside
+the last release, it compares the whole metadata. Since main never returns to a snapshot and numbers only
+grow, a commit that was computed for another main or number can never take effect. So it is forgotten as soon
+as either changes.
 """
 
 from __future__ import annotations
@@ -20,12 +21,15 @@ from tests.model.world import (
     Compaction,
     Snapshot,
     Storage,
-    Worker,
     World,
     ancestors,
+    same_rows,
     swapped,
     with_run,
 )
+
+MIXED = 99
+"""The file of a cell in which the rows of two files are, of which one should have been removed."""
 
 
 def commit(case: Case, w: World, change: Change) -> World:
@@ -43,11 +47,22 @@ def commit(case: Case, w: World, change: Change) -> World:
         branches,
         storage.epoch if change.epoch is None else change.epoch,
         storage.last if change.last is None else change.last,
+        _last_number(storage, change),
     )
     if after == storage and not case.is_strict:
         return w
-    w = w._replace(storage=after)
-    is_outdated = after.main is not storage.main or case.is_strict
+    return _stored(case, w, after)
+
+
+def _last_number(storage: Storage, change: Change) -> int:
+    added = (change.main, None if change.sets is None else change.sets[1])
+    return max(storage.number, *(0 if each is None else each.number for each in added))
+
+
+def _stored(case: Case, w: World, after: Storage) -> World:
+    """Return the world with new metadata, without the commits that were computed for other metadata."""
+    storage, w = w.storage, w._replace(storage=after)
+    is_outdated = after.main is not storage.main or after.number != storage.number or case.is_strict
     if not is_outdated or not case.rules.main_is_compared:
         return w
     workers = w.workers
@@ -63,7 +78,8 @@ def _name(branch: tuple[Branch, Snapshot]) -> Branch:
 def _checked(case: Case, w: World, change: Change, main: Snapshot) -> World:
     """Check that a commit may move main to the snapshot *main*; note that it has."""
     if main.origin in SAME_ROWS:
-        lost = [part for part in range(case.width) if main.cells[part] != w.storage.main.cells[part]]
+        pairs = enumerate(zip(main.cells, w.storage.main.cells, strict=True))
+        lost = [part for part, cells in pairs if not same_rows(*cells)]
         must(not lost, Property.FORWARD, f"a snapshot that is {main.origin} loses the rows of", lost)
     if not change.claim:
         return w
@@ -90,10 +106,17 @@ def _published(case: Case, w: World, snapshot: Snapshot) -> World:
     must(run.published < batch, Property.ONCE, f"batch {batch} is published twice: run", number)
     own = {cell[:2] for cell in snapshot.cells if cell is not None and cell.run == number}
     must(len(own) <= 1, Property.ONE_VERSION, f"run {number} mixes", own)
+    mixed = [part for part, cell in enumerate(snapshot.cells) if cell is not None and cell.file == MIXED]
+    must(not mixed, Property.ONE_VERSION, f"run {number} leaves a file with the same rows in", mixed)
     for part in range(case.width):
         old, new = w.storage.main.cells[part], snapshot.cells[part]
         if not snapshot.parts >> part & 1:
-            must(old == new, Property.FORWARD, f"run {number} does not refresh {part}; it replaces", old)
+            must(
+                same_rows(old, new),
+                Property.FORWARD,
+                f"run {number} does not refresh {part}; it replaces",
+                old,
+            )
         elif new is not None:
             older = old is not None and old.run > 0 and old.seq > new.seq
             must(not older, Property.FORWARD, f"run {number} returns {part} to older rows:", new)
@@ -113,71 +136,99 @@ def has_rows_of(main: Snapshot, base: Snapshot | None) -> bool:
     return False
 
 
-def closed(main: Snapshot) -> Snapshot:
+def closed(storage: Storage) -> Snapshot:
     """Return the empty snapshot of a close."""
-    return Snapshot("closed", main.cells, main)
+    return Snapshot("closed", storage.main.cells, storage.main, number=storage.number + 1)
+
+
+def repeated(case: Case, pending: Snapshot, storage: Storage) -> Snapshot:
+    """Return a pending snapshot with the next number: it has the same files and the same parent."""
+    pending = pending._replace(number=storage.number + 1)
+    if case.rules.pending_keeps_its_base or pending.parent is None:
+        return pending
+    cells = list(storage.main.cells)
+    for part in range(case.width):
+        new = pending.cells[part]
+        if pending.parts >> part & 1 and new is not None:
+            is_replaced = cells[part] in (None, pending.parent.cells[part])
+            cells[part] = new if is_replaced else new._replace(file=MIXED)
+    return pending._replace(cells=tuple(cells), parent=storage.main)
 
 
 def run_branches(storage: Storage) -> tuple[Branch, ...]:
     return tuple(name for name, _ in storage.branches)
 
 
-def stage(case: Case, w: World, branch: Branch, snapshot: Snapshot) -> World:
-    """Commit rows to a branch, which is created if it does not exist."""
-    return commit(case, w, Change(None, sets=(branch, snapshot)))
+def dropped(case: Case, storage: Storage) -> tuple[Branch, ...]:
+    """Return the branches that a publish or close drops: all that the last release has left."""
+    return run_branches(storage) if case.rules.branches_are_dropped else ()
 
 
 def foreign(case: Case, w: World, part: int) -> World:
     """Another writer replaces the rows of a partition."""
-    cells = swapped(w.storage.main.cells, part, Cell(0, 0, 0))
-    return commit(case, w, Change(Snapshot("foreign", cells, w.storage.main, parts=1 << part)))
+    number, main = w.storage.number + 1, w.storage.main
+    cells = swapped(main.cells, part, Cell(0, 0, 0, number))
+    return commit(case, w, Change(Snapshot("foreign", cells, main, parts=1 << part, number=number)))
+
+
+def aside(case: Case, w: World) -> World:
+    """Another writer commits to a branch of its own, which takes a number."""
+    return _stored(case, w, w.storage._replace(number=w.storage.number + 1))
 
 
 def maintain(case: Case, w: World) -> World:
     """Expiry or a change of the schema, if it claimed the table and closed it, as the next run would."""
     claim = w.claim + 1
-    change = Change(closed(w.storage.main), drop=run_branches(w.storage), epoch=claim, claim=claim)
+    change = Change(closed(w.storage), drop=dropped(case, w.storage), epoch=claim, claim=claim)
     return commit(case, w._replace(claim=claim), change)
 
 
 # ----------------------------------------------------------------------------------------------- compaction
 
 
-def begin_compaction(case: Case, w: World, number: int) -> World:
-    """Create the branch of a compaction at main. Other branches are those of runs that have ended."""
-    compaction = Compaction("write", number, w.storage.main)
-    held = {(worker.run, worker.attempt) for worker in w.workers if _is_continuous(w, worker)}
-    drop = tuple(name for name in run_branches(w.storage) if name not in held)
-    change = Change(None, drop=drop, sets=(compaction.branch, w.storage.main))
-    return commit(case, w, change)._replace(compaction=compaction)
+def begin_compaction(w: World, part: int, number: int) -> World | None:
+    """Rewrite the file of a partition, in a pending snapshot that follows main."""
+    cell = w.storage.main.cells[part]
+    if cell is None:
+        return None
+    return w._replace(compaction=Compaction(part, _compacted(w.storage, part, cell._replace(file=-number))))
 
 
-def _is_continuous(w: World, worker: Worker) -> bool:
-    return w.runs[worker.run - 1].kind == "continuous"
+def _compacted(storage: Storage, part: int, cell: Cell) -> Snapshot:
+    main, number = storage.main, storage.number + 1
+    return Snapshot("compacted", swapped(main.cells, part, cell), main, number=number, claim=cell.file)
 
 
 def compact(case: Case, w: World) -> World:
-    """Take the next step of the compaction."""
+    """Publish the compaction, or repeat it on what has become main, or give it up."""
     compaction = w.compaction
     assert compaction is not None
-    if compaction.step == "write":
-        staged = Snapshot("compacted", compaction.base.cells, compaction.base)
-        w = stage(case, w, compaction.branch, staged)
-        return w._replace(compaction=compaction._replace(step="publish", staged=staged))
-    change = compacted(case, w, compaction)
-    if change is not None:
+    staged, part, main = compaction.staged, compaction.part, w.storage.main
+    if (change := compacted(w, compaction)) is not None:
         return commit(case, w, change)._replace(compaction=None)
-    if compaction.branch in run_branches(w.storage) and case.is_continuous:
-        # The batches of a continuous run spare the branch; the files replace the old ones in main as it is.
-        return w._replace(compaction=Compaction("write", compaction.number, w.storage.main))
-    return commit(case, w, Change(None, drop=(compaction.branch,)))._replace(compaction=None)
+    looked_at = ancestors(main) if case.rules.compaction_looks_for_itself else (main,)
+    if staged in looked_at:
+        return w._replace(compaction=None)
+    assert staged.parent is not None
+    if main.cells[part] != staged.parent.cells[part] and case.rules.compaction_needs_its_files:
+        if not compaction.is_sent or not case.rules.sent_files_are_kept:
+            deletes_files(w, staged)
+        return w._replace(compaction=None)
+    cell = staged.cells[part]
+    assert cell is not None
+    return w._replace(compaction=compaction._replace(staged=_compacted(w.storage, part, cell)))
 
 
-def compacted(case: Case, w: World, compaction: Compaction) -> Change | None:
-    """Return the commit that publishes a compaction, or None if it must not be published."""
-    has_branch = compaction.branch in run_branches(w.storage)
-    if not has_branch or compaction.staged is None:
-        return None
-    if w.storage.main != compaction.base and case.rules.compaction_needs_its_base:
-        return None
-    return Change(compaction.staged, drop=(compaction.branch,))
+def compacted(w: World, compaction: Compaction) -> Change | None:
+    """Return the commit that publishes a compaction, or None if it does not follow main any more."""
+    staged, storage = compaction.staged, w.storage
+    is_next = staged.number == storage.number + 1 and staged.parent == storage.main
+    return Change(staged) if is_next else None
+
+
+def deletes_files(w: World, pending: Snapshot) -> None:
+    """Check that the files of a pending snapshot, which its writer deletes, cannot be those of main."""
+    ours = (pending.claim, pending.name)
+    sent = (flight.main for flight in w.flights if flight.main is not None)
+    for each in (*ancestors(w.storage.main), *sent):
+        must((each.claim, each.name) != ours, Property.FORWARD, "files of main are deleted:", *ours)

@@ -22,14 +22,14 @@ from tests.model.search import explore
 
 RULES = frozenset(rule.name for rule in fields(Rules))
 # Those with a few thousand states, one of each kind.
-SMALL = ("pending, whole", "split", "last release, pending")
+SMALL = ("changes", "split", "last release, changes")
 MEDIUM = (
     "rollback",
     "unanswered twice",
     "foreign, zombie",
     "whole, foreign",
-    "pending",
-    "continuous, pending",
+    "numbers, unanswered",
+    "continuous, changes",
     "compaction, foreign",
     "split, compaction",
     "last release, unanswered",

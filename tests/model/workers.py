@@ -24,7 +24,8 @@ def advance(case: Case, w: World, worker: Worker) -> World:
         case "look":
             return refresh.look(case, w, worker)
         case "write":
-            return refresh.write(case, w, worker)
+            write = last_release.write if worker.is_last_release else refresh.write
+            return write(case, w, worker)
         case "idle":
             return refresh.finish(case, w, worker, "SUCCEEDED" if worker.batch > 1 else "SKIPPED")
         case "end":
@@ -60,7 +61,7 @@ def _answered(case: Case, w: World, worker: Worker) -> World:
 def unanswered(case: Case, w: World, worker: Worker) -> World:
     """Return the world after the worker has got no answer."""
     must_close = worker.must_close or (case.rules.close_after_no_answer and not worker.is_last_release)
-    worker = worker._replace(read=None, must_close=must_close)
+    worker = worker._replace(read=None, must_close=must_close, is_sent=not worker.is_last_release)
     if case.rules.answers_are_read:
         return with_worker(w, worker)
     return refresh.finish(case, w, worker, "FAILED")

@@ -2,7 +2,7 @@
 
 All of it is one immutable tuple of tuples, which is hashed and compared as a whole. Two snapshots are the
 same if they and all their ancestors are equal, so no snapshot needs an id, and "main is where it was read" is
-a comparison.
+a comparison. A snapshot that no commit has added yet is pending: only the process that wrote it has it.
 
 Fields named *ghost* are the observer's: the properties are checked with them, and no rule of the protocol
 reads them. Sources are a log of versions. A *position* in the log is a moment, so the same version may stand
@@ -28,7 +28,7 @@ Step = Literal["open", "decide", "look", "write", "publish", "close", "close unc
 Name = tuple[int, int]
 """Run and batch of a publish. A run that publishes once has only a first batch."""
 Branch = tuple[int, int]
-"""Run and attempt; that of a compaction has run 0."""
+"""Run and attempt. Only workers of the last release make branches."""
 OPEN = ("QUEUED", "RUNNING")
 DONE = ("SUCCEEDED", "SKIPPED")
 # The operation `replace`: the rows are those of the parent.
@@ -38,12 +38,18 @@ SAME_ROWS = ("closed", "compacted")
 class Cell(NamedTuple):
     """The rows of one partition: the source position and the definition that they show, and who wrote them.
 
-    Another writer's rows have run 0.
+    Another writer's rows have run 0. `file` differs between files with the same rows: of a run, of a
+    compaction (below 0), and of commits of other writers (above 0).
     """
 
     seq: int
     definition: int
     run: int
+    file: int = 0
+
+    @property
+    def rows(self) -> tuple[int, int, int]:
+        return self[:3]
 
     def __str__(self) -> str:
         if not self.run:
@@ -52,7 +58,10 @@ class Cell(NamedTuple):
 
 
 class Snapshot(NamedTuple):
-    """A snapshot of the table: its summary, and the rows of each partition."""
+    """A snapshot of the table: its number, its summary, and the rows of each partition.
+
+    `claim` stands for its id: what another claim has written has other files.
+    """
 
     origin: Origin
     cells: tuple[Cell | None, ...]
@@ -61,15 +70,18 @@ class Snapshot(NamedTuple):
     parts: Parts = 0
     seq: int = 0
     definition: int = 0
+    number: int = 0
+    claim: int = 0
 
 
 class Storage(NamedTuple):
-    """The metadata of the table. `epoch` and `last` are properties."""
+    """The metadata of the table. `epoch` and `last` are properties; `number` is that of the last snapshot."""
 
     main: Snapshot
     branches: tuple[tuple[Branch, Snapshot], ...] = ()
     epoch: int = 0
     last: Name = (0, 0)
+    number: int = 0
 
 
 class Change(NamedTuple):
@@ -127,15 +139,16 @@ class Worker(NamedTuple):
     parts: Parts = 0
     base: Snapshot | None = None
     staged: Snapshot | None = None
-    pending: bool = False
+    # Whether its rows are a change of those of `base`, and not all rows of the table.
+    is_change: bool = False
+    # Whether a publish was sent without an answer.
+    is_sent: bool = False
     restarts: int = 0
     batch: int = 1
     end: Status | None = None
     # The metadata that it has read; None if it must read first, or its commit would fail.
     read: Storage | None = None
-    # Whether it is of the last release, and then whether it has opened the table.
     is_last_release: bool = False
-    opened: bool = False
 
     @property
     def name(self) -> Name:
@@ -146,16 +159,12 @@ class Worker(NamedTuple):
 
 
 class Compaction(NamedTuple):
-    """A process that compacts the table."""
+    """A process that has rewritten the file of a partition, in a pending snapshot."""
 
-    step: Literal["write", "publish"]
-    number: int
-    base: Snapshot
-    staged: Snapshot | None = None
-
-    @property
-    def branch(self) -> Branch:
-        return (0, self.number)
+    part: int
+    staged: Snapshot
+    # Whether a publish was sent without an answer.
+    is_sent: bool = False
 
 
 class World(NamedTuple):
@@ -219,6 +228,13 @@ def ancestors(snapshot: Snapshot | None) -> Iterator[Snapshot]:
     while snapshot is not None:
         yield snapshot
         snapshot = snapshot.parent
+
+
+def same_rows(cell: Cell | None, other: Cell | None) -> bool:
+    """Return whether two partitions have the same rows, though in other files."""
+    if cell is None or other is None:
+        return cell is other
+    return cell.rows == other.rows
 
 
 def holds(w: World, worker: Worker) -> bool:

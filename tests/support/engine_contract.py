@@ -130,10 +130,7 @@ class EngineContract(ChangesContract, UpkeepContract):
         assert list(steps.load().branches) == ["run_r2"]
 
     def test_of_two_publishes_on_the_same_main_exactly_one_wins(self, steps: EngineSteps) -> None:
-        first, second = (
-            steps.engine.writes.write(replace(steps.write(run), may_stay_pending=may_stay_pending))
-            for run, may_stay_pending in (("r1", False), ("r2", True))
-        )
+        first, second = steps.stage("r1"), steps.stage("r2")
 
         steps.publish("r2", second)
         before = steps.facts()
@@ -155,7 +152,8 @@ class EngineContract(ChangesContract, UpkeepContract):
     def test_a_branch_is_dropped_only_from_where_it_was_read(self, steps: EngineSteps) -> None:
         steps.begin("run_r1")
         read = steps.load()
-        steps.engine.writes.write(steps.write("r1"))
+        steps.refresh("r1")
+        steps.begin("run_r1")
         before = steps.facts()
 
         with pytest.raises(CommitConflict):
@@ -224,15 +222,35 @@ class EngineContract(ChangesContract, UpkeepContract):
 
     # ------------------------------------------------------------------------------------------------- writes
 
-    def test_rows_on_a_branch_are_not_seen_before_publish(self, steps: EngineSteps) -> None:
-        main = steps.load().main
+    def test_rows_are_not_seen_before_publish(self, steps: EngineSteps) -> None:
+        before = steps.facts()
 
         staged = steps.stage("r1")
 
-        found = steps.load()
-        assert (found.main, dict(found.branches)) == (main, {"run_r1": staged.snapshot.snapshot_id})
+        assert steps.facts() == before
         assert staged.snapshot.added_rows == 2
         assert steps.rows() == []
+
+    def test_staged_rows_are_published_though_another_snapshot_has_taken_their_number(
+        self, steps: EngineSteps
+    ) -> None:
+        steps.refresh("r1")
+        steps.source.append(steps.source_name, [row("c", 3, 30)])
+        write = steps.write("r2")
+        staged = steps.engine.writes.write(write)
+        steps.swap(MetadataChange(closes={CLOSED: "2"}))
+
+        repeated = steps.engine.writes.repeat(write, staged, steps.load())
+        steps.publish("r2", repeated)
+
+        assert steps.rows() == [("a", 1, 10), ("b", 2, 20), ("c", 3, 30)]
+        newest, before = steps.snapshots()[:2]
+        assert (newest.snapshot_id, newest.run_id) == (repeated.snapshot.snapshot_id, "r2")
+        assert (newest.added_rows, newest.deleted_rows) == (
+            staged.snapshot.added_rows,
+            staged.snapshot.deleted_rows,
+        )
+        assert before.snapshot_id == write.base
 
     def test_publish_shows_the_rows_and_remembers_the_run(self, steps: EngineSteps) -> None:
         staged = steps.refresh("r1")

@@ -8,7 +8,7 @@ import pytest
 
 from mt_core.errors import EngineError
 from mt_core.model.storage import MetadataChange
-from mt_core.tables.engine import Fragments, Rewrite
+from mt_core.tables.engine import Fragments
 from tests.support.engine_steps import EngineSteps, row
 
 
@@ -27,11 +27,9 @@ class UpkeepContract:
             small_files=1, delete_files=0
         )
 
-        steps.begin("run_c1")
-        staged = steps.engine.housekeeping.rewrite_files(
-            Rewrite(job_id=uuid4().hex, table=steps.identifier, branch="run_c1")
-        )
+        staged = steps.engine.housekeeping.rewrite_files(steps.identifier, uuid4().hex)
 
+        assert staged is not None
         facts = staged.snapshot
         assert (facts.replace, facts.added_rows >= 2, facts.data_files < before.data_files) == (
             True,
@@ -41,7 +39,7 @@ class UpkeepContract:
         assert (facts.run_id, facts.scope, facts.pinned) == (before.run_id, before.scope, before.pinned)
         assert (facts.sources, facts.fingerprint) == (before.sources, before.fingerprint)
         assert (steps.load().main, steps.rows()) == (before.snapshot_id, rows)
-        change = MetadataChange(publish=facts.snapshot_id, drop=("run_c1",))
+        change = MetadataChange(publish=facts.snapshot_id, pending=staged.pending)
         steps.engine.metadata.swap(steps.identifier, staged.metadata, change)
         assert steps.engine.housekeeping.fragments(steps.identifier) == Fragments(
             small_files=0, delete_files=0
@@ -53,52 +51,30 @@ class UpkeepContract:
     ) -> None:
         versions = [steps.engine.sources.read_vector(steps.query)]
         steps.refresh("r1")
-        rewrite = Rewrite(job_id=uuid4().hex, table=steps.identifier, branch="run_c1")
         for number, run in enumerate(("r2", "r3")):
             steps.source.append(steps.source_name, [row("a", 3 + number, 30)])
             versions.append(steps.engine.sources.read_vector(steps.query))
             steps.apply(run, versions[number])
             if number == 0:
-                steps.begin("run_c1")
-                staged = steps.engine.housekeeping.rewrite_files(rewrite)
+                staged = steps.engine.housekeeping.rewrite_files(steps.identifier, uuid4().hex)
+        assert staged is not None
         before, rows = steps.snapshots()[0], steps.rows()
 
-        steps.begin("run_c1")
-        again = steps.engine.housekeeping.restage(rewrite, staged)
+        again = steps.engine.housekeeping.restage(steps.identifier, staged)
 
         facts = again.snapshot
         assert (facts.replace, facts.data_files < before.data_files) == (True, True)
         assert (facts.run_id, facts.sources, facts.pinned) == (before.run_id, before.sources, before.pinned)
         steps.engine.metadata.swap(
-            steps.identifier, again.metadata, MetadataChange(publish=facts.snapshot_id)
+            steps.identifier, again.metadata, MetadataChange(publish=facts.snapshot_id, pending=again.pending)
         )
         assert steps.rows() == rows
         steps.refresh("r4")
-        steps.begin("run_c1")
         with pytest.raises(EngineError):
-            steps.engine.housekeeping.restage(rewrite, again)
+            steps.engine.housekeeping.restage(steps.identifier, again)
         assert steps.rows() == rows
 
-    def test_files_that_are_not_to_be_written_anew_leave_the_branch_at_main(self, steps: EngineSteps) -> None:
+    def test_files_that_are_large_enough_are_not_written_anew(self, steps: EngineSteps) -> None:
         steps.refresh("r1")
-        steps.begin("run_c1")
 
-        staged = steps.engine.housekeeping.rewrite_files(
-            Rewrite(job_id=uuid4().hex, table=steps.identifier, branch="run_c1")
-        )
-
-        assert staged.snapshot.snapshot_id == staged.metadata.main
-
-    def test_files_are_not_written_anew_on_a_branch_that_a_refresh_dropped(self, steps: EngineSteps) -> None:
-        first = steps.engine.sources.read_vector(steps.query)
-        steps.refresh("r1")
-        steps.source.append(steps.source_name, [row("a", 3, 30)])
-        steps.apply("r2", first)
-        before = steps.facts()
-
-        with pytest.raises(EngineError):
-            steps.engine.housekeeping.rewrite_files(
-                Rewrite(job_id=uuid4().hex, table=steps.identifier, branch="run_c1")
-            )
-
-        assert steps.facts() == before
+        assert steps.engine.housekeeping.rewrite_files(steps.identifier, uuid4().hex) is None

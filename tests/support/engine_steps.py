@@ -97,7 +97,7 @@ class EngineSteps:
         self.engine.metadata.swap(self.identifier, self.load(), change)
 
     def stage(self, run: str, scope: Scope = WHOLE, vector: SourceVector | None = None) -> Staged:
-        """Write the rows of *run* to its branch."""
+        """Write the rows of *run* to a pending snapshot."""
         return self.engine.writes.write(self.write(run, scope, vector))
 
     def write(self, run: str, scope: Scope = WHOLE, vector: SourceVector | None = None) -> Write:
@@ -116,7 +116,6 @@ class EngineSteps:
             job_id=uuid4().hex,
             table=self.identifier,
             base=main,
-            branch=f"run_{run}",
             query=self.query,
             columns=COLUMNS,
             vector=read,
@@ -196,7 +195,6 @@ class EngineSteps:
         change = MetadataChange(
             publish=staged.snapshot.snapshot_id,
             pending=staged.pending,
-            drop=(f"run_{run}",),
             properties=mark(epoch_of(staged.metadata) + 1, run),
         )
         self.engine.metadata.swap(self.identifier, staged.metadata, change)

@@ -73,7 +73,8 @@ class FakeEngine(FakeSources):
         self.poisoned: set[PartitionSpec] = set()
         self.writes = self.looks = 0
         # Whether a write that may be held is held, so that its snapshot is not committed to the branch.
-        self.holds = False
+        self.discarded: list[Snapshot] = []
+        self._before_conflict: Callable[[], object] | None = None
         self.on_write: Callable[[Write], None] | None = None
         self._planned: list[tuple[str, str]] = []
         self._in_flight: tuple[TableIdentifier, StorageMetadata, MetadataChange] | None = None
@@ -108,6 +109,14 @@ class FakeEngine(FakeSources):
         *what* is whether it publishes, closes or leaves.
         """
         self._planned.append((what, "late"))
+
+    def plan_untrue_conflict(self, what: str, then: Callable[[], object] | None = None) -> None:
+        """Let the next commit land but report a conflict, as a client that has sent it twice.
+
+        *what* is whether it publishes, closes or leaves. *then* is called before the report.
+        """
+        self._planned.append((what, "landed, in conflict"))
+        self._before_conflict = then
 
     def land(self) -> bool:
         """Deliver the commit in flight.
@@ -149,6 +158,9 @@ class FakeEngine(FakeSources):
 
     def check_catalog(self, identifier: TableIdentifier) -> None:
         self._check("check_catalog")
+
+    def location_of(self, identifier: TableIdentifier, table_id: str) -> str:
+        return f"memory:/warehouse/{'.'.join(identifier.namespace)}/{identifier.name}-{table_id}"
 
     def analyse(self, query: Query) -> AnalysedQuery:
         self._check("analyse")
@@ -307,8 +319,12 @@ class FakeEngine(FakeSources):
                 raise CommitConflict(f"{identifier} has changed.")
             what = "close" if change.closes is not None else "publish" if change.publish else "leave"
             fate = self._fate(what)
-            if fate in (None, "landed"):
+            if fate in (None, "landed", "landed, in conflict"):
                 self._apply(storage, change)
+            if fate == "landed, in conflict":
+                if self._before_conflict is not None:
+                    self._before_conflict()
+                raise CommitConflict(f"{identifier} has changed.")
             if fate == "late":
                 self._in_flight = (identifier, metadata, change)
             if fate is not None:
@@ -344,6 +360,16 @@ class FakeEngine(FakeSources):
         )
         storage.commit(facts, main.rows)
 
+    def discard(self, staged: Staged) -> None:
+        with self._lock:
+            for storage in self.storages.values():
+                main = [each.snapshot_id for each in self.ancestors(storage.metadata())]
+                for name, snapshot in tuple(storage.snapshots.items()):
+                    if snapshot.facts is staged.snapshot:
+                        assert name not in main, "files of main must not be deleted"
+                        del storage.snapshots[name]
+                        self.discarded.append(staged.snapshot)
+
     def ancestors(self, metadata: StorageMetadata) -> Iterator[Snapshot]:
         storage = next(s for s in self.storages.values() if s.spec.table_id == metadata.table_id)
         at = metadata.main
@@ -362,7 +388,6 @@ class FakeEngine(FakeSources):
         with self._lock:
             self._refuse_poisoned(write.scope)
             storage = self._storage(write.table)
-            pending = self.holds and write.may_stay_pending and storage.main == write.base
             head = storage.snapshots[write.base]
             before = head.rows
             rows, kept = self._written(write, before)
@@ -374,12 +399,17 @@ class FakeEngine(FakeSources):
                 "total-records": str(len(kept) + len(rows)),
             }
             facts = Snapshot.of(self._next_id(), {**write.summary, **counts})
-            storage.snapshots[facts.snapshot_id] = StoredSnapshot(facts, write.base, (*kept, *rows))
             self.writes += 1
-            if not pending:
-                storage.branches[write.branch] = facts.snapshot_id
-                storage.last_number += 1
-            return Staged(snapshot=facts, metadata=storage.metadata(), pending=facts if pending else None)
+            return self._staged(write.table, facts, storage.metadata(), (*kept, *rows), write.base)
+
+    def repeat(self, write: Write, staged: Staged, metadata: StorageMetadata) -> Staged:
+        with self._lock:
+            storage = self._storage(write.table)
+            if write.base not in storage.snapshots:
+                raise CommitConflict(f"Snapshot {write.base} of {write.table} has expired.")
+            rows = storage.snapshots[staged.snapshot.snapshot_id].rows
+            facts = replace(staged.snapshot, snapshot_id=self._next_id())
+            return self._staged(write.table, facts, metadata, rows, write.base)
 
     def _written(self, write: Write, before: tuple[Row, ...]) -> tuple[tuple[Row, ...], tuple[Row, ...]]:
         """Return the table's rows after a write that follows *before*, and the rows that it preserved."""

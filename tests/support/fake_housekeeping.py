@@ -9,9 +9,9 @@ from dataclasses import replace
 from datetime import datetime
 
 from mt_core.errors import EngineError, EngineUnavailable, MtError, StorageMissing
-from mt_core.model.storage import Snapshot
+from mt_core.model.storage import Snapshot, StorageMetadata
 from mt_core.model.table import TableIdentifier
-from mt_core.tables.engine import Fragments, Rewrite, Staged
+from mt_core.tables.engine import Fragments, Staged
 from tests.support.fake_tables import FakeStorage, Row, StoredSnapshot
 
 
@@ -24,7 +24,7 @@ class FakeHousekeeping:
         self.kept_of: dict[TableIdentifier, frozenset[str]] = {}
         self.failing: dict[str, BaseException] = {}
         self.away = False
-        self.on_rewrite: Callable[[Rewrite], None] | None = None
+        self.on_rewrite: Callable[[TableIdentifier], None] | None = None
         self._numbers = itertools.count(1)
         self._lock = threading.RLock()
 
@@ -63,53 +63,57 @@ class FakeHousekeeping:
         facts = storage.snapshots[storage.main].facts
         return Fragments(small_files=max(facts.data_files - 1, 0), delete_files=facts.delete_files)
 
-    def rewrite_files(self, rewrite: Rewrite) -> Staged:
+    def rewrite_files(self, identifier: TableIdentifier, job_id: str) -> Staged | None:
+        metadata = self._storage(identifier).metadata()
+        before = self._storage(identifier).snapshots[str(metadata.main)]
         if self.on_rewrite is not None:
-            self.on_rewrite(rewrite)
+            self.on_rewrite(identifier)
         self._check("rewrite_files")
-        with self._lock:
-            storage = self._storage(rewrite.table)
-            head = storage.branches.get(rewrite.branch)
-            if head is None:
-                raise EngineError(f"{rewrite.table} has no branch {rewrite.branch} any more.")
-            before = storage.snapshots[head]
-            if before.facts.data_files > 1 or before.facts.delete_files:
-                facts = replace(
-                    before.facts,
-                    snapshot_id=self._next_id(),
-                    replace=True,
-                    added_rows=len(before.rows),
-                    deleted_rows=len(before.rows),
-                    bytes_read=None,
-                    data_files=1,
-                    delete_files=0,
-                )
-                storage.snapshots[facts.snapshot_id] = StoredSnapshot(facts, head, before.rows)
-                storage.branches[rewrite.branch] = facts.snapshot_id
-                storage.last_number += 1
-            found = storage.snapshots[storage.branches[rewrite.branch]].facts
-            return Staged(snapshot=found, metadata=storage.metadata())
+        if before.facts.data_files <= 1 and not before.facts.delete_files:
+            return None
+        facts = replace(
+            before.facts,
+            snapshot_id=self._next_id(),
+            replace=True,
+            added_rows=len(before.rows),
+            deleted_rows=len(before.rows),
+            bytes_read=None,
+            data_files=1,
+            delete_files=0,
+        )
+        return self._staged(identifier, facts, metadata, before.rows)
 
-    def restage(self, rewrite: Rewrite, staged: Staged) -> Staged:
+    def restage(self, identifier: TableIdentifier, staged: Staged) -> Staged:
         self._check("restage")
         with self._lock:
-            storage = self._storage(rewrite.table)
+            storage = self._storage(identifier)
             head, written = storage.snapshots[storage.main], storage.snapshots[staged.snapshot.snapshot_id]
             assert written.parent is not None
             at = storage.main
             while at != written.parent:
                 since = storage.snapshots[at]
                 if since.facts.deleted_rows or since.parent is None:
-                    raise EngineError(f"files of {rewrite.table} are gone.")
+                    raise EngineError(f"files of {identifier} are gone.")
                 at = since.parent
             gone = storage.snapshots[at].facts.data_files - written.facts.data_files
             facts = replace(
                 head.facts, snapshot_id=self._next_id(), replace=True, data_files=head.facts.data_files - gone
             )
-            storage.snapshots[facts.snapshot_id] = StoredSnapshot(facts, storage.main, head.rows)
-            storage.branches[rewrite.branch] = facts.snapshot_id
-            storage.last_number += 1
-            return Staged(snapshot=facts, metadata=storage.metadata())
+            return self._staged(identifier, facts, storage.metadata(), head.rows)
+
+    def _staged(
+        self,
+        identifier: TableIdentifier,
+        facts: Snapshot,
+        metadata: StorageMetadata,
+        rows: tuple[Row, ...],
+        base: str | None = None,
+    ) -> Staged:
+        """Return a pending snapshot that follows *base*, by default main."""
+        with self._lock:
+            snapshots = self._storage(identifier).snapshots
+            snapshots[facts.snapshot_id] = StoredSnapshot(facts, base or metadata.main, rows)
+            return Staged(snapshot=facts, metadata=metadata, pending=facts)
 
     def _storage(self, identifier: TableIdentifier) -> FakeStorage:
         if identifier not in self.storages:

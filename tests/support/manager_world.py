@@ -76,7 +76,6 @@ class ManagerWorld:
         """
         settings = ManagerSettings(
             owner=f"process-{next(self._processes)}",
-            warehouse="memory:/warehouse",
             scheduler_type=self.scheduler.identifier,
             initial_refresh=self._initial_refresh,
             max_partitions=self._max_partitions,

@@ -13,7 +13,7 @@ def mark(epoch: int | None = None, last_run: str | None = None) -> dict[str, str
 
 
 def mark_of(metadata: StorageMetadata) -> Mark[str]:
-    return RefreshWriter(number=0, branch="").mark_of(metadata.properties)
+    return RefreshWriter(number=0).mark_of(metadata.properties)
 
 
 def epoch_of(metadata: StorageMetadata) -> int:

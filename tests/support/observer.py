@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 
 from mt_core.model.partition import WHOLE, PartitionSpec, Scope
 from mt_core.model.run import OPEN, RefreshRun, RunStatus
-from mt_core.model.storage import Snapshot, run_branches
+from mt_core.model.storage import Snapshot, is_run_branch
 from mt_core.model.table import MaterializedTable
 from mt_core.tables.definition.fingerprint import fingerprint_of
 from mt_core.tables.engine import Write
@@ -259,7 +259,7 @@ class Observer:
         waiting = [_name(run) for run in self.runs() if run.status in OPEN]
         _require(not waiting, f"L1 these never end: {waiting}")
         branches = self._engine.storage.branches
-        _require(not run_branches(branches), f"L2 left over: {branches}")
+        _require(not any(map(is_run_branch, branches)), f"L2 left over: {branches}")
         if not table.definition.date_formatters:
             for spec in self._engine.partitions:
                 self._check_current(spec, len(self._engine.positions) - 1)

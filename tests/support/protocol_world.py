@@ -152,11 +152,14 @@ class ProtocolWorld:
     def lose_answer(self, worker: Worker, fate: str) -> bool:
         """Make a worker commit without receiving an answer.
 
-        *fate* says whether the commit landed, will land ("late"), or is lost.
+        *fate* says whether the commit landed, will land ("late"), is lost, or landed but was reported as a
+        conflict ("conflict").
         """
         what = worker.at.partition(":")[0]
         if fate == "late":
             self.engine.plan_late_landing(what)
+        elif fate == "conflict":
+            self.engine.plan_untrue_conflict(what)
         else:
             self.engine.plan_lost_answer(what, landed=fate == "landed")
         try:

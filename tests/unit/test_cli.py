@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from mt_core import __version__
 from mt_core.cli import app
 from mt_core.plans.json_form import plan_text
-from mt_core.spark.driver.jars import CONNECTOR_PACKAGES
+from mt_core.spark.driver.jars import JAR_SETS
 from mt_core.terminal.options import SqlOptions
 from tests.support.plans import DAY, HOUR, compiled, deduplicate, scan
 
@@ -32,26 +32,33 @@ def test_the_version_is_told() -> None:
     assert (result.exit_code, result.output) == (0, f"freshtable {__version__}\n")
 
 
-def test_the_jars_of_a_connector_that_are_there_are_told_without_a_network(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+@pytest.mark.parametrize(
+    ("name", "number", "when"),
+    [("kafka", 4, "by the statements that need them"), ("s3a", 3, "when a gateway starts")],
+)
+def test_jars_that_are_there_are_reported_without_a_network(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str, number: int, when: str
 ) -> None:
-    for package in CONNECTOR_PACKAGES["kafka"]:
+    for package in JAR_SETS[name].packages:
         _, artifact, version = package.split(":")
         with ZipFile(tmp_path / f"{artifact}-{version}.jar", "w"):
             pass
     monkeypatch.setenv("FRESHTABLE_SPARK_JARS", str(tmp_path))
 
-    result = CliRunner().invoke(app, ["jars", "add", "kafka"])
+    result = CliRunner().invoke(app, ["jars", "add", name])
 
-    assert (result.exit_code, result.output) == (0, f"Jars of kafka: 4 in {tmp_path}\n")
+    assert (result.exit_code, result.output) == (
+        0,
+        f"Jars of {name}: {number} in {tmp_path}, loaded {when}\n",
+    )
 
 
-def test_the_jars_of_a_connector_that_has_none_are_refused() -> None:
+def test_an_unknown_set_of_jars_is_refused() -> None:
     result = CliRunner().invoke(app, ["jars", "add", "pulsar"])
 
     assert (result.exit_code, result.output) == (
         1,
-        "Error: No jars are known for a connector 'pulsar'; known connectors: kafka.\n",
+        "Error: There is no set of jars 'pulsar'; the sets are kafka, aws, s3a, gcp, azure.\n",
     )
 
 

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mt_core.app.settings import manager_settings
+from mt_core.app.home import Home
+from mt_core.app.settings import driver_settings, manager_settings
 from mt_core.config import (
     SETTINGS,
     Config,
@@ -168,6 +169,78 @@ def test_variables_that_are_not_ours_are_passed_over() -> None:
     }
 
     assert load_config(environ=environ).values == load_config().values
+
+
+# -------------------------------------------------------------------------------------------------- catalog
+
+
+def test_options_of_the_catalog_come_without_their_prefix_from_the_file_and_from_overrides(
+    tmp_path: Path,
+) -> None:
+    file = written(
+        tmp_path, "catalog:\n  type: REST\n  uri: http://server\n  options:\n    s3.endpoint: http://s3"
+    )
+
+    config = load_config(file, overrides=["catalog.options.s3.secret-access-key=hunter2"])
+
+    assert config.catalog_options == {"s3.endpoint": "http://s3", "s3.secret-access-key": "hunter2"}
+    assert config.is_served_catalog
+    assert config.catalog_url.reveal() == "http://server"
+    assert config.warehouse == ""
+    assert source_of(config, "catalog.options.s3.endpoint") == f"file {file}"
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        (
+            ["catalog.type=rest", "catalog.uri=http://server", "catalog.url=postgresql://h/d"],
+            "catalog.url is the database of a catalog of type jdbc, and catalog.type is rest: "
+            "set catalog.uri to the URL of the REST server, and remove catalog.url.",
+        ),
+        (
+            ["catalog.uri=http://server"],
+            "catalog.uri is the REST server of a catalog of type rest, and catalog.type is jdbc: "
+            "set catalog.type to rest, or set catalog.url to the database and remove catalog.uri.",
+        ),
+        (
+            ["catalog.type=rest"],
+            "catalog.type is rest, and catalog.uri is not set: set it to the URL of the REST server.",
+        ),
+        (
+            ["catalog.options.uri=http://server"],
+            "catalog.options.uri is not an option of the catalog; set catalog.url instead.",
+        ),
+        (
+            ["catalog.type=rest", "catalog.uri=http://server", "catalog.options.uri=http://server"],
+            "catalog.options.uri is not an option of the catalog; set catalog.uri instead.",
+        ),
+        (
+            ["catalog.options.catalog-impl=org.example.Catalog"],
+            "catalog.options.catalog-impl is not an option of the catalog; set catalog.type instead.",
+        ),
+        (
+            ["catalog.options.cache-enabled=true"],
+            "catalog.options.cache-enabled must be false: "
+            "the catalog would not see what other processes commit.",
+        ),
+    ],
+)
+def test_a_setting_that_does_not_fit_the_type_of_the_catalog_is_refused_by_name(
+    overrides: list[str], message: str, tmp_path: Path
+) -> None:
+    config = load_config(overrides=overrides, home=tmp_path)
+
+    with pytest.raises(ConfigError) as refused:
+        driver_settings(config, Home(tmp_path), {})
+
+    assert refused.value.message == message
+
+
+@pytest.mark.parametrize("key", ["catalog.options.", "catalog.option.x"])
+def test_an_option_of_the_catalog_without_its_name_is_not_a_setting(key: str) -> None:
+    with pytest.raises(ConfigError, match="is not a setting"):
+        load_config(overrides=[f"{key}=x"])
 
 
 # ------------------------------------------------------------------------------------------ scheduler options
@@ -393,6 +466,8 @@ def test_no_secret_is_in_the_rows_or_the_repr() -> None:
             "catalog.url=postgresql://u:hunter2@h/db",
             "spark.hadoop.fs.s3a.secret.key=hunter2",
             "spark.sql.catalog.x.uri=postgresql://u:hunter2@h/db",
+            "catalog.options.credential=hunter2",
+            "catalog.options.oauth2-server-uri=https://u:hunter2@h/tokens",
             "workflow-scheduler.airflow.password=hunter2",
         ]
     )
@@ -461,7 +536,7 @@ def test_the_defaults_in_code_are_those_of_the_settings(tmp_path: Path) -> None:
 
     told = manager_settings(config)
 
-    assert replace(told, owner="", warehouse="", zone="UTC") == ManagerSettings(owner="")
+    assert replace(told, owner="", zone="UTC") == ManagerSettings(owner="")
     assert defaults_of(SessionManager)["max_sessions"] == config.integer("sql-gateway.session.max-num")
     assert defaults_of(SessionManager)["idle_timeout"] == config.duration("sql-gateway.session.idle-timeout")
 

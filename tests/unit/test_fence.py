@@ -31,16 +31,16 @@ Make = Callable[[int], Any]
 
 
 def refresh(number: int) -> RefreshWriter:
-    return RefreshWriter(number=number, branch=f"run_r{number}_1")
+    return RefreshWriter(number=number)
 
 
 def stream(number: int) -> StreamWriter:
-    return StreamWriter.of(JOB, number)
+    return StreamWriter(job_id=JOB, number=number)
 
 
 @dataclass
 class Table:
-    """The metadata of a table. A commit is compared only with the branches that it moves or drops."""
+    """The metadata of a table. A commit is compared only with the branches that it names."""
 
     metadata: StorageMetadata = field(
         default_factory=lambda: StorageMetadata(location="", properties={}, main="1", branches={})
@@ -58,8 +58,7 @@ class Table:
         if main != now.main and metadata.main != now.main:
             raise CommitConflict("main has moved")
         for name in {*change.branches, *change.drop}:
-            moves = name in change.drop or change.branches[name] != metadata.branches.get(name)
-            if moves and metadata.branches.get(name) != now.branches.get(name):
+            if metadata.branches.get(name) != now.branches.get(name):
                 raise CommitConflict(f"{name} has moved")
         branches = {name: head for name, head in now.branches.items() if name not in change.drop}
         properties = {key: value for key, value in now.properties.items() if key not in change.removed}
@@ -72,6 +71,15 @@ class Table:
 
     def does(self, change: Callable[[StorageMetadata], MetadataChange]) -> None:
         self.commit(self.metadata, change(self.metadata))
+
+    def close(self, writer: RefreshWriter | StreamWriter) -> None:
+        if (change := writer.close(self.metadata)) is not None:
+            self.commit(self.metadata, change)
+
+    def open(self, writer: StreamWriter) -> None:
+        if not writer.is_begun(self.metadata):
+            self.commit(self.metadata, writer.begin(str(self.metadata.main)))
+        self.does(writer.open)
 
     def publish(
         self, writer: RefreshWriter | StreamWriter, published: Any, snapshot: str, **options: Any
@@ -142,30 +150,13 @@ def test_a_close_keeps_what_was_published_last() -> None:
     assert refresh(3).mark_of(table.metadata.properties) == Mark(number=2, published="r1")
 
 
-def test_a_publish_drops_the_branches_of_runs_that_have_ended() -> None:
+def test_a_publish_drops_the_branches_that_runs_of_an_earlier_release_have_left() -> None:
     branches = {**FOREIGN, "run_r1_1": "1"}
     table = Table(StorageMetadata(location="", properties={}, main="1", branches=branches))
 
-    table.publish(refresh(1), "r1", "2", spares_others=True)
-    spared = set(table.metadata.branches)
     table.publish(refresh(2), "r2", "3")
 
-    assert spared == FOREIGN.keys()
     assert set(table.metadata.branches) == {"stream_other_9", "kept"}
-
-
-def test_a_refresh_that_goes_on_takes_its_branch_along() -> None:
-    table, writer = Table(), refresh(1)
-    table.publish(writer, "r1/1", "2", goes_on=True)
-    without = dict(table.metadata.branches)
-    table.metadata = replace(table.metadata, branches={writer.branch: "3"})
-
-    table.publish(writer, "r1/2", "3", goes_on=True)
-    table.publish(writer, "r1/3", "4", goes_on=True)
-
-    assert (without, dict(table.metadata.branches)) == ({}, {writer.branch: "4"})
-    table.does(lambda metadata: writer.leave(metadata) or MetadataChange())
-    assert (dict(table.metadata.branches), writer.leave(table.metadata)) == ({}, None)
 
 
 # ---------------------------------------------------------------------------------------------------- streams
@@ -174,7 +165,7 @@ def test_a_refresh_that_goes_on_takes_its_branch_along() -> None:
 def test_the_attempt_that_opened_the_table_last_publishes() -> None:
     table, writer = Table(), stream(1)
 
-    table.does(writer.open)
+    table.open(writer)
     table.publish(writer, 1, "2")
 
     assert (table.metadata.main, dict(table.metadata.branches)) == ("2", {writer.branch: "2"})
@@ -183,10 +174,10 @@ def test_the_attempt_that_opened_the_table_last_publishes() -> None:
 
 def test_an_attempt_is_fenced_by_the_open_of_a_later_one() -> None:
     table, earlier, later = Table(), stream(1), stream(2)
-    table.does(earlier.open)
+    table.open(earlier)
     in_flight = table.in_flight(lambda metadata: earlier.publish(metadata, 1, "2"))
 
-    table.does(later.open)
+    table.open(later)
 
     assert set(table.metadata.branches) == {later.branch}
     for step in (earlier.open, lambda metadata: earlier.publish(metadata, 1, "2")):
@@ -197,11 +188,54 @@ def test_an_attempt_is_fenced_by_the_open_of_a_later_one() -> None:
     assert later.mark_of(table.metadata.properties).number == 2
 
 
+@pytest.mark.parametrize("attempts", [(1, 2), (2, 3)], ids=["of the first attempt", "of a later attempt"])
+def test_an_open_on_its_way_lands_before_the_next_one_or_not_at_all(attempts: tuple[int, int]) -> None:
+    table, (earlier, later) = Table(), map(stream, attempts)
+    if attempts[0] > 1:
+        table.open(stream(1))
+    else:
+        table.commit(table.metadata, earlier.begin("1"))
+    in_flight = table.in_flight(earlier.open)
+
+    table.open(later)
+    table.publish(later, 1, "2")
+
+    with pytest.raises(CommitConflict):
+        in_flight()
+    assert later.mark_of(table.metadata.properties) == Mark(number=attempts[1], published=1)
+
+
+def test_an_open_on_its_way_does_not_land_after_a_close() -> None:
+    table, writer = Table(), stream(1)
+    table.commit(table.metadata, writer.begin("1"))
+    in_flight = table.in_flight(writer.open)
+
+    table.close(writer)
+
+    with pytest.raises(CommitConflict):
+        in_flight()
+    with pytest.raises(Fenced):
+        table.does(writer.open)
+    assert (dict(table.metadata.properties), dict(table.metadata.branches)) == ({}, {})
+
+
+def test_an_open_that_is_repeated_on_its_way_does_not_take_back_a_batch() -> None:
+    table, writer = Table(), stream(1)
+    table.open(writer)
+    in_flight = table.in_flight(writer.open)
+
+    table.publish(writer, 1, "2")
+
+    with pytest.raises(CommitConflict):
+        in_flight()
+    assert writer.mark_of(table.metadata.properties) == Mark(number=1, published=1)
+
+
 def test_an_open_that_is_repeated_fences_nobody() -> None:
     table, writer = Table(), stream(1)
 
-    table.does(writer.open)
-    table.does(writer.open)
+    table.open(writer)
+    table.open(writer)
     table.publish(writer, 1, "2")
 
     assert table.metadata.main == "2"
@@ -209,35 +243,20 @@ def test_an_open_that_is_repeated_fences_nobody() -> None:
 
 def test_what_an_earlier_attempt_published_is_still_known_after_an_open() -> None:
     table = Table()
-    table.does(stream(1).open)
+    table.open(stream(1))
     table.publish(stream(1), 1, "2")
 
-    table.does(stream(2).open)
+    table.open(stream(2))
 
     assert stream(2).mark_of(table.metadata.properties) == Mark(number=2, published=1)
 
 
-def test_the_branch_of_an_attempt_is_where_main_is_until_another_writer_commits() -> None:
-    table, writer = Table(), stream(1)
-    table.does(writer.open)
-
-    table.publish(writer, 1, "2")
-    follows = writer.is_at_main(table.metadata)
-    table.metadata = replace(table.metadata, main="foreign")
-
-    assert follows
-    assert not writer.is_at_main(table.metadata)
-    table.does(writer.open)
-    table.publish(writer, 2, "3")
-    assert table.metadata.main == "3"
-
-
 def test_nothing_of_a_job_lands_after_a_close_though_other_writers_do_not_move_main() -> None:
     table, writer = Table(), stream(1)
-    table.does(writer.open)
+    table.open(writer)
     in_flight = table.in_flight(lambda metadata: writer.publish(metadata, 1, "2"))
 
-    table.does(writer.close)
+    table.close(writer)
 
     assert table.metadata.branches == {}
     with pytest.raises(CommitConflict):
@@ -254,7 +273,7 @@ def test_branches_of_other_writers_and_of_users_stay(kind: tuple[Make, Any]) -> 
     make, _ = kind
     table = Table(StorageMetadata(location="", properties={}, main="1", branches=FOREIGN))
 
-    table.does(make(1).close)
+    table.close(make(1))
 
     gone = FOREIGN.keys() - table.metadata.branches.keys()
     assert gone == ({"run_other_1"} if make is refresh else set())
@@ -275,9 +294,9 @@ def test_each_mark_of_a_job_is_written_in_other_words() -> None:
 
 def test_a_job_is_closed_whichever_attempt_has_the_table_open() -> None:
     table = Table()
-    table.does(stream(7).open)
+    table.open(stream(7))
 
-    table.does(stream(0).close)
+    table.close(stream(0))
 
     assert stream(0).mark_of(table.metadata.properties).number is None
     with pytest.raises(Fenced):
@@ -286,10 +305,10 @@ def test_a_job_is_closed_whichever_attempt_has_the_table_open() -> None:
 
 def test_a_stopped_job_may_go_on_with_any_attempt() -> None:
     table = Table()
-    table.does(stream(7).open)
+    table.open(stream(7))
 
-    table.does(stream(0).close)
-    table.does(stream(1).open)
+    table.close(stream(0))
+    table.open(stream(1))
 
     assert stream(1).mark_of(table.metadata.properties).number == 1
 
@@ -311,7 +330,7 @@ def test_the_mark_of_refreshes_is_found_under_the_names_of_version_1() -> None:
 
 def test_a_job_that_is_forgotten_leaves_nothing() -> None:
     table = Table()
-    table.does(stream(1).open)
+    table.open(stream(1))
 
     table.does(stream(1).forget)
 
@@ -326,6 +345,7 @@ class Unlucky(Table):
 
     def __init__(self, *errors: Exception, lands: bool = False) -> None:
         super().__init__()
+        super().commit(self.metadata, stream(1).begin("1"))
         self.errors, self.lands, self.tries = list(errors), lands, 0
 
     def commit(self, metadata: StorageMetadata, change: MetadataChange) -> None:
@@ -378,7 +398,7 @@ def test_commits_that_never_have_an_answer_end_with_its_reason() -> None:
 
 
 def test_a_change_that_finds_a_conflict_is_made_again() -> None:
-    table, conflicts = Table(), [CommitConflict("moved")]
+    table, conflicts = Unlucky(), [CommitConflict("moved")]
 
     def moved_once(metadata: StorageMetadata) -> MetadataChange:
         if conflicts:
@@ -390,14 +410,3 @@ def test_a_change_that_finds_a_conflict_is_made_again() -> None:
         "open: read",
         "open: commit",
     ]
-
-
-def test_a_batch_without_rows_is_noted_where_another_writer_has_removed_main() -> None:
-    table = Table()
-    table.does(stream(1).open)
-    table.metadata = replace(table.metadata, main=None, branches={})
-
-    change = stream(1).publish(table.metadata, 3, None)
-
-    assert (change.branches, change.publish) == ({}, None)
-    assert stream(1).mark_of(change.properties).published == 3

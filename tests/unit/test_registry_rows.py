@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from mt_core.errors import RegistryError, Unsupported
-from mt_core.model.catalog import CreatedCatalog
+from mt_core.model.catalog import CatalogAbilities, CreatedCatalog
 from mt_core.model.freshness import Freshness
 from mt_core.model.function import CreatedFunction
 from mt_core.model.gateway import GatewayLease
@@ -433,3 +433,13 @@ def test_transforms_are_stored_with_a_definition_that_has_some() -> None:
     ]
     assert TableDefinition.from_json(body) == laid_out
     assert "transforms" not in TABLE.definition.to_json()
+
+
+def test_the_abilities_of_a_catalog_are_stored_and_those_of_another_release_are_not_read() -> None:
+    catalog = replace(CATALOG, abilities=CatalogAbilities(has_views=False))
+    row = rows.row_of(catalog)
+    body = json.loads(row["body"])
+
+    assert rows.fact_of(CreatedCatalog, row).abilities == CatalogAbilities(has_views=False)
+    body["abilities"]["sings"] = True
+    assert rows.fact_of(CreatedCatalog, row | {"body": json.dumps(body)}).abilities is None

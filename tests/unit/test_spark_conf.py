@@ -4,19 +4,21 @@ import zipfile
 from dataclasses import replace
 from pathlib import Path
 
+import pyspark
 import pytest
 
 from mt_core.errors import ConfigError, JavaMissing
 from mt_core.spark.driver.conf import (
     CHECKED_FILES,
+    S3_FILES,
     DriverSettings,
     check_authentication,
-    checked_catalogs,
+    default_files,
     launch_conf,
     prepare_files,
     spark_conf,
 )
-from mt_core.spark.driver.jars import PACKAGES, default_jars_dir, jar_conf, local_jars
+from mt_core.spark.driver.jars import JAR_SETS, PACKAGES, default_jars_dir, jar_conf, local_jars
 from mt_core.spark.driver.java import check_java, java_version
 
 TIMEOUTS = "connectTimeout=10&socketTimeout=60&tcpKeepAlive=true"
@@ -103,6 +105,46 @@ def test_a_postgresql_url_becomes_jdbc_with_user_and_password_apart() -> None:
     prefix = "spark.sql.catalog.lake."
     assert conf[f"{prefix}uri"] == f"jdbc:postgresql://db.example:5432/lake?sslmode=require&{TIMEOUTS}"
     assert (conf[f"{prefix}jdbc.user"], conf[f"{prefix}jdbc.password"]) == ("me", "p@ss")
+
+
+def test_a_rest_catalog_has_its_server_and_leaves_the_warehouse_to_it(tmp_path: Path) -> None:
+    conf = spark_conf(
+        DriverSettings(
+            catalog_url="https://server/iceberg",
+            warehouse="",
+            is_served=True,
+            catalog_options={"credential": "id:secret", "header.x": "y"},
+            spark_catalog="/home/warehouse/spark_catalog",
+            jars_dir=tmp_path,
+            log_dir=tmp_path,
+        )
+    )
+
+    prefix = "spark.sql.catalog.lake."
+    assert {key.removeprefix(prefix): value for key, value in conf.items() if key.startswith(prefix)} == {
+        "type": "rest",
+        "uri": "https://server/iceberg",
+        "cache-enabled": "false",
+        "default-namespace": "default",
+        "credential": "id:secret",
+        "header.x": "y",
+    }
+    assert conf["spark.sql.warehouse.dir"] == "/home/warehouse/spark_catalog"
+    assert default_files(conf) == {}
+    assert "id:secret" not in str(launch_conf(conf))
+
+
+def test_options_of_a_jdbc_catalog_are_passed_to_iceberg_and_spark_settings_win(tmp_path: Path) -> None:
+    own = replace(
+        settings(tmp_path, **{"spark.sql.catalog.lake.s3.endpoint": "http://spark"}),
+        catalog_options={"s3.endpoint": "http://option", "io-impl": "org.example.IO"},
+    )
+
+    conf = spark_conf(own)
+
+    assert conf["spark.sql.catalog.lake.s3.endpoint"] == "http://spark"
+    assert conf["spark.sql.catalog.lake.io-impl"] == "org.example.IO"
+    assert default_files(conf) == {}
 
 
 @pytest.mark.parametrize(
@@ -278,10 +320,57 @@ def test_iceberg_catalogs_whose_files_are_those_of_hadoop_report_damaged_metadat
     conf = {"spark.sql.catalog.c": "org.apache.iceberg.spark.SparkCatalog"}
     conf |= {f"spark.sql.catalog.c.{key}": value for key, value in options.items()}
 
-    assert checked_catalogs(conf) == ({"spark.sql.catalog.c.io-impl": CHECKED_FILES} if is_checked else {})
+    assert default_files(conf) == ({"spark.sql.catalog.c.io-impl": CHECKED_FILES} if is_checked else {})
+
+
+@pytest.mark.parametrize(
+    ("warehouse", "hadoop", "is_icebergs"),
+    [
+        ("s3://lake/w", {}, True),
+        ("s3://lake/w", {"spark.hadoop.fs.s3.impl": "org.example.S3"}, False),
+        ("s3a://lake/w", {}, False),
+        ("/data/s3", {}, False),
+    ],
+)
+def test_icebergs_own_files_of_s3_are_used_where_hadoop_has_none(
+    warehouse: str, hadoop: dict[str, str], is_icebergs: bool
+) -> None:
+    conf = {
+        "spark.sql.catalog.c": "org.apache.iceberg.spark.SparkCatalog",
+        "spark.sql.catalog.c.type": "jdbc",
+        "spark.sql.catalog.c.warehouse": warehouse,
+    }
+
+    files = default_files(conf | hadoop)
+
+    assert files == {"spark.sql.catalog.c.io-impl": S3_FILES if is_icebergs else CHECKED_FILES}
+
+
+def test_spark_loads_the_jars_that_were_added_but_those_of_kafka(tmp_path: Path) -> None:
+    for package in [*PACKAGES, *JAR_SETS["s3a"].packages, *JAR_SETS["kafka"].packages]:
+        _, artifact, version = package.split(":")
+        jar(tmp_path / f"{artifact}-{version}.jar")
+
+    conf = jar_conf(tmp_path, {"spark.jars": "/mine.jar"})
+
+    assert [Path(path).name for path in conf["spark.jars"].split(",")] == [
+        "iceberg-spark-runtime-4.1_2.13-1.11.0.jar",
+        "sqlite-jdbc-3.50.3.0.jar",
+        "postgresql-42.7.7.jar",
+        "iceberg-aws-bundle-1.11.0.jar",
+        "hadoop-aws-3.4.2.jar",
+        "s3-transfer-manager-2.44.4.jar",
+        "mine.jar",
+    ]
+
+
+def test_the_file_system_of_s3_is_that_of_sparks_hadoop() -> None:
+    [hadoop] = (Path(pyspark.__path__[0]) / "jars").glob("hadoop-client-api-*.jar")
+
+    assert f"org.apache.hadoop:hadoop-aws:{hadoop.stem.rpartition('-')[2]}" in JAR_SETS["s3a"].packages
 
 
 def test_catalogs_of_others_keep_their_settings() -> None:
     conf = {"spark.sql.catalog.c": "org.example.Catalog", "spark.sql.catalog.c.type": "jdbc"}
 
-    assert checked_catalogs(conf) == {}
+    assert default_files(conf) == {}

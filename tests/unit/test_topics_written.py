@@ -17,6 +17,7 @@ from mt_core.spark.catalogs.storage_catalogs import Catalogs
 from mt_core.spark.connectors.kafka.sink import KafkaSink
 from mt_core.spark.connectors.sink import SinkAttempt
 from mt_core.spark.connectors.stream_errors import StreamBroken
+from mt_core.spark.iceberg.catalog_probe import TableCatalogs
 from mt_core.sql.catalog import CreateConnectorTable
 from mt_core.sql.parser import parse
 from tests.support.registry_facts import a_stream
@@ -52,6 +53,7 @@ def sink(table: TableName, *tables: ConnectorTable) -> KafkaSink:
         number=1,
         definition=a_stream(temporary=(CREATE,), writes=(table,)),
         catalogs=cast("Catalogs", None),
+        table_catalogs=cast("TableCatalogs", None),
         connectors=lambda: {each.name: each for each in tables},
     )
     return KafkaSink(SinkTarget(table=table, connector="kafka", stored_name="`s`.`c`.`x`"), attempt)

@@ -2,6 +2,7 @@ package freshtable.iceberg;
 
 import com.fasterxml.jackson.core.JsonProcessingException;
 import com.fasterxml.jackson.databind.ObjectMapper;
+import java.util.Set;
 import org.apache.iceberg.catalog.Catalog;
 import org.apache.iceberg.catalog.TableIdentifier;
 import org.apache.iceberg.spark.SparkCatalog;
@@ -11,14 +12,15 @@ import org.apache.spark.sql.connector.catalog.CatalogNotFoundException;
 /** The Iceberg catalogs behind Spark catalogs, and the identifiers of tables. */
 public final class Catalogs {
   private static final String SPARK_CATALOG = "org.apache.iceberg.spark.SparkCatalog";
-  private static final String COMPARE_AND_SET = "org.apache.iceberg.jdbc.JdbcCatalog";
+  private static final Set<String> ACCEPTED =
+      Set.of("org.apache.iceberg.jdbc.JdbcCatalog", "org.apache.iceberg.rest.RESTCatalog");
   private static final ObjectMapper JSON = new ObjectMapper();
 
   private Catalogs() {}
 
   /**
-   * Returns the Iceberg catalog behind a Spark catalog, or null if it does not swap table metadata by
-   * compare-and-set.
+   * Returns the Iceberg catalog behind a Spark catalog, or null if it is of a class whose commits are not
+   * known to compare branches.
    */
   public static Catalog of(CatalogManager manager, String name) {
     Object plugin;
@@ -30,19 +32,15 @@ public final class Catalogs {
       }
       throw error;
     }
-    if (!is(plugin, SPARK_CATALOG)) {
+    if (!plugin.getClass().getName().equals(SPARK_CATALOG)) {
       return null;
     }
     Catalog catalog = ((SparkCatalog) plugin).icebergCatalog();
-    return is(catalog, COMPARE_AND_SET) ? catalog : null;
+    return ACCEPTED.contains(catalog.getClass().getName()) ? catalog : null;
   }
 
   /** Returns the Iceberg identifier of a table. {@code levels} is a JSON array. */
   public static TableIdentifier identifier(String levels) throws JsonProcessingException {
     return TableIdentifier.of(JSON.readValue(levels, String[].class));
-  }
-
-  private static boolean is(Object object, String type) {
-    return object.getClass().getName().equals(type);
   }
 }

@@ -1,5 +1,6 @@
 package freshtable.iceberg;
 
+import org.apache.iceberg.Table;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.WriteDelta;
 import org.apache.spark.sql.catalyst.util.RowDeltaUtils;
@@ -20,10 +21,11 @@ public final class DeltaCommand {
     this.command = command;
   }
 
-  /** Returns the command of a MERGE into a table that deletes rows by position. */
-  public static DeltaCommand of(SparkSession session, String merge) throws Exception {
-    LogicalPlan plan = session.sessionState()
-        .analyzer().execute(session.sessionState().sqlParser().parsePlan(merge));
+  /** Returns the command of a MERGE into a table, called {@code held}, that deletes rows by position. */
+  public static DeltaCommand of(
+      SparkSession session, Table table, String catalog, String merge) throws Exception {
+    LogicalPlan plan =
+        session.sessionState().analyzer().execute(Commands.merge(session, table, catalog, merge));
     if (plan instanceof WriteDelta command) {
       return new DeltaCommand(session, command);
     }
@@ -45,7 +47,7 @@ public final class DeltaCommand {
     return RowDeltaUtils.INSERT_OPERATION();
   }
 
-  /** Runs the command with the rows of a query. The summary is that of {@code Commands.sql}. */
+  /** Runs the command with the rows of a query. The summary is a JSON object. */
   public void run(Dataset<?> query, String summary) throws Exception {
     Commands.run(session, (LogicalPlan) command.withNewQuery(query.queryExecution().analyzed()), summary);
   }

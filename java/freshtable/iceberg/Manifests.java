@@ -24,25 +24,16 @@ public final class Manifests {
   private Manifests() {}
 
   /**
-   * Applies a change with all its files to a table, as the next snapshot of a branch. Its summary properties
-   * are given by a JSON object.
-   *
-   * <p>If {@code holds}, the pending snapshot is returned without being committed. If not, the change is
-   * committed, and null is returned.
+   * Commits a change that has all its files to a table. Its summary properties are given by a JSON object.
+   * {@code removes} says whether it also removes files.
    */
-  public static Snapshot update(
-      Table table, SnapshotUpdate<?> change, String branch, String summary, boolean removes, boolean holds)
+  public static void update(Table table, SnapshotUpdate<?> change, String summary, boolean removes)
       throws JsonProcessingException {
-    change.toBranch(branch);
     JSON.readValue(summary, new TypeReference<Map<String, String>>() {}).forEach(change::set);
     if (!removes || areFew(table.currentSnapshot())) {
       change.scanManifestsWith(thisThread());
     }
-    if (holds) {
-      return change.apply();
-    }
     change.commit();
-    return null;
   }
 
   /** Returns a scan of a table at a snapshot. */

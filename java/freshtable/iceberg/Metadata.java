@@ -10,14 +10,18 @@ import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import org.apache.iceberg.HasTableOperations;
 import org.apache.iceberg.Snapshot;
 import org.apache.iceberg.SnapshotParser;
 import org.apache.iceberg.SnapshotRef;
+import org.apache.iceberg.Table;
 import org.apache.iceberg.TableMetadata;
+import org.apache.iceberg.events.CreateSnapshotEvent;
+import org.apache.iceberg.events.Listeners;
 
 /** Table metadata as JSON, and changes of table metadata given as JSON. */
 public final class Metadata {
-  private static final String MAIN = "main";
+  static final String MAIN = "main";
   private static final ObjectMapper JSON = new ObjectMapper();
 
   private Metadata() {}
@@ -54,8 +58,23 @@ public final class Metadata {
     return SnapshotParser.fromJson(snapshot.toString());
   }
 
-  /** Returns {@code base} with a change. {@code held} is the pending snapshot to add and publish, or null. */
-  public static TableMetadata changed(TableMetadata base, Snapshot held, String json)
+  /**
+   * Commits a change of {@code base}, a version of a table. {@code held} is the pending snapshot to add and
+   * publish, or null. Iceberg's listeners are told of a publish.
+   */
+  public static void commit(Table table, TableMetadata base, Snapshot held, String json)
+      throws JsonProcessingException {
+    TableMetadata changed = changed(base, held, json);
+    ((HasTableOperations) table).operations().commit(base, changed);
+    Snapshot main = changed.currentSnapshot();
+    if (main != null && main != base.currentSnapshot()) {
+      Listeners.notifyAll(
+          new CreateSnapshotEvent(
+              table.name(), main.operation(), main.snapshotId(), main.sequenceNumber(), main.summary()));
+    }
+  }
+
+  private static TableMetadata changed(TableMetadata base, Snapshot held, String json)
       throws JsonProcessingException {
     JsonNode change = JSON.readTree(json);
     TableMetadata.Builder builder = TableMetadata.buildFrom(base);
@@ -68,8 +87,8 @@ public final class Metadata {
       builder.setRef(MAIN,
           (before == null ? SnapshotRef.branchBuilder(main) : SnapshotRef.builderFrom(before, main)).build());
     }
-    change.get("branches").properties().forEach(
-        each -> builder.setRef(each.getKey(), SnapshotRef.branchBuilder(each.getValue().asLong()).build()));
+    change.get("branches").properties()
+        .forEach(each -> set(builder, base, each.getKey(), each.getValue().asLong()));
     change.get("drop").forEach(name -> drop(builder, base, name.asText()));
     Map<String, String> properties = new HashMap<>();
     change.get("properties").properties()
@@ -79,6 +98,18 @@ public final class Metadata {
     change.get("removed").forEach(key -> removed.add(key.asText()));
     builder.removeProperties(removed);
     return builder.build();
+  }
+
+  /**
+   * Sets a branch, also to where it is. The builder, and thus a REST catalog, ignores a branch that does not
+   * change, so the branch is set to another value first.
+   */
+  private static void set(TableMetadata.Builder builder, TableMetadata base, String name, long snapshot) {
+    SnapshotRef before = base.ref(name);
+    if (before != null && before.snapshotId() == snapshot) {
+      builder.setRef(name, SnapshotRef.branchBuilder(snapshot).maxRefAgeMs(1L).build());
+    }
+    builder.setRef(name, SnapshotRef.branchBuilder(snapshot).build());
   }
 
   /**

@@ -4,6 +4,7 @@ import org.apache.iceberg.Schema;
 import org.apache.iceberg.SchemaParser;
 import org.apache.iceberg.spark.SparkSchemaUtil;
 import org.apache.iceberg.types.Type;
+import org.apache.iceberg.types.TypeUtil;
 import org.apache.spark.sql.catalyst.expressions.Cast;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.StructType;
@@ -22,9 +23,12 @@ public final class Schemas {
     return SparkSchemaUtil.convert(schema).json();
   }
 
-  /** Returns the Iceberg schema of a Spark struct, which is given as JSON. */
+  /**
+   * Returns the Iceberg schema of a Spark struct, which is given as JSON. Its ids begin at 1, because servers
+   * exist that take the id 0 in a partition spec for a missing one.
+   */
   public static Schema ofStruct(String struct) {
-    return SparkSchemaUtil.convert((StructType) DataType.fromJson(struct));
+    return TypeUtil.assignIncreasingFreshIds(SparkSchemaUtil.convert((StructType) DataType.fromJson(struct)));
   }
 
   /** Returns the Spark JSON of an SQL type. */

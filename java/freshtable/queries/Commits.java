@@ -28,7 +28,10 @@ public final class Commits implements Listener<CreateSnapshotEvent> {
   /** Must not block, because it runs in the committing thread. */
   @Override
   public void notify(CreateSnapshotEvent event) {
-    tables.offer(event.tableName());
+    // A held commit has no name: other readers do not see it.
+    if (!event.tableName().isEmpty()) {
+      tables.offer(event.tableName());
+    }
   }
 
   /** Waits for the next name, which includes the catalog. Returns null on timeout. */

@@ -10,6 +10,7 @@ import org.apache.iceberg.Snapshot;
 import org.apache.iceberg.SnapshotParser;
 import org.apache.iceberg.SnapshotRef;
 import org.apache.iceberg.Table;
+import org.apache.iceberg.TableMetadata;
 import org.apache.iceberg.TableUtil;
 
 /**
@@ -25,7 +26,7 @@ public final class TableReads {
   /** Reads the locations of the tables' current metadata. */
   public static String locations(List<Table> tables, long waitMs, long limitMs) throws Exception {
     return of(
-        tables, table -> ((HasTableOperations) table).operations().refresh().metadataFileLocation(),
+        tables, table -> location(((HasTableOperations) table).operations().refresh()),
         waitMs, limitMs, false);
   }
 
@@ -67,6 +68,16 @@ public final class TableReads {
   public static String moving(Table table, String reference) {
     SnapshotRef found = reference == null ? null : table.refs().get(reference);
     return found == null ? TableUtil.metadataFileLocation(table) : Long.toString(found.snapshotId());
+  }
+
+  private static String location(TableMetadata metadata) {
+    String location = metadata.metadataFileLocation();
+    if (location == null) {
+      throw new IllegalStateException(
+          "the server of its catalog does not send the location of the table's metadata, by which Iceberg "
+              + "recognizes a change");
+    }
+    return location;
   }
 
   /** Returns a snapshot in Iceberg's stored form, or null if the table does not have it. */

@@ -74,6 +74,7 @@ class CatalogCommands:
             comment=catalog.comment if statement.comment is None else statement.comment,
         )
         if altered.options != catalog.options:
+            altered = replace(altered, abilities=None)
             self._open(altered, "was not altered")
         self.shared.alter(altered, expected=catalog)
         return DONE

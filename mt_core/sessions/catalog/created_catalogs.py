@@ -5,11 +5,11 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mt_core.base.tokens import TokenKind, significant
 from mt_core.errors import DefinitionInvalid, IllegalStatus, MtError, RegistryError
-from mt_core.model.catalog import CreatedCatalog
+from mt_core.model.catalog import CatalogAbilities, CreatedCatalog
 from mt_core.sql.connectors.catalog_options import PREFIX, catalog_settings
 from mt_core.tables.registry import Registry, Transaction, in_transaction
 
@@ -38,6 +38,9 @@ class CreatedCatalogs:
         self._registry, self._reserved = registry, frozenset(reserved)
         self._lock = threading.Lock()
         self._catalogs: _Catalogs | None = None
+        # Those of configured catalogs. A start of the gateway may change the options of these catalogs, and
+        # the servers behind them, so the registry does not keep their abilities.
+        self._abilities: dict[str, CatalogAbilities] = {}
 
     def load(self) -> _Catalogs:
         """Return the catalogs, which the first call loads. Raises RegistryError."""
@@ -57,6 +60,24 @@ class CreatedCatalogs:
         The object stays the same until a catalog is created, altered or dropped.
         """
         return self.load().settings
+
+    def abilities(self, name: str) -> CatalogAbilities | None:
+        """Return what a catalog can do with tables, or None if it was not probed with its current options."""
+        catalog = self.get(name)
+        return self._abilities.get(name) if catalog is None else catalog.abilities
+
+    def keep_abilities(self, name: str, abilities: CatalogAbilities) -> None:
+        """Store what a catalog can do with tables, for as long as its options stay the same."""
+        catalog = self.get(name)
+        if catalog is None:
+            self._abilities[name] = abilities
+            return
+
+        def work(tx: Transaction) -> None:
+            if catalog in tx.catalogs.all():
+                tx.catalogs.put(replace(catalog, abilities=abilities))
+
+        self._change(work)
 
     def create(self, catalog: CreatedCatalog) -> None:
         """Store a new catalog. Raises DefinitionInvalid if its name is taken."""

@@ -1,7 +1,10 @@
-"""Checks the databases of the registry and of the catalog `lake`."""
+"""Checks the database of the registry, and the database or the REST server of the catalog `lake`."""
 
 from __future__ import annotations
 
+import httpx
+
+from mt_core.base.secrets import Secret
 from mt_core.errors import MtError
 from mt_core.model.finding import Finding
 from mt_core.registry.inspection import DatabaseState, inspect_database
@@ -11,6 +14,7 @@ from mt_core.setup.machine import Machine
 REGISTRY, CATALOG = "registry", "catalog"
 TIMEOUT_S = 5
 _TABLES_OF_ICEBERG = "iceberg_tables"
+_ASKS_FOR_TOKEN = (401, 403)
 _INSPECTABLE = ("sqlite:", "postgresql:", "postgresql+psycopg:")
 
 
@@ -24,8 +28,10 @@ def check_registry(machine: Machine) -> list[Finding]:
 
 
 def check_catalog(machine: Machine) -> list[Finding]:
-    """Return a finding on whether the catalog database responds."""
+    """Return a finding on whether the database or the server of the catalog responds."""
     url = machine.config.catalog_url.reveal()
+    if machine.config.is_served_catalog:
+        return [_of_server(machine.config.catalog_url, machine.config.warehouse)]
     if not url.startswith(_INSPECTABLE):
         return [
             Finding.note(
@@ -36,6 +42,27 @@ def check_catalog(machine: Machine) -> list[Finding]:
         return [judge_catalog(inspect_database(url, TIMEOUT_S))]
     except MtError as error:
         return [_unreachable(CATALOG, url, error)]
+
+
+def _of_server(url: Secret, warehouse: str) -> Finding:
+    """Return a finding on whether a REST server responds. It need not accept a request without a token."""
+    try:
+        answer = httpx.get(
+            f"{url.reveal().rstrip('/')}/v1/config",
+            params={"warehouse": warehouse} if warehouse else {},
+            timeout=TIMEOUT_S,
+            follow_redirects=True,
+        )
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
+        return Finding.problem(
+            CATALOG, f"{url} does not answer: {error}", "start the server, or correct catalog.uri"
+        )
+    if answer.status_code in _ASKS_FOR_TOKEN:
+        return Finding.ok(CATALOG, f"{url} answers, and asks for a token; the catalog's was not checked")
+    if not answer.is_success:
+        text = f"{url} is not an Iceberg REST server: it answers {answer.status_code} to GET /v1/config"
+        return Finding.problem(CATALOG, text, "correct catalog.uri or catalog.warehouse")
+    return Finding.ok(CATALOG, f"{url} answers; freshtable doctor --catalog lake checks what it supports")
 
 
 def judge_registry(state: DatabaseState, newest: str = NEWEST) -> Finding:

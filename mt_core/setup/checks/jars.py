@@ -6,22 +6,24 @@ from __future__ import annotations
 
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from mt_core.errors import JavaMissing
 from mt_core.model.finding import Finding
-from mt_core.setup.machine import Machine
-from mt_core.spark.driver.jars import PACKAGES, default_jars_dir, local_jars, lookup_in
+from mt_core.setup.machine import LAKE, Machine
+from mt_core.spark.driver.conf import S3_FILES, needs_s3_files
+from mt_core.spark.driver.jars import PACKAGES, default_jars_dir, jars_of_sets, local_jars, lookup_in
 from mt_core.spark.driver.operator_jar import REINSTALL, compiler, is_checkout, place_of
 from mt_core.spark.driver.web_jars import WEB_JARS, WebJar
 
 SUBJECT = "jars"
 FETCH_NOW = "python -m mt_core.spark.driver.jars fetches them now"
 _CLASS_PATH = "spark.driver.extraClassPath"
-_IO_IMPL = "spark.sql.catalog.lake.io-impl"
-_S3_SCHEMES = ("s3", "s3n")
-_S3_IMPLEMENTATION = "org.apache.iceberg.aws.s3.S3FileIO"
+_IO_IMPL = f"{LAKE}io-impl"
+_AWS_BUNDLE = "iceberg-aws-bundle"
+_STREAM_FOLDERS = ("execution.checkpointing.dir", "execution.checkpointing.savepoint-dir")
 # Jars, given by a part of their names, that catalog URIs and warehouse schemes require.
 DRIVERS: Mapping[str, str] = {
     "jdbc:mysql:": "mysql-connector",
@@ -31,24 +33,37 @@ DRIVERS: Mapping[str, str] = {
 }
 FILE_SYSTEMS: Mapping[str, str] = {
     "s3a": "hadoop-aws",
+    "s3n": "hadoop-aws",
     "abfs": "hadoop-azure",
     "abfss": "hadoop-azure",
     "gs": "gcs-connector",
     "oss": "hadoop-aliyun",
 }
+# How to get jars that `freshtable jars add` fetches.
+_WAYS_OUT = {_AWS_BUNDLE: "freshtable jars add aws", "hadoop-aws": "freshtable jars add s3a"}
 
 
 def check(machine: Machine) -> list[Finding]:
     """Return the findings about all jars. Fetches and compiles nothing."""
-    conf, environ = machine.config.spark, machine.environ
+    conf, environ = machine.spark, machine.environ
+    # The server of a catalog says where tables are stored.
+    warehouse = "" if machine.config.is_served_catalog else machine.config.warehouse
     jars_dir = default_jars_dir(environ)
     return [
         judge_packages(missing_packages(jars_dir), jars_dir),
         _operators(environ),
         *page_jars(jars_dir),
         *named_jars(conf),
-        *needed_jars(conf, machine.config.warehouse),
+        *needed_jars(
+            _with_sets(conf, jars_dir), warehouse, {key: machine.config.text(key) for key in _STREAM_FOLDERS}
+        ),
     ]
+
+
+def _with_sets(conf: Mapping[str, str], jars_dir: Path) -> Mapping[str, str]:
+    """Return *conf* with the jars that Spark loads because `freshtable jars add` fetched them."""
+    named = [*map(str, jars_of_sets(jars_dir)), conf.get("spark.jars", "")]
+    return {**conf, "spark.jars": ",".join(filter(None, named))}
 
 
 def missing_packages(jars_dir: Path) -> list[str]:
@@ -122,21 +137,22 @@ def named_jars(conf: Mapping[str, str]) -> Iterator[Finding]:
             )
 
 
-def needed_jars(conf: Mapping[str, str], warehouse: str) -> Iterator[Finding]:
-    """Yield a problem for each driver or file system that settings require without naming its jar."""
+def needed_jars(
+    conf: Mapping[str, str], warehouse: str, folders: Mapping[str, str] | None = None
+) -> Iterator[Finding]:
+    """Yield a problem for each driver or file system that settings require without naming its jar.
+
+    *folders* are settings with folders that Spark accesses through Hadoop.
+    """
     named = ",".join(conf.get(key, "") for key in ("spark.jars", "spark.jars.packages", _CLASS_PATH))
-    for why, jar in _needs(conf, warehouse):
+    for why, jar in chain(_needs(conf, warehouse), _needs_of_folders(folders or {})):
         if jar in named:
             continue
         text = f"{why} needs the jar {jar}, which no setting names"
         if conf.get(_CLASS_PATH):
             yield Finding.note(SUBJECT, f"{text}; {_CLASS_PATH} may contain it")
         else:
-            yield Finding.problem(SUBJECT, text, f"add {jar} to spark.jars")
-    scheme = urlsplit(warehouse).scheme.lower()
-    if _IO_IMPL not in conf and _has_no_file_system(scheme, conf):
-        text = f"catalog.warehouse {warehouse}: Spark has no file system for {scheme}"
-        yield Finding.problem(SUBJECT, text, f"set {_IO_IMPL}: {_S3_IMPLEMENTATION}, or write s3a:")
+            yield Finding.problem(SUBJECT, text, _WAYS_OUT.get(jar, f"add {jar} to spark.jars"))
 
 
 def _needs(conf: Mapping[str, str], warehouse: str) -> Iterator[tuple[str, str]]:
@@ -146,20 +162,22 @@ def _needs(conf: Mapping[str, str], warehouse: str) -> Iterator[tuple[str, str]]
         jar = next((jar for start, jar in DRIVERS.items() if value.startswith(start)), None)
         if jar is not None:
             yield key, jar
-        if value == _S3_IMPLEMENTATION:
-            yield key, "iceberg-aws-bundle"
-    scheme = urlsplit(warehouse).scheme.lower()
+        if value == S3_FILES:
+            yield key, _AWS_BUNDLE
     if _IO_IMPL in conf:
         return
-    if _has_no_file_system(scheme, conf):
-        yield f"catalog.warehouse {warehouse}", "iceberg-aws-bundle"
-    elif scheme in (*FILE_SYSTEMS, *_S3_SCHEMES):
+    scheme = urlsplit(warehouse).scheme.lower()
+    if needs_s3_files(warehouse, conf):
+        yield f"catalog.warehouse {warehouse}", _AWS_BUNDLE
+    elif scheme in FILE_SYSTEMS or scheme == "s3":
         yield f"catalog.warehouse {warehouse}", FILE_SYSTEMS.get(scheme, FILE_SYSTEMS["s3a"])
 
 
-def _has_no_file_system(scheme: str, conf: Mapping[str, str]) -> bool:
-    """Return whether neither Hadoop nor a setting provides a file system for an S3 scheme."""
-    return scheme in _S3_SCHEMES and f"spark.hadoop.fs.{scheme}.impl" not in conf
+def _needs_of_folders(folders: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    for key, folder in folders.items():
+        scheme = urlsplit(folder).scheme.lower()
+        if scheme in FILE_SYSTEMS:
+            yield f"{key} {folder}", FILE_SYSTEMS[scheme]
 
 
 def _parts(text: str) -> list[str]:

@@ -11,13 +11,12 @@ from urllib.parse import SplitResult, unquote, urlsplit
 
 from mt_core.model.finding import Finding
 from mt_core.setup.checks.home import LEAST_FREE, existing
-from mt_core.setup.machine import Machine
+from mt_core.setup.machine import LAKE, Machine
 
 SUBJECT = "object store"
 TIMEOUT_S = 5.0
-_LAKE = "spark.sql.catalog.lake."
-_S3_ENDPOINTS = (f"{_LAKE}s3.endpoint", "spark.hadoop.fs.s3a.endpoint")
-_S3_REGIONS = (f"{_LAKE}client.region", f"{_LAKE}s3.region", "spark.hadoop.fs.s3a.endpoint.region")
+_S3_ENDPOINTS = (f"{LAKE}s3.endpoint", "spark.hadoop.fs.s3a.endpoint")
+_S3_REGIONS = (f"{LAKE}client.region", f"{LAKE}s3.region", "spark.hadoop.fs.s3a.endpoint.region")
 _PORTS = {"http": 80, "https": 443}
 
 Address = tuple[str, int]
@@ -26,10 +25,15 @@ Address = tuple[str, int]
 def check(machine: Machine) -> list[Finding]:
     """Return a finding on whether the warehouse folder is writable, or its remote store responds."""
     warehouse = machine.config.warehouse
+    if machine.config.is_served_catalog:
+        text = (
+            "the server of the catalog says where tables are stored; freshtable doctor --catalog lake asks it"
+        )
+        return [Finding.note(SUBJECT, text)]
     uri = urlsplit(warehouse)
     if uri.scheme in ("", "file"):
         return [_of_folder(Path(unquote(uri.path) if uri.scheme else warehouse).expanduser())]
-    address = address_of(uri, machine.config.spark, machine.environ)
+    address = address_of(uri, machine.spark, machine.environ)
     if address is None:
         return [Finding.note(SUBJECT, f"{warehouse} was not checked: no setting says where its store is")]
     return [judge_store(warehouse, address, _refusal(address))]

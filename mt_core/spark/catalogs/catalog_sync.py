@@ -9,7 +9,7 @@ from weakref import WeakKeyDictionary
 from pyspark.sql import SparkSession
 
 from mt_core.spark.catalogs.plugins import plugins_of
-from mt_core.spark.driver.conf import CATALOG, checked_catalogs
+from mt_core.spark.driver.conf import CATALOG, S3_OF_HADOOP, default_files
 from mt_core.spark.driver.jvm_objects import active_session, state_of
 from mt_core.spark.driver.session_functions import SessionFunctions
 
@@ -59,7 +59,7 @@ class CatalogSync:
                     continue
                 if name in current:
                     _remove(session, name, current[name])
-                for key, value in _checked(session, target.get(name, {})).items():
+                for key, value in _with_files(session, target.get(name, {})).items():
                     session.conf.set(key, value)
             self._applied[session] = target
         return session
@@ -71,10 +71,11 @@ def _remove(session: SparkSession, name: str, settings: Mapping[str, str]) -> No
         if plugins.contains(name) and manager.currentCatalog().name() == name:
             manager.setCurrentCatalog(CATALOG)
         plugins.remove(name)
-        for key in _checked(session, settings):
+        for key in _with_files(session, settings):
             session.conf.unset(key)
 
 
-def _checked(session: SparkSession, settings: Mapping[str, str]) -> Mapping[str, str]:
-    """Return *settings* with Freshtable's FileIO in place of Iceberg's HadoopFileIO."""
-    return {**settings, **checked_catalogs(settings)}
+def _with_files(session: SparkSession, settings: Mapping[str, str]) -> Mapping[str, str]:
+    """Return *settings* with the FileIO of each catalog that names none."""
+    of_hadoop = session.conf.get(S3_OF_HADOOP, "") if settings else ""
+    return {**settings, **default_files({**settings, **({S3_OF_HADOOP: of_hadoop} if of_hadoop else {})})}

@@ -22,6 +22,8 @@ from mt_core.spark.driver.spark_driver import SparkDriver
 COMMIT_FAILED = "org.apache.iceberg.exceptions.CommitFailedException"
 NO_SUCH_TABLE = "org.apache.iceberg.exceptions.NoSuchTableException"
 ALREADY_EXISTS = "org.apache.iceberg.exceptions.AlreadyExistsException"
+# The class of a table whose scans the server of its catalog plans, and may restrict.
+SERVER_PLANNED = "org.apache.iceberg.rest.RESTTable"
 # Iceberg adds these to a session for its reader and its rewrite procedures.
 ICEBERG_INTERNAL = frozenset({"default_iceberg", "default_cache_iceberg", "default_rewrite_catalog"})
 
@@ -68,7 +70,7 @@ class Catalogs:
     def iceberg_catalog(self, name: str) -> Any:
         """Return the Iceberg catalog behind the plug-in *name*.
 
-        Raises CatalogUnsupported if it does not replace metadata by compare-and-set.
+        Raises CatalogUnsupported if its class is not known to compare branches in a commit.
         """
         session = self.session
         catalog = own_class(session, _CATALOGS).of(state_of(session).catalogManager(), name)
@@ -87,7 +89,8 @@ class Catalogs:
             refusal = (
                 f"Catalog {name} ({kind.rsplit('.', 1)[-1]}) cannot hold materialized tables: "
                 "it does not swap a table's metadata by compare-and-set. "
-                f"Use an Iceberg catalog ({_ICEBERG_PLUGIN}) of type jdbc; sources may live in {name}."
+                f"Use an Iceberg catalog ({_ICEBERG_PLUGIN}) of type jdbc or rest; "
+                f"sources may live in {name}."
             )
         raise CatalogUnsupported(refusal, catalog=name)
 

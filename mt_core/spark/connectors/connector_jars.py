@@ -5,15 +5,13 @@ from __future__ import annotations
 from pyspark.sql import SparkSession
 
 from mt_core.errors import ConfigError
-from mt_core.spark.driver.jars import CONNECTOR_PACKAGES, local_jars
+from mt_core.spark.driver.jars import JAR_SETS, KAFKA, local_jars
 from mt_core.spark.driver.spark_driver import SparkDriver
-
-KAFKA = "kafka"
 
 
 def load_kafka(driver: SparkDriver, session: SparkSession) -> None:
     """Load the classes of Spark's Kafka connector. Raises ConfigError if its jars are not installed."""
-    packages = CONNECTOR_PACKAGES[KAFKA]
+    packages = JAR_SETS[KAFKA].packages
     jars = local_jars(driver.settings.jars_dir, packages)
     if jars is None:
         raise ConfigError(

@@ -16,6 +16,7 @@ from mt_core.model.stream import StreamDefinition
 from mt_core.spark.catalogs.storage_catalogs import Catalogs
 from mt_core.spark.connectors.changelog import ROW_KIND
 from mt_core.spark.connectors.connector_tables import ConnectorSource
+from mt_core.spark.iceberg.catalog_probe import TableCatalogs
 
 PUBLISHED = "published"
 Check = Callable[[str], object]
@@ -30,6 +31,7 @@ class SinkAttempt:
     number: int
     definition: StreamDefinition
     catalogs: Catalogs = field(repr=False)
+    table_catalogs: TableCatalogs = field(repr=False)
     connectors: ConnectorSource = field(repr=False)
 
 

@@ -113,7 +113,7 @@ def settle(session: SparkSession, reservation: Reservation) -> bool:
     folder, catalog = reservation.folder, reservation.table[0]
     if folder is None:
         return False
-    catalog_files, files = CatalogFiles(session, catalog), Files(session)
+    catalog_files, files = CatalogFiles.of_catalog(session, catalog), Files(session)
     if any(catalog_files.is_same(each, folder) for each in _folders(session, reservation.table)):
         return True
     # Iceberg writes the metadata file last. If there is none, the table was not published.

@@ -50,6 +50,9 @@ LARGE_VALUES = "spark.sql.execution.arrow.useLargeVarTypes"
 IO_IMPL = "io-impl"
 CHECKED_FILES = "freshtable.catalogs.CheckedFileIO"
 """Our replacement for Iceberg's HadoopFileIO, which reports a damaged metadata file after a single read."""
+S3_FILES = "org.apache.iceberg.aws.s3.S3FileIO"
+S3_OF_HADOOP = "spark.hadoop.fs.s3.impl"
+"""A user's file system for `s3://`, for which Hadoop has none."""
 
 # Parameters of PostgreSQL's JDBC driver. Catalog statements read or write single rows, so a socket that is
 # silent for a minute is dead.
@@ -87,8 +90,10 @@ class DriverSettings:
     """The start-up settings of the driver.
 
     `catalog_url` is `jdbc:sqlite:file:/abs/path` or a PostgreSQL URL (JDBC, or
-    postgresql://user:password@host/db). `spark_conf` contains the user's `spark.*` settings, which override
-    ours. `environ` is the process environment, which determines where Java is. If a cluster has not accepted
+    postgresql://user:password@host/db), or the URL of a REST server if `is_served`. `catalog_options` are
+    further options of the catalog `lake`. `spark_catalog` is the folder for tables of Spark's own catalog; by
+    default, it is in the warehouse. `spark_conf` contains the user's `spark.*` settings, which override ours.
+    `environ` is the process environment, which determines where Java is. If a cluster has not accepted
     work for `lost_after_s` seconds, the driver restarts Spark (0: never). `temporary` is this driver's own
     folder for temporary files of its JVM, such as shuffle files. By default, the JVM uses the machine's
     folder. `allow_unauthenticated` permits Spark to start although its ports do not ask for a secret.
@@ -96,6 +101,9 @@ class DriverSettings:
 
     catalog_url: str = field(repr=False)
     warehouse: str
+    is_served: bool = False
+    catalog_options: Mapping[str, str] = field(default_factory=dict, repr=False)
+    spark_catalog: str = ""
     jars_dir: Path
     log_dir: Path
     temporary: Path | None = None
@@ -130,7 +138,9 @@ def spark_conf(settings: DriverSettings) -> dict[str, str]:
         "spark.sql.session.timeZone": settings.zone,
         "spark.sql.catalogImplementation": "in-memory",
         # The default is the gateway's working directory.
-        "spark.sql.warehouse.dir": f"{settings.warehouse.rstrip('/')}/spark_catalog",
+        "spark.sql.warehouse.dir": (
+            settings.spark_catalog or f"{settings.warehouse.rstrip('/')}/{SESSION_CATALOG}"
+        ),
         # All queries and streams share this cache. With Spark's default of 100 entries, the code of a large
         # stream is compiled again for each batch.
         "spark.sql.codegen.cache.maxEntries": "1000",
@@ -206,13 +216,23 @@ def _java_options(settings: DriverSettings) -> Iterator[str]:
         yield f'"-Djava.io.tmpdir={path}"'
 
 
-def checked_catalogs(conf: Mapping[str, str]) -> dict[str, str]:
-    """Return settings that replace Iceberg's HadoopFileIO with `CHECKED_FILES` in the catalogs of *conf*."""
+def default_files(conf: Mapping[str, str]) -> dict[str, str]:
+    """Return the settings of the FileIO of those catalogs in *conf* that would use Iceberg's HadoopFileIO.
+
+    It is Iceberg's own for a warehouse on `s3://`, and `CHECKED_FILES` for any other.
+    """
     return {
-        f"{PREFIX}{name}.{IO_IMPL}": CHECKED_FILES
+        f"{PREFIX}{name}.{IO_IMPL}": (
+            S3_FILES if needs_s3_files(options.get("warehouse", ""), conf) else CHECKED_FILES
+        )
         for name, options in configured_catalogs(conf).items()
         if options["type"] == _ICEBERG_PLUGIN and _uses_hadoop_files(options)
     }
+
+
+def needs_s3_files(warehouse: str, conf: Mapping[str, str]) -> bool:
+    """Return whether only Iceberg's FileIO for S3 can access *warehouse*."""
+    return urlsplit(warehouse).scheme == "s3" and S3_OF_HADOOP not in conf
 
 
 def _uses_hadoop_files(options: Mapping[str, str]) -> bool:
@@ -264,15 +284,18 @@ def _empty(folder: Path) -> None:
 
 def _catalog_conf(settings: DriverSettings) -> dict[str, str]:
     prefix = f"spark.sql.catalog.{CATALOG}"
-    return {
-        prefix: _ICEBERG_PLUGIN,
-        f"{prefix}.type": "jdbc",
-        f"{prefix}.jdbc.schema-version": "V1",
-        f"{prefix}.cache-enabled": "false",
-        f"{prefix}.default-namespace": NAMESPACE,
-        f"{prefix}.warehouse": settings.warehouse,
-        **{f"{prefix}.{key}": value for key, value in _database(settings.catalog_url).items()},
+    if settings.is_served:
+        place = {"type": "rest", "uri": settings.catalog_url}
+    else:
+        place = {"type": "jdbc", "jdbc.schema-version": "V1", **_database(settings.catalog_url)}
+    options = {
+        "cache-enabled": "false",
+        "default-namespace": NAMESPACE,
+        **({"warehouse": settings.warehouse} if settings.warehouse else {}),
+        **place,
+        **settings.catalog_options,
     }
+    return {prefix: _ICEBERG_PLUGIN, **{f"{prefix}.{key}": value for key, value in options.items()}}
 
 
 def _database(url: str) -> dict[str, str]:

@@ -1,4 +1,6 @@
-"""The jars that the gateway downloads: Iceberg and the JDBC drivers of its catalog for Spark, and WebJars."""
+"""The jars that the gateway downloads: Iceberg and the JDBC drivers of its catalog for Spark, those of
+`freshtable jars add`, and WebJars.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,8 @@ import re
 import sys
 import tempfile
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from pyspark import SparkConf
@@ -25,15 +28,79 @@ PACKAGES = (
     "org.xerial:sqlite-jdbc:3.50.3.0",
     "org.postgresql:postgresql:42.7.7",
 )
-CONNECTOR_PACKAGES: Mapping[str, Sequence[str]] = {
-    "kafka": (
-        "org.apache.spark:spark-sql-kafka-0-10_2.13:4.1.1",
-        "org.apache.spark:spark-token-provider-kafka-0-10_2.13:4.1.1",
-        "org.apache.kafka:kafka-clients:3.9.1",
-        "org.apache.commons:commons-pool2:2.12.1",
-    )
+KAFKA = "kafka"
+_ICEBERG = PACKAGES[0].rpartition(":")[2]
+_AWS_BUNDLE = f"org.apache.iceberg:iceberg-aws-bundle:{_ICEBERG}"
+# Modules of AWS's SDK that the bundle contains, and its bundle of all services, which has 600 MB.
+_OF_AWS_BUNDLE = (
+    "software.amazon.awssdk:annotations",
+    "software.amazon.awssdk:auth",
+    "software.amazon.awssdk:aws-core",
+    "software.amazon.awssdk:bundle",
+    "software.amazon.awssdk:http-client-spi",
+    "software.amazon.awssdk:json-utils",
+    "software.amazon.awssdk:protocol-core",
+    "software.amazon.awssdk:regions",
+    "software.amazon.awssdk:s3",
+    "software.amazon.awssdk:sdk-core",
+    "software.amazon.awssdk:utils",
+    "software.amazon.awssdk.crt:aws-crt",
+    "software.amazon.s3.analyticsaccelerator:analyticsaccelerator-s3",
+    # A faster TLS, which is off by default.
+    "org.wildfly.openssl:wildfly-openssl",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JarSet:
+    """Jars that `freshtable jars add` fetches on request.
+
+    `size_mb` is their size, or None if it was not measured. Spark loads them when it starts, or a statement
+    loads them if `is_on_demand`. `excludes` are modules that would be fetched with the packages, and that
+    other jars contain.
+    """
+
+    packages: Sequence[str]
+    purpose: str
+    size_mb: int | None = None
+    is_on_demand: bool = False
+    excludes: Sequence[str] = ()
+
+
+JAR_SETS: Mapping[str, JarSet] = {
+    KAFKA: JarSet(
+        packages=(
+            "org.apache.spark:spark-sql-kafka-0-10_2.13:4.1.1",
+            "org.apache.spark:spark-token-provider-kafka-0-10_2.13:4.1.1",
+            "org.apache.kafka:kafka-clients:3.9.1",
+            "org.apache.commons:commons-pool2:2.12.1",
+        ),
+        purpose="the connector kafka",
+        size_mb=10,
+        is_on_demand=True,
+    ),
+    "aws": JarSet(packages=(_AWS_BUNDLE,), purpose="tables on S3", size_mb=64),
+    # The versions are those of Hadoop in PySpark and of the SDK in the bundle.
+    "s3a": JarSet(
+        packages=(
+            _AWS_BUNDLE,
+            "org.apache.hadoop:hadoop-aws:3.4.2",
+            "software.amazon.awssdk:s3-transfer-manager:2.44.4",
+        ),
+        purpose="tables on S3, and checkpoints and savepoints on s3a://",
+        size_mb=65,
+        excludes=_OF_AWS_BUNDLE,
+    ),
+    "gcp": JarSet(
+        packages=(f"org.apache.iceberg:iceberg-gcp-bundle:{_ICEBERG}",),
+        purpose="tables on Google Cloud Storage",
+        size_mb=64,
+    ),
+    "azure": JarSet(
+        packages=(f"org.apache.iceberg:iceberg-azure-bundle:{_ICEBERG}",),
+        purpose="tables on Azure Data Lake Storage",
+    ),
 }
-"""Additional packages by connector, which are fetched only on request."""
 JARS_VARIABLE = "FRESHTABLE_SPARK_JARS"
 UNRESOLVED = re.compile("unresolved dependenc|download failed", re.IGNORECASE)
 """Matches the error of a JVM that could not download its packages."""
@@ -69,17 +136,26 @@ def local_jars(jars_dir: Path, packages: Sequence[str] = PACKAGES) -> list[Path]
 
 
 def jar_conf(jars_dir: Path, conf: Mapping[str, str]) -> dict[str, str]:
-    """Return the `spark.jars*` settings, including the user's in *conf*.
+    """Return the `spark.jars*` settings, including the user's in *conf* and the jar sets in *jars_dir*.
 
     They list either local files, or packages that Ivy must download.
     """
     jars = local_jars(jars_dir)
+    paths = [*map(str, [*(jars or []), *jars_of_sets(jars_dir)]), conf.get("spark.jars")]
+    files = ",".join(filter(None, paths))
     if jars is not None:
-        return {"spark.jars": ",".join(filter(None, [*map(str, jars), conf.get("spark.jars")]))}
+        return {"spark.jars": files}
     return {
+        **({"spark.jars": files} if files else {}),
         "spark.jars.packages": ",".join(filter(None, [*PACKAGES, conf.get("spark.jars.packages")])),
         "spark.jars.ivy": conf.get("spark.jars.ivy", str(jars_dir)),
     }
+
+
+def jars_of_sets(jars_dir: Path) -> list[Path]:
+    """Return the jars in *jars_dir* from `freshtable jars add` that Spark loads at its start."""
+    sets = [each for each in JAR_SETS.values() if not each.is_on_demand]
+    return list(dict.fromkeys(jar for each in sets for jar in local_jars(jars_dir, each.packages) or []))
 
 
 def fetch_packages(
@@ -103,21 +179,24 @@ def fetch_packages(
     return jars
 
 
-def add_connector(name: str, environ: Mapping[str, str]) -> list[Path]:
-    """Return the jars of a connector, after downloading them to the jar folder if necessary.
+def add_jars(name: str, environ: Mapping[str, str], say: Callable[[str], None]) -> list[Path]:
+    """Return the jars of a set, after downloading them to the jar folder if necessary.
 
-    Raises MtError.
+    Tells *say* how much it downloads. Raises MtError.
     """
-    packages = CONNECTOR_PACKAGES.get(name)
-    if packages is None:
-        raise ConfigError(
-            f"No jars are known for a connector '{name}'; known connectors: {', '.join(CONNECTOR_PACKAGES)}."
-        )
+    jar_set = JAR_SETS.get(name)
+    if jar_set is None:
+        raise ConfigError(f"There is no set of jars '{name}'; the sets are {', '.join(JAR_SETS)}.")
     check_java(environ)
     jars_dir = default_jars_dir(environ)
-    conf = {"spark.jars.packages": ",".join(packages), "spark.jars.ivy": str(jars_dir)}
+    if local_jars(jars_dir, jar_set.packages) is None:
+        size = f", {jar_set.size_mb} MB" if jar_set.size_mb else ""
+        say(f"Fetching the jars of {name}{size}, for {jar_set.purpose}.")
+    conf = {"spark.jars.packages": ",".join(jar_set.packages), "spark.jars.ivy": str(jars_dir)}
+    if jar_set.excludes:
+        conf["spark.jars.excludes"] = ",".join(jar_set.excludes)
     with tempfile.TemporaryDirectory() as folder:
-        return fetch_packages(packages, jars_dir, Path(folder) / "spark.log", conf)
+        return fetch_packages(jar_set.packages, jars_dir, Path(folder) / "spark.log", conf)
 
 
 def fetch_web_jars(jars_dir: Path, log_file: Path, jars: Sequence[WebJar] = WEB_JARS) -> None:

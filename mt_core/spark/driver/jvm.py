@@ -15,7 +15,7 @@ from mt_core.errors import ConfigError, EngineError, EngineUnavailable, MtError
 from mt_core.spark.driver import conf, jars
 from mt_core.spark.driver.callbacks import serve_callbacks
 from mt_core.spark.driver.failures import SPARK_ERRORS, translate
-from mt_core.spark.driver.file_systems import check_warehouse
+from mt_core.spark.driver.file_systems import check_catalog
 from mt_core.spark.driver.jobs import RunningJobs
 from mt_core.spark.driver.jvm_objects import own_class
 from mt_core.spark.driver.operator_jar import operator_jar
@@ -79,7 +79,7 @@ def launch(settings: conf.DriverSettings, generation: int) -> Incarnation:
     full_conf = conf.spark_conf(settings)
     operators = operator_jar(settings.environ)
     full_conf["spark.jars"] = ",".join(filter(None, [str(operators), full_conf.get("spark.jars")]))
-    full_conf.update(conf.checked_catalogs(full_conf))
+    full_conf.update(conf.default_files(full_conf))
     full_conf.update(jars.jar_conf(settings.jars_dir, full_conf))
     try:
         gateway = launch_process(_pyspark_conf(conf.launch_conf(full_conf)), settings.log_file)
@@ -103,13 +103,13 @@ def _start_spark(settings: conf.DriverSettings, full_conf: Mapping[str, str], ga
         error = translate(cause)
         kind = EngineError if isinstance(error, EngineUnavailable) else ConfigError
         raise kind(_start_failure(settings, error)) from cause
-    check_warehouse(session)
     try:
+        check_catalog(session)
         _answer_promptly(session, gateway)
         _register_dialects(session)
         session.sql(f"CREATE NAMESPACE IF NOT EXISTS {conf.CATALOG}.{conf.NAMESPACE}")
     except SPARK_ERRORS as cause:
-        # The catalog database may be down temporarily.
+        # The catalog's database or server may be down temporarily.
         raise EngineError(_start_failure(settings, translate(cause))) from cause
     return session
 

@@ -15,8 +15,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql.functions import col, lit
 
 from mt_core.base.identifiers import quote
-from mt_core.spark.iceberg.branch_commit import BranchCommit
 from mt_core.spark.iceberg.computed_rows import computed
+from mt_core.spark.iceberg.held_commit import HeldCommit
 from mt_core.spark.iceberg.replacement import Replacement
 from mt_core.spark.iceberg.written_files import FileWriter, Values, collected
 
@@ -34,7 +34,7 @@ _NAMED = frozenset({"boolean", "int", "long", "date", "string", "decimal"})
 _NULL = "__HIVE_DEFAULT_PARTITION__"
 
 
-def upserted(replacement: Replacement, commit: BranchCommit) -> bool:
+def upserted(replacement: Replacement, commit: HeldCommit) -> bool:
     """Commit *replacement* as an upsert.
 
     Return False, without a commit, if the table's columns do not permit an upsert or there are too many

@@ -15,20 +15,19 @@ from mt_core.spark.catalogs.storage_catalogs import COMMIT_FAILED
 from mt_core.spark.driver.failures import SPARK_ERRORS, java_classes, translate
 from mt_core.spark.driver.jvm_objects import own_class, static_member
 
-MAIN = "main"
 _METADATA, _MANIFESTS = "freshtable.iceberg.Metadata", "freshtable.iceberg.Manifests"
+_HELD = "freshtable.iceberg.HeldTable"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Base:
-    """The Iceberg objects behind a StorageMetadata: `operations` commits changes of `metadata`.
+    """The Iceberg objects behind a StorageMetadata: `metadata` is a version of `table`.
 
     `newest` is the current snapshot of the main branch, `summary` its summary, and `parent` the id of the
     snapshot before it.
     """
 
     table: Any
-    operations: Any
     metadata: Any
     newest: Snapshot | None
     summary: Mapping[str, str]
@@ -38,19 +37,10 @@ class Base:
         """Return Iceberg's Snapshot object, or None if the metadata does not contain the snapshot."""
         return self.metadata.snapshot(int(snapshot_id))
 
-    @property
-    def is_current(self) -> bool:
-        """True if `operations` has not loaded newer metadata since this object was created."""
-        return bool(self.operations.current().equals(self.metadata))
-
 
 def metadata_of(session: SparkSession, table: Any) -> StorageMetadata:
-    """Return the metadata that *table* loaded at its last refresh.
-
-    Nothing else may refresh *table* afterwards.
-    """
-    operations = table.operations()
-    metadata = operations.current()
+    """Return the metadata that *table* loaded at its last refresh."""
+    metadata = table.operations().current()
     facts = json.loads(own_class(session, _METADATA).facts(metadata))
     main = facts["main"]
     return StorageMetadata(
@@ -62,7 +52,6 @@ def metadata_of(session: SparkSession, table: Any) -> StorageMetadata:
         last_number=facts["last-number"],
         base=Base(
             table=table,
-            operations=operations,
             metadata=metadata,
             newest=None if main is None else _snapshot(main),
             summary={} if main is None else _summary(main),
@@ -74,7 +63,7 @@ def metadata_of(session: SparkSession, table: Any) -> StorageMetadata:
 def commit(session: SparkSession, name: str, metadata: StorageMetadata, change: MetadataChange) -> None:
     """Apply *change* to the version *metadata* of the table *name*, in one commit.
 
-    Raises CommitConflict if a branch that *change* moves or drops is no longer where it is in *metadata*;
+    Raises CommitConflict if a branch that *change* sets or drops is no longer where it is in *metadata*;
     main counts as a branch. A catalog may refuse the commit for any other difference too. Raises
     CommitUnknown if the outcome is unknown.
     """
@@ -82,8 +71,6 @@ def commit(session: SparkSession, name: str, metadata: StorageMetadata, change: 
     pending, publish = change.pending, change.publish
     if change.closes is not None:
         pending = _empty(session, base, change.closes)
-        if pending.parentId() != (None if metadata.main is None else int(metadata.main)):
-            raise _conflict(name)
         publish = str(pending.snapshotId())
     body = {
         "properties": dict(change.properties),
@@ -92,9 +79,8 @@ def commit(session: SparkSession, name: str, metadata: StorageMetadata, change: 
         "branches": dict(change.branches),
         "drop": change.drop,
     }
-    changed = own_class(session, _METADATA).changed(base.metadata, pending, json.dumps(body))
     try:
-        base.operations.commit(base.metadata, changed)
+        own_class(session, _METADATA).commit(base.table, base.metadata, pending, json.dumps(body))
     except SPARK_ERRORS as cause:
         classes = java_classes(cause)
         if classes[:1] == (COMMIT_FAILED,):
@@ -108,9 +94,9 @@ def commit(session: SparkSession, name: str, metadata: StorageMetadata, change: 
 def _empty(session: SparkSession, base: Base, entries: Mapping[str, str]) -> Any:
     """Return a pending snapshot that changes no rows of main and repeats its summary."""
     summary = json.dumps({**repeated_summary(base.summary), **entries})
-    append = base.table.newFastAppend()
-    pending = own_class(session, _MANIFESTS).update(base.table, append, MAIN, summary, False, True)
-    return own_class(session, _METADATA).replacing(pending)
+    table = own_class(session, _HELD).of(base.table, base.metadata, None)
+    own_class(session, _MANIFESTS).update(table, table.newFastAppend(), summary, False)
+    return own_class(session, _METADATA).replacing(table.pending())
 
 
 def _conflict(name: str) -> CommitConflict:

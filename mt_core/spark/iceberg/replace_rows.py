@@ -1,4 +1,4 @@
-"""Replacement of rows in a table: one commit to a branch, by the cheapest method that the table permits.
+"""Replacement of rows in a table: one held commit, by the cheapest method that the table permits.
 
 A change adds rows (`AddedRows`), replaces all rows or the rows that meet a condition (`AllRows`), or
 replaces rows in place. The rows to delete in place are identified by their keys (`Replacement`) or by their
@@ -30,10 +30,10 @@ from pyspark.sql.functions import lit
 
 from mt_core.model.storage import EQUALITY_DELETE, UPSERT
 from mt_core.spark.driver.jvm_objects import static_member, text_map
-from mt_core.spark.iceberg.branch_commit import BranchCommit
 from mt_core.spark.iceberg.computed_rows import ComputedRows
 from mt_core.spark.iceberg.equality_deletes import upserted
 from mt_core.spark.iceberg.find_rows import LookupKeys, TableVersion, find_rows
+from mt_core.spark.iceberg.held_commit import HeldCommit
 from mt_core.spark.iceberg.opened_files import is_partitioned
 from mt_core.spark.iceberg.recent_files import RecentFiles
 from mt_core.spark.iceberg.replacement import Replacement
@@ -100,12 +100,12 @@ class DeleteModes:
 
 
 def replace_rows(
-    commit: BranchCommit,
+    commit: HeldCommit,
     change: Change,
     modes: DeleteModes | None,
     recent: RecentFiles | None = None,
 ) -> RecentFiles | None:
-    """Commit *change*. An empty change may leave the branch unchanged.
+    """Commit *change*. An empty change may commit nothing.
 
     Without *modes*, the whole table is rewritten. *recent* lists the files of the previous changes, which
     this commit may rewrite together with its own. Returns the files that the next change may rewrite, or None
@@ -120,7 +120,7 @@ def replace_rows(
             assert modes is not None
             return _delete_places(commit, change, modes, recent)
         case Replacement() if modes is None:
-            commit.writer(change.whole(commit.before)).overwrite(lit(True))
+            commit.overwrite(change.whole(commit.before), lit(True))
         case Replacement(rows=ComputedRows()) if _is_empty(commit):
             _add(commit, AddedRows(rows=change.rows))
         case Replacement() if modes.equality and upserted(change, commit):
@@ -133,7 +133,7 @@ def replace_rows(
     return None
 
 
-def _looked_up(commit: BranchCommit, change: Replacement, modes: DeleteModes) -> RowDelta | None:
+def _looked_up(commit: HeldCommit, change: Replacement, modes: DeleteModes) -> RowDelta | None:
     """Return *change* with the positions of the rows to delete, or None if a MERGE must write it."""
     is_local = (
         modes.local_positions and change.values.few and local_rows_to_write(commit, change.rows) is not None
@@ -145,14 +145,14 @@ def _looked_up(commit: BranchCommit, change: Replacement, modes: DeleteModes) ->
     return RowDelta(gone=deletes, come=change.rows) if modes.positions or deletes.few else None
 
 
-def _add(commit: BranchCommit, change: AddedRows) -> None:
+def _add(commit: HeldCommit, change: AddedRows) -> None:
     rows, update = change.rows, commit.table.newAppend
     if not commit.options and isinstance(rows, ComputedRows) and rows.few and not rows.count():
         commit.make(update())
         return
     files = _files(commit, rows)
     if files is None:
-        commit.writer(rows.frame if isinstance(rows, ComputedRows) else rows).append()
+        commit.append(rows.frame if isinstance(rows, ComputedRows) else rows)
         return
     append = update()
     for file in files:
@@ -160,12 +160,12 @@ def _add(commit: BranchCommit, change: AddedRows) -> None:
     commit.make(append)
 
 
-def _overwrite(commit: BranchCommit, change: AllRows) -> None:
+def _overwrite(commit: HeldCommit, change: AllRows) -> None:
     rows = change.rows
     files = _files(commit, rows) if change.where is None else None
     if files is None:
         frame = rows.frame if isinstance(rows, ComputedRows) else rows
-        commit.writer(frame).overwrite(lit(True) if change.where is None else change.where)
+        commit.overwrite(frame, lit(True) if change.where is None else change.where)
         return
     every = static_member(commit.session, "org.apache.iceberg.expressions.Expressions.alwaysTrue")()
     overwrite = commit.table.newOverwrite().overwriteByRowFilter(every)
@@ -175,7 +175,7 @@ def _overwrite(commit: BranchCommit, change: AllRows) -> None:
 
 
 def _delete_places(
-    commit: BranchCommit, delta: RowDelta, modes: DeleteModes, recent: RecentFiles | None
+    commit: HeldCommit, delta: RowDelta, modes: DeleteModes, recent: RecentFiles | None
 ) -> RecentFiles | None:
     # Recent files are rewritten only for tables that ask for equality deletes, because rewriting makes each
     # change larger for incremental readers of the table.
@@ -186,7 +186,7 @@ def _delete_places(
     return files if modes.equality else None
 
 
-def _files(commit: BranchCommit, rows: DataFrame | ComputedRows) -> list[Any] | None:
+def _files(commit: HeldCommit, rows: DataFrame | ComputedRows) -> list[Any] | None:
     """Write *rows* on the driver and return their files, or None if a job must write them."""
     if commit.options or not isinstance(rows, ComputedRows) or not commit.table.sortOrder().isUnsorted():
         return None
@@ -196,7 +196,7 @@ def _files(commit: BranchCommit, rows: DataFrame | ComputedRows) -> list[Any] | 
     return [commit.files.data_file(java_rows.list())] if rows.count() else []
 
 
-def _is_empty(commit: BranchCommit) -> bool:
+def _is_empty(commit: HeldCommit) -> bool:
     """Return whether the table is empty according to the summary of the base snapshot."""
     base = commit.table.snapshot(int(commit.base or 0))
     summary = {} if base is None else text_map(commit.session, base.summary())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from uuid import uuid4
 
@@ -11,13 +10,10 @@ from pyspark.sql.functions import col, lit
 
 from mt_core.base.identifiers import quote
 from mt_core.incremental.delta import rows_without, same
-from mt_core.spark.driver.jvm_objects import own_class
 from mt_core.spark.iceberg.bounds import bounds_of, condition_of
-from mt_core.spark.iceberg.branch_commit import BranchCommit
 from mt_core.spark.iceberg.computed_rows import ComputedRows, computed
+from mt_core.spark.iceberg.held_commit import TARGET, HeldCommit
 from mt_core.spark.iceberg.temporary_views import temporary_view
-
-_COMMANDS = "freshtable.iceberg.Commands"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +41,7 @@ class Replacement:
         unchanged = rows_without(table, self.rows.columns, self.keys, self.gone)
         return self.frame.sparkSession.sql(unchanged).unionAll(self.frame)
 
-    def write_into(self, commit: BranchCommit) -> None:
+    def write_into(self, commit: HeldCommit) -> None:
         """Commit the replacement by one MERGE.
 
         The source of the MERGE has one row per value, which deletes the matching rows, and one per row to
@@ -68,7 +64,7 @@ class Replacement:
         with temporary_view(computed(source)) as view:
             matches = f"NOT k.{mark} AND {same('q', self.keys)} AND {bounds}"
             text = (
-                f"MERGE INTO {commit.sql} AS q USING {view} AS k ON {matches} WHEN MATCHED THEN DELETE "
+                f"MERGE INTO {TARGET} AS q USING {view} AS k ON {matches} WHEN MATCHED THEN DELETE "
                 f"WHEN NOT MATCHED AND k.{mark} THEN INSERT ({columns}) VALUES ({values})"
             )
-            own_class(session, _COMMANDS).sql(session._jsparkSession, text, json.dumps(dict(commit.summary)))
+            commit.merge(session, text)

@@ -13,9 +13,9 @@ from mt_core.base.identifiers import quote
 from mt_core.model.table import Column
 from mt_core.spark.catalogs.columns import columns_of
 from mt_core.spark.driver.jvm_objects import own_class
-from mt_core.spark.iceberg.branch_commit import BranchCommit
 from mt_core.spark.iceberg.computed_rows import ComputedRows
 from mt_core.spark.iceberg.find_rows import PLACE
+from mt_core.spark.iceberg.held_commit import TARGET, HeldCommit
 from mt_core.spark.iceberg.opened_files import is_partitioned
 from mt_core.spark.iceberg.recent_files import RecentFiles, add_to
 from mt_core.spark.iceberg.temporary_views import temporary_view
@@ -33,7 +33,7 @@ class RowDelta:
     gone: ComputedRows
     come: ComputedRows | DataFrame
 
-    def write_on_driver(self, commit: BranchCommit, previous: RecentFiles | None) -> RecentFiles | None:
+    def write_on_driver(self, commit: HeldCommit, previous: RecentFiles | None) -> RecentFiles | None:
         """Commit the change without a job and return its files.
 
         They replace the *previous* files if those have room. Return None, without a commit, if the rows are
@@ -48,7 +48,7 @@ class RowDelta:
         commit.make(update, removes=previous is not None)
         return files
 
-    def write_into(self, commit: BranchCommit) -> None:
+    def write_into(self, commit: HeldCommit) -> None:
         """Commit the change by one Spark job: the write of a MERGE, with positions instead of a join.
 
         The table must have merge-on-read enabled.
@@ -58,7 +58,9 @@ class RowDelta:
         session = inserts.sparkSession
         command = own_class(session, _COMMAND).of(
             session._jsparkSession,
-            f"MERGE INTO {commit.sql} q USING {commit.sql} k ON false "
+            commit.table,
+            commit.name.catalog,
+            f"MERGE INTO {TARGET} q USING {TARGET} k ON false "
             "WHEN MATCHED THEN DELETE WHEN NOT MATCHED THEN INSERT *",
         )
         columns = columns_of(command.columns())
@@ -75,7 +77,7 @@ class RowDelta:
             command.run(frame._jdf, json.dumps(dict(commit.summary)))
 
 
-def local_rows_to_write(commit: BranchCommit, rows: DataFrame | ComputedRows) -> Any | None:
+def local_rows_to_write(commit: HeldCommit, rows: DataFrame | ComputedRows) -> Any | None:
     """Return *rows* in the JVM if the driver can write them to a file.
 
     Return None if a job must write them, for example to partitions.

@@ -30,6 +30,7 @@ from mt_core.errors import EngineError, EngineUnavailable, MtError, SourcesChang
 from mt_core.incremental.changes import appends_nothing
 from mt_core.model.storage import COLUMNS, COMMITTED, EMPTY, PIN, SCHEMA
 from mt_core.spark.catalogs.columns import columns_of
+from mt_core.spark.catalogs.storage_catalogs import SERVER_PLANNED
 from mt_core.spark.driver.failures import SPARK_ERRORS, java_classes, translate
 from mt_core.spark.driver.jvm_objects import active_session, own_class
 from mt_core.spark.driver.spark_driver import SparkDriver
@@ -436,6 +437,8 @@ class SourceVersions:
 
 def not_plain_reason(source: Source) -> str:
     """Return the reason why the versions of a source that is not plain cannot be pinned."""
+    if source.travel is None and str(source.table.getClass().getName()) == SERVER_PLANNED:
+        return f"the server of its catalog plans the scans of {source.name}"
     return f"{source.name} is not a table at one version"
 
 

@@ -23,7 +23,7 @@ from mt_core.spark.refresh.comparisons import Comparisons
 from mt_core.spark.refresh.housekeeping import Housekeeping
 from mt_core.spark.refresh.metadata import MetadataStore
 from mt_core.spark.refresh.source_changes import SourceLogs
-from mt_core.spark.refresh.storage_tables import StorageTables
+from mt_core.spark.refresh.storage_tables import StorageTables, new_location
 from mt_core.spark.refresh.writes import StagedWrites
 from mt_core.tables.engine import (
     AnalysedQuery,
@@ -64,7 +64,11 @@ class _Catalogs(CatalogLookup):
 
     def check_catalog(self, identifier: TableIdentifier) -> None:
         with self._spark.working():
-            self._spark.catalogs.iceberg_catalog(identifier.catalog)
+            self._spark.table_catalogs.check(identifier)
+
+    def location_of(self, identifier: TableIdentifier, table_id: str) -> str:
+        with self._spark.working():
+            return new_location(self._spark.table_catalogs, identifier, table_id)
 
     def namespace_exists(self, catalog: str, namespace: Namespace) -> bool:
         with self._spark.working() as session:

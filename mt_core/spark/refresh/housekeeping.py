@@ -1,9 +1,8 @@
 """Housekeeping of storage tables: expiring snapshots, removing orphan files and compacting small files.
 
 Compaction must not block refreshes, and a refresh must not discard the work of a compaction. Rewritten
-files are therefore staged on a branch like the rows of a run, and published by the same fenced swap. If the
-table has changed in the meantime, `restage` repeats the commit on the new branch head without rewriting the
-files.
+files are therefore staged like the rows of a run, and published by a commit that moves main. If the table has
+changed in the meantime, `restage` repeats the commit on the new main without rewriting the files.
 
 Rewritten files get a new sequence number, so that older delete files no longer apply to them. If the table
 uses equality deletes, concurrent batches may still delete by key. The files then keep their old sequence
@@ -18,19 +17,19 @@ from datetime import datetime
 from typing import Any
 from uuid import uuid4
 
-from pyspark.sql import SparkSession, Window
+from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql.functions import col, collect_list, count_if, when
 from pyspark.sql.functions import min as least
 
-from mt_core.errors import EngineError
-from mt_core.model.storage import repeated_summary
+from mt_core.model.storage import StorageMetadata, repeated_summary
 from mt_core.model.table import TableIdentifier
-from mt_core.spark.catalogs.storage_catalogs import Catalogs
 from mt_core.spark.contexts import SparkContexts
-from mt_core.spark.driver.conf import IO_IMPL, REFRESH_POOL
+from mt_core.spark.driver.conf import REFRESH_POOL
 from mt_core.spark.driver.jvm_objects import static_member, text_map
-from mt_core.spark.iceberg.metadata import facts_of, metadata_of
-from mt_core.tables.engine import Fragments, Rewrite, Staged, TableHousekeeping
+from mt_core.spark.files.catalog_files import prefix_io
+from mt_core.spark.iceberg.held_commit import HeldCommit
+from mt_core.spark.iceberg.metadata import Base, facts_of, metadata_of
+from mt_core.tables.engine import Fragments, Staged, TableHousekeeping
 
 SMALL_BYTES = 16 * 1024 * 1024
 _DELETED = 2
@@ -74,8 +73,8 @@ class Housekeeping(TableHousekeeping):
             table = self._spark.catalogs.load_table(identifier)
             actions = static_member(session, "org.apache.iceberg.spark.actions.SparkActions.get")
             orphans = actions(session._jsparkSession).deleteOrphanFiles(table)
-            # A custom FileIO may write to a store in which Hadoop cannot list files.
-            lists_by_prefix = bool(self._spark.catalogs.setting(identifier.catalog, IO_IMPL))
+            # Another FileIO may write to a store in which Hadoop cannot list files.
+            lists_by_prefix = prefix_io(session, table) is not None
             orphans.usePrefixListing(lists_by_prefix).olderThan(_millis(older_than)).execute()
 
     def fragments(self, identifier: TableIdentifier) -> Fragments:
@@ -104,58 +103,51 @@ class Housekeeping(TableHousekeeping):
             small_files=sum(max(small - 1, 0) for small, _, _ in places), delete_files=len(deletes)
         )
 
-    def rewrite_files(self, rewrite: Rewrite) -> Staged:
-        description = f"compaction of {rewrite.table}"
+    def rewrite_files(self, identifier: TableIdentifier, job_id: str) -> Staged | None:
+        description = f"compaction of {identifier}"
         with (
-            self._spark.driver.run_tagged(rewrite.job_id, REFRESH_POOL, description),
+            self._spark.driver.run_tagged(job_id, REFRESH_POOL, description),
             self._spark.working() as session,
         ):
-            table = self._spark.catalogs.load_table(rewrite.table)
-            if table.refs().get(rewrite.branch) is None:
-                raise _branch_lost(rewrite)
+            metadata = metadata_of(session, self._spark.catalogs.load_table(identifier))
+            commit = _commit(session, identifier, metadata)
             actions = static_member(session, "org.apache.iceberg.spark.actions.SparkActions.get")
-            action = actions(session._jsparkSession).rewriteDataFiles(table).toBranch(rewrite.branch)
+            action = actions(session._jsparkSession).rewriteDataFiles(commit.table)
             options = _REWRITE | {
-                "min-file-size-bytes": str(_small_bytes(text_map(session, table.properties())))
+                "min-file-size-bytes": str(_small_bytes(text_map(session, commit.table.properties())))
             }
-            summary = text_map(session, table.snapshot(rewrite.branch).summary())
-            if int(summary.get("total-equality-deletes") or 0):
+            base: Base = metadata.base
+            if int(base.summary.get("total-equality-deletes") or 0):
                 # Concurrent batches may commit equality deletes, which must also apply to the rewritten
                 # files.
                 options[_NUMBERED_AS_BEFORE] = "true"
             for key, value in options.items():
                 action = action.option(key, value)
-            for key, value in repeated_summary(summary).items():
+            for key, value in commit.summary.items():
                 action = action.snapshotProperty(key, value)
             action.execute()
-            table.refresh()
-            written = table.snapshot(rewrite.branch)
-            idle = (
-                _idle_deletes(session, table, written, rewrite)
-                if options[_NUMBERED_AS_BEFORE] == "true"
-                else ()
-            )
-            if idle:
-                table.manageSnapshots().replaceBranch(rewrite.branch, written.parentId()).commit()
-                _commit_again(session, table, rewrite, written, idle)
-            return _head(self._spark.catalogs, rewrite)
+            if commit.pending is None:
+                return None
+            if options[_NUMBERED_AS_BEFORE] == "true":
+                idle = _idle_deletes(session, commit.table)
+                if idle:
+                    return _staged_again(session, identifier, metadata, commit.pending, idle)
+            return _staged(commit, metadata)
 
-    def restage(self, rewrite: Rewrite, staged: Staged) -> Staged:
+    def restage(self, identifier: TableIdentifier, staged: Staged) -> Staged:
         with self._spark.working() as session:
-            table = self._spark.catalogs.load_table(rewrite.table)
-            written = table.snapshot(int(staged.snapshot.snapshot_id))
-            if written is None or table.refs().get(rewrite.branch) is None:
-                raise _branch_lost(rewrite)
-            _commit_again(session, table, rewrite, written)
-            return _head(self._spark.catalogs, rewrite)
+            metadata = metadata_of(session, self._spark.catalogs.load_table(identifier))
+            return _staged_again(session, identifier, metadata, staged.pending)
 
 
-def _idle_deletes(session: SparkSession, table: Any, snapshot: Any, rewrite: Rewrite) -> list[Any]:
-    """Return the equality delete files of a snapshot that no longer match any data file.
+def _idle_deletes(session: SparkSession, table: Any) -> list[Any]:
+    """Return the equality delete files of main that no longer match any data file.
 
     They are older than all data files of their partition.
     """
-    entries = session.sql(f"SELECT * FROM {rewrite.table.sql}.entries VERSION AS OF {snapshot.snapshotId()}")
+    kind = static_member(session, "org.apache.iceberg.MetadataTableType.ENTRIES")
+    load = static_member(session, "org.apache.iceberg.spark.SparkTableUtil.loadMetadataTable")
+    entries = DataFrame(load(session._jsparkSession, table, kind), session)
     named = entries.where(col("status") != _DELETED).select("sequence_number", "data_file.*")
     places = Window.partitionBy("partition" if "partition" in named.columns else "spec_id")
     oldest = least(when(col("content") == 0, col("sequence_number"))).over(places)
@@ -164,44 +156,42 @@ def _idle_deletes(session: SparkSession, table: Any, snapshot: Any, rewrite: Rew
     paths = {row[0] for row in idle}
     read = static_member(session, "org.apache.iceberg.ManifestFiles.readDeleteManifest")
     files: list[Any] = []
-    for manifest in snapshot.deleteManifests(table.io()) if paths else ():
+    for manifest in table.currentSnapshot().deleteManifests(table.io()) if paths else ():
         reader = read(manifest, table.io(), table.specs())
         files += [file.copy() for file in reader.iterator() if file.location() in paths]
         reader.close()
     return files
 
 
-def _commit_again(
-    session: SparkSession, table: Any, rewrite: Rewrite, written: Any, others: Sequence[Any] = ()
-) -> None:
-    """Repeat the rewrite of snapshot *written* on the branch head. Files in *others* are also removed."""
-    files = table.io()
-    commit = table.newRewrite().toBranch(rewrite.branch).validateFromSnapshot(written.parentId())
+def _commit(session: SparkSession, identifier: TableIdentifier, metadata: StorageMetadata) -> HeldCommit:
+    """Return a commit that follows main and repeats its summary."""
+    base: Base = metadata.base
+    return HeldCommit.on(session, identifier, metadata, metadata.main, repeated_summary(base.summary))
+
+
+def _staged(commit: HeldCommit, metadata: StorageMetadata) -> Staged:
+    pending = commit.pending
+    return Staged(snapshot=facts_of(commit.session, pending), metadata=metadata, pending=pending)
+
+
+def _staged_again(
+    session: SparkSession,
+    identifier: TableIdentifier,
+    metadata: StorageMetadata,
+    written: Any,
+    others: Sequence[Any] = (),
+) -> Staged:
+    """Repeat the rewrite of snapshot *written* on main. Files in *others* are also removed."""
+    commit = _commit(session, identifier, metadata)
+    files, change = commit.table.io(), commit.table.newRewrite().validateFromSnapshot(written.parentId())
     for file in (*written.removedDataFiles(files), *written.removedDeleteFiles(files), *others):
-        commit = commit.deleteFile(file)
+        change = change.deleteFile(file)
     for file in written.addedDataFiles(files):
         if file.dataSequenceNumber() < written.sequenceNumber():
-            commit = commit.dataSequenceNumber(file.dataSequenceNumber())
-        commit = commit.addFile(file)
-    for key, value in repeated_summary(text_map(session, table.snapshot(rewrite.branch).summary())).items():
-        commit = commit.set(key, value)
-    commit.commit()
-
-
-def _head(catalogs: Catalogs, rewrite: Rewrite) -> Staged:
-    """Return the head of the rewrite's branch as a staged snapshot."""
-    session = catalogs.session
-    metadata = metadata_of(session, catalogs.load_table(rewrite.table))
-    head = metadata.branches.get(rewrite.branch)
-    if head is None:
-        raise _branch_lost(rewrite)
-    return Staged(snapshot=facts_of(session, metadata.base.snapshot(head)), metadata=metadata)
-
-
-def _branch_lost(rewrite: Rewrite) -> EngineError:
-    return EngineError(
-        f"Branch {rewrite.branch} of {rewrite.table} was dropped: a refresh has been published."
-    )
+            change = change.dataSequenceNumber(file.dataSequenceNumber())
+        change = change.addFile(file)
+    commit.make(change, removes=True)
+    return _staged(commit, metadata)
 
 
 def _old_snapshots(table: Any, older_than: datetime) -> set[str]:

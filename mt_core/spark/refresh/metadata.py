@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from mt_core.model.storage import MetadataChange, Snapshot, StorageMetadata
 from mt_core.model.table import TableIdentifier
 from mt_core.spark.contexts import SparkContexts
-from mt_core.spark.iceberg.metadata import ancestors, commit, metadata_of
-from mt_core.tables.engine import TableMetadata
+from mt_core.spark.iceberg.held_commit import discard
+from mt_core.spark.iceberg.metadata import Base, ancestors, commit, metadata_of
+from mt_core.tables.engine import Staged, TableMetadata
 
 
 class MetadataStore(TableMetadata):
@@ -26,6 +27,11 @@ class MetadataStore(TableMetadata):
     def swap(self, identifier: TableIdentifier, metadata: StorageMetadata, change: MetadataChange) -> None:
         with self._spark.working() as session:
             commit(session, str(identifier), metadata, change)
+
+    def discard(self, staged: Staged) -> None:
+        base: Base = staged.metadata.base
+        with self._spark.working() as session:
+            discard(session, base.table, staged.pending)
 
     def ancestors(self, metadata: StorageMetadata) -> Iterator[Snapshot]:
         snapshots = ancestors(self._spark.driver.session, metadata)

@@ -17,16 +17,17 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from mt_core.base.identifiers import display_name
 from mt_core.errors import CommitConflict, DefinitionInvalid, MtError, StorageMissing, TableExists
+from mt_core.model.catalog import CatalogAbilities
 from mt_core.model.storage import CREATED, EPOCH, TABLE_ID
 from mt_core.model.table import Column, TableIdentifier
 from mt_core.spark.catalogs.columns import iceberg_schema, iceberg_type
 from mt_core.spark.catalogs.storage_catalogs import ALREADY_EXISTS, COMMIT_FAILED, translating
 from mt_core.spark.contexts import SparkContexts
 from mt_core.spark.driver.failures import SPARK_ERRORS, java_classes
-from mt_core.spark.driver.jvm_objects import java_map, java_strings, static_member
+from mt_core.spark.driver.jvm_objects import java_map, static_member
 from mt_core.spark.files.catalog_files import CatalogFiles
+from mt_core.spark.iceberg.catalog_probe import TableCatalogs, check_namespace_exists
 from mt_core.tables.engine import StorageSpec, TableStorage
 
 log = logging.getLogger(__name__)
@@ -57,11 +58,13 @@ class StorageTables(TableStorage):
         with self._spark.working() as session:
             core = self._spark.catalogs.iceberg_catalog(spec.identifier.catalog)
             name = self._spark.catalogs.iceberg_identifier(spec.identifier)
-            if core.viewExists(name):
+            check_namespace_exists(session, core, spec.identifier)
+            abilities = self._spark.table_catalogs.abilities(spec.identifier)
+            if abilities.has_views and core.viewExists(name):
                 raise TableExists(f"{spec.identifier} is a view; choose another name.")
             if not core.tableExists(name):
                 try:
-                    self._build(session, core, name, spec)
+                    self._build(session, core, name, spec, abilities)
                 except SPARK_ERRORS as cause:
                     # Another writer was faster, possibly an earlier attempt. The TABLE_ID is checked below.
                     if java_classes(cause)[:1] != (ALREADY_EXISTS,):
@@ -88,15 +91,17 @@ class StorageTables(TableStorage):
                 table = self._spark.catalogs.load_table(identifier)
             except StorageMissing:
                 table = None
-            if table is not None and table.properties().get(TABLE_ID) == table_id:
-                folders.add(str(table.location()))
-                catalog = self._spark.catalogs.iceberg_catalog(identifier.catalog)
-                catalog.dropTable(self._spark.catalogs.iceberg_identifier(identifier), False)
+            if table is None or table.properties().get(TABLE_ID) != table_id:
+                files = CatalogFiles.of_catalog(session, identifier.catalog)
+            else:
+                own, files = str(table.location()), CatalogFiles.of_table(session, table)
+                # A folder without the table's id may contain files of other tables.
+                folders = {*folders, own} if table_id in own else folders - {own}
+                self._spark.table_catalogs.drop(identifier, table, with_files=table_id not in own)
             for folder in sorted(folders):
                 if table_id in folder:
-                    CatalogFiles(session, identifier.catalog).delete_folder(folder)
+                    files.delete_folder(folder)
                 else:
-                    # DROP must succeed, but must not delete files that may belong to another table.
                     log.warning(
                         "files of %s were left under %s: the path does not contain the table's id %s; "
                         "remove them by hand",
@@ -132,40 +137,48 @@ class StorageTables(TableStorage):
             with translating(_conflict(spec.identifier)):
                 update.commit()
 
-    def _build(self, session: SparkSession, core: Any, name: Any, spec: StorageSpec) -> None:
-        """Create the table with one empty snapshot, from which branches can start."""
-        levels = java_strings(session, spec.identifier.parts[1:-1])
-        if not core.namespaceExists(
-            static_member(session, "org.apache.iceberg.catalog.Namespace.of")(levels)
-        ):
-            namespace = display_name(spec.identifier.parts[:-1])
-            raise DefinitionInvalid(
-                f"There is no namespace {namespace}; create it first: CREATE NAMESPACE {namespace}."
-            )
+    def _build(
+        self, session: SparkSession, core: Any, name: Any, spec: StorageSpec, abilities: CatalogAbilities
+    ) -> None:
+        """Create the table, if possible with one empty snapshot, from which branches can start."""
         schema = iceberg_schema(session, spec.columns)
-        transaction = (
+        builder = (
             core.buildTable(name, schema)
             .withPartitionSpec(_partitioning(session, schema, spec))
-            .withLocation(self._location(spec))
             .withProperties(java_map(session, _properties(spec)))
-            .createTransaction()
         )
+        location = self._location(spec)
+        if location:
+            builder = builder.withLocation(location)
+        if not abilities.creates_with_snapshot:
+            builder.create()
+            return
+        transaction = builder.createTransaction()
         transaction.newAppend().set(CREATED, spec.table_id).commit()
         transaction.commitTransaction()
 
     def _location(self, spec: StorageSpec) -> str:
-        """Return the folder of a new table, which contains the table's id."""
-        if spec.location:
-            base = spec.location.rstrip("/")
-            return base if spec.table_id in base else f"{base}/{spec.table_id}"
-        warehouse = self._spark.catalogs.setting(spec.identifier.catalog, "warehouse")
-        if not warehouse:
-            raise DefinitionInvalid(
-                f"Catalog {spec.identifier.catalog} has no warehouse; "
-                f"set spark.sql.catalog.{spec.identifier.catalog}.warehouse."
-            )
-        folders = [_UNSAFE.sub("_", part) for part in spec.identifier.parts[1:]]
-        return f"{warehouse.rstrip('/')}/{'/'.join(folders)}-{spec.table_id}"
+        """Return the folder of a new table, which contains the table's id, or "" if its server chooses it."""
+        if not spec.location:
+            return new_location(self._spark.table_catalogs, spec.identifier, spec.table_id)
+        base = spec.location.rstrip("/")
+        return base if spec.table_id in base else f"{base}/{spec.table_id}"
+
+
+def new_location(catalogs: TableCatalogs, table: TableIdentifier, table_id: str) -> str:
+    """Return the folder for the files of a new table, or "" if the catalog's server chooses it.
+
+    Raises DefinitionInvalid if the catalog has no warehouse.
+    """
+    if catalogs.abilities(table).chooses_locations:
+        return ""
+    warehouse = catalogs.catalogs.setting(table.catalog, "warehouse")
+    if not warehouse:
+        raise DefinitionInvalid(
+            f"Catalog {table.catalog} has no warehouse; set spark.sql.catalog.{table.catalog}.warehouse."
+        )
+    folders = [_UNSAFE.sub("_", part) for part in table.parts[1:]]
+    return f"{warehouse.rstrip('/')}/{'/'.join(folders)}-{table_id}"
 
 
 def _partitioning(session: SparkSession, schema: Any, spec: StorageSpec) -> Any:

@@ -1,11 +1,9 @@
-"""Row writes of refresh runs: the query at pinned versions, staged on the run's branch.
+"""Row writes of refresh runs: the query at pinned versions, in a snapshot that a publish adds to the table.
 
 There are three kinds of writes: all rows of the scope, all rows of the partitions with changed rows, or a
 change of single rows (`maintained_rows`). Each write is exactly one snapshot, whose summary names the run and
-the batch. A snapshot that the driver makes itself is left pending if the caller permits it, so that the
-publish adds it. A Spark job commits to a branch of the run, which begins at the main on which the rows are
-based; readers see nothing until the snapshot is published. After the commit, the branch head is checked
-against run and batch, because the rows of another run must never be published.
+the batch. It follows the main on which the rows are based. Readers see nothing until it is published, and
+only the files of an attempt that fails remain, which housekeeping removes.
 """
 
 from __future__ import annotations
@@ -22,16 +20,16 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import col, lit
 
 from mt_core.base.identifiers import quote
-from mt_core.errors import CommitConflict, EngineError, QueryFailed, RequestInvalid, SourcesChanged
+from mt_core.errors import QueryFailed, RequestInvalid, SourcesChanged
 from mt_core.incremental.strategy import Way
 from mt_core.model.partition import PartitionSpec, Scope
-from mt_core.model.storage import Snapshot
+from mt_core.model.storage import StorageMetadata
 from mt_core.model.table import Column
 from mt_core.spark.catalogs.columns import sql_type
 from mt_core.spark.contexts import SparkContexts
 from mt_core.spark.driver.conf import REFRESH_POOL
 from mt_core.spark.driver.jvm_objects import active_session
-from mt_core.spark.iceberg.branch_commit import BranchCommit
+from mt_core.spark.iceberg.held_commit import HeldCommit
 from mt_core.spark.iceberg.metadata import facts_of, metadata_of
 from mt_core.spark.iceberg.recent_files import RecentFilesCache
 from mt_core.spark.iceberg.replace_rows import AllRows, DeleteModes, replace_rows
@@ -46,7 +44,7 @@ _INTEGERS = frozenset({"tinyint", "smallint", "int", "bigint"})
 
 
 class StagedWrites(RowWriter):
-    """Stages rows on branches."""
+    """Stages rows in pending snapshots."""
 
     def __init__(self, spark: SparkContexts) -> None:
         self._spark = spark
@@ -89,20 +87,11 @@ class StagedWrites(RowWriter):
             raise cause.reworded(cause.message) from cause
 
     def _staged(self, session: SparkSession, write: Write) -> Staged:
-        """Overwrite the scope in a commit to the branch or in a pending snapshot and return the snapshot."""
+        """Write the rows of the scope and return the pending snapshot."""
         table = self._spark.catalogs.load_table(write.table)
         maintenance = write.maintenance
-        commit = BranchCommit(
-            session=session,
-            table=table,
-            name=write.table,
-            branch=write.branch,
-            base=None if maintenance is None else maintenance.base,
-            summary=write.summary,
-            options=write_options(write.options),
-            start=write.base,
-            leaves_pending=write.may_stay_pending and _is_at(table, write.base),
-        )
+        metadata = metadata_of(session, table)
+        commit = _commit(session, write, metadata)
         recent = None
         if maintenance is None:
             replace_rows(commit, self._all(session, write, predicate_of(write.scope, write.columns)), None)
@@ -117,20 +106,16 @@ class StagedWrites(RowWriter):
             with maintained_rows(session, lineage, write, maintenance, table, modes) as change:
                 before = self._recent.of(session, write.table, maintenance.base)
                 recent = replace_rows(commit, change, modes, before)
-        if commit.pending is None:
-            self._spark.catalogs.refresh_table(write.table, table)
-        elif str(commit.pending.parentId()) != write.base:
-            # Iceberg has read newer metadata, and the change may name files that are no longer in main.
-            raise CommitConflict(f"{write.table} was changed by another commit during the refresh.")
-        written = _head(table, write) if commit.pending is None else commit.pending
-        snapshot, expected = facts_of(session, written), Snapshot.of("", write.summary)
-        if (snapshot.run_id, snapshot.batch) != (expected.run_id, expected.batch):
-            raise EngineError(
-                f"Branch {write.branch} of {write.table} does not end with the rows of this run."
-            )
+        staged = _staged(session, metadata, commit)
         if recent is not None:
-            self._recent.store(session, write.table, snapshot.snapshot_id, recent)
-        return Staged(snapshot=snapshot, metadata=metadata_of(session, table), pending=commit.pending)
+            self._recent.store(session, write.table, staged.snapshot.snapshot_id, recent)
+        return staged
+
+    def repeat(self, write: Write, staged: Staged, metadata: StorageMetadata) -> Staged:
+        with self._spark.working() as session:
+            commit = _commit(session, write, metadata)
+            commit.repeat(staged.pending)
+            return _staged(session, metadata, commit)
 
     def _all(self, session: SparkSession, write: Write, scope: SparkColumn | None) -> AllRows:
         """Return the replacement of all table rows in *scope* by the query's rows.
@@ -168,20 +153,14 @@ def _delete_modes(
     return DeleteModes.of(session, table)
 
 
-def _is_at(table: Any, snapshot_id: str) -> bool:
-    """Return whether main of the loaded Iceberg *table* is the snapshot."""
-    main = table.currentSnapshot()
-    return main is not None and str(main.snapshotId()) == snapshot_id
+def _commit(session: SparkSession, write: Write, metadata: StorageMetadata) -> HeldCommit:
+    options = write_options(write.options)
+    return HeldCommit.on(session, write.table, metadata, write.base, write.summary, options)
 
 
-def _head(table: Any, write: Write) -> Any:
-    """Return the head of the run's branch in the loaded metadata of the Iceberg *table*."""
-    branch = table.refs().get(write.branch)
-    if branch is None:
-        raise EngineError(
-            f"Branch {write.branch} of {write.table} was dropped during the refresh; refresh it again."
-        )
-    return table.snapshot(branch.snapshotId())
+def _staged(session: SparkSession, metadata: StorageMetadata, commit: HeldCommit) -> Staged:
+    assert commit.pending is not None, "a write of rows always commits"
+    return Staged(snapshot=facts_of(session, commit.pending), metadata=metadata, pending=commit.pending)
 
 
 def shaped(rows: DataFrame, write: Write | Comparison) -> DataFrame:

@@ -5,8 +5,8 @@ batch N reads), the commit log (`commits/N`), the sources' own logs, and the sta
 Freshtable adds three files: `job`, which distinguishes a lost checkpoint from a new one, `operators` with
 the state layout, and `created`. A savepoint is a copy of a checkpoint, made between two batches, plus
 `savepoint.json`. Files are written and copied in an order that makes a partial result recognizable:
-`savepoint.json` is written last, and a restored checkpoint is prepared under another name and moved as a
-whole.
+`savepoint.json` is written last, and a checkpoint has the file `restoring` until its restore is complete. No
+folder is renamed, because an object store does that file by file.
 
 Three details of Spark's format need care in a copy. A new job needs a query id of its own. State schemas
 are stored with absolute paths. Offsets have no source names and are matched by position only (`order`).
@@ -33,6 +33,8 @@ END_OF_TIME_MS = 253402300799000
 _COPY, _FACTS, _PROBE = "checkpoint", "savepoint.json", "probe"
 _CREATED = "created"
 _JOB = "job"
+_RESTORING = "restoring"
+_SOURCES = "sources"
 # The file with the state layout of our operators.
 _OPERATORS = "operators"
 # Spark's metadata of a stateful operator.
@@ -163,27 +165,37 @@ class Checkpoints:
 
         *order* lists, for each source of the job, its position in the savepoint.
         """
-        if self._folders.exists(checkpoint):
+        restoring, names = f"{checkpoint}/{_RESTORING}", set(self._folders.names(checkpoint))
+        # A restore that was killed while it created the file leaves only the first part of it.
+        if _RESTORING not in names and names - {f"{_RESTORING}.part"}:
             return
         self.facts(savepoint)
-        part = f"{checkpoint}.part"
-        self._copy(f"{savepoint}/{_COPY}", part)
-        for name in (_QUERY, _JOB):
-            self._folders.delete(f"{part}/{name}")
-        self._relocate(part, checkpoint)
+        if _RESTORING not in names:
+            self._folders.write(restoring, "")
+        for name in names - {_RESTORING}:
+            self._folders.delete(f"{checkpoint}/{name}")
+        saved = f"{savepoint}/{_COPY}"
+        left_out = {_QUERY, _JOB} | ({_SOURCES} if order is not None else set())
+        for name in self._folders.names(saved):
+            if name not in left_out:
+                self._folders.copy(f"{saved}/{name}", f"{checkpoint}/{name}")
+        self._relocate(checkpoint)
         if order is not None:
-            self._reorder(part, order)
-        self._folders.move(part, checkpoint)
+            self._reorder(checkpoint, order)
+            # The sources' own logs are in folders numbered by position.
+            for new, old in enumerate(order):
+                if self._folders.exists(f"{saved}/{_SOURCES}/{old}"):
+                    self._folders.copy(f"{saved}/{_SOURCES}/{old}", f"{checkpoint}/{_SOURCES}/{new}")
+        self._folders.delete(restoring)
 
     def delete(self, folder: str) -> None:
         """Delete a folder, if it exists."""
         self._folders.delete(folder)
-        self._folders.delete(f"{folder}.part")
 
-    def _relocate(self, part: str, checkpoint: str) -> None:
-        """Rewrite the absolute paths of state schemas in *part* so that they point into *checkpoint*."""
-        for operator in self._folders.names(f"{part}/state"):
-            metadata = f"{part}/state/{operator}/{_METADATA}"
+    def _relocate(self, checkpoint: str) -> None:
+        """Rewrite the absolute paths of state schemas so that they point into *checkpoint*."""
+        for operator in self._folders.names(f"{checkpoint}/state"):
+            metadata = f"{checkpoint}/state/{operator}/{_METADATA}"
             for name in filter(str.isdecimal, self._folders.names(metadata)):
                 version, body = self._folders.read(f"{metadata}/{name}").split("\n", 1)
                 facts: dict[str, Any] = json.loads(body)
@@ -196,24 +208,15 @@ class Checkpoints:
                     f"{metadata}/{name}", f"{version}\n{json.dumps(facts, separators=(',', ':'))}"
                 )
 
-    def _reorder(self, part: str, order: Sequence[int]) -> None:
-        """Move each source of a checkpoint to its position in *order*."""
-        offsets, sources = f"{part}/offsets", f"{part}/sources"
+    def _reorder(self, checkpoint: str, order: Sequence[int]) -> None:
+        """Move the offset of each source to its position in *order*."""
+        offsets = f"{checkpoint}/offsets"
         for name in filter(str.isdecimal, self._folders.names(offsets)):
             version, facts, *lines = self._folders.read(f"{offsets}/{name}").splitlines()
             self._folders.delete(f"{offsets}/{name}")
             self._folders.write(
                 f"{offsets}/{name}", "\n".join([version, facts, *(lines[old] for old in order)])
             )
-        aside = f"{part}/sources.part"
-        if self._folders.exists(sources):
-            # The sources' own logs are in folders numbered by position.
-            self._folders.move(sources, aside)
-            self._folders.make(sources)
-            for new, old in enumerate(order):
-                if self._folders.exists(f"{aside}/{old}"):
-                    self._folders.move(f"{aside}/{old}", f"{sources}/{new}")
-            self._folders.delete(aside)
 
     def _last(self, folder: str) -> int | None:
         return max((int(name) for name in self._folders.names(folder) if name.isdecimal()), default=None)

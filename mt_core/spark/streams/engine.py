@@ -56,6 +56,7 @@ class SparkStreams(StreamEngine):
         watch: Check = lambda _step: None,
     ) -> None:
         self._driver, self._catalogs, self._working = spark.driver, spark.catalogs, spark.working
+        self._table_catalogs = spark.table_catalogs
         self._connectors, self._jars = connectors, jars or JarCopies()
         self._sessions = StreamSessions(driver=spark.driver, contexts=spark.queries, connectors=connectors)
         self._watch = watch
@@ -90,7 +91,7 @@ class SparkStreams(StreamEngine):
         members = [
             self._sessions.member(session, member, definition.settings) for member in definition.members
         ]
-        return prepared_stream(session, definition, members, self._catalogs, self._connectors)
+        return prepared_stream(session, definition, members, self._table_catalogs, self._connectors)
 
     def check(self, definition: StreamDefinition) -> None:
         with self._driver.translating(), self._sessions.passing(definition) as session:
@@ -262,5 +263,6 @@ class SparkStreams(StreamEngine):
             number=number,
             definition=definition,
             catalogs=self._catalogs,
+            table_catalogs=self._table_catalogs,
             connectors=self._connectors,
         )

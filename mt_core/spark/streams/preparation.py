@@ -9,7 +9,6 @@ analyses the INSERT on top of the analysed query.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from pyspark.sql import SparkSession
@@ -20,11 +19,12 @@ from mt_core.model.stream import StreamDefinition, TableName
 from mt_core.model.stream_plan import IcebergTarget, MemberPlan, StreamPlan
 from mt_core.model.table import TableIdentifier
 from mt_core.plans.compiled import Topology
-from mt_core.spark.catalogs.storage_catalogs import Catalogs, storage_missing
+from mt_core.spark.catalogs.storage_catalogs import storage_missing
 from mt_core.spark.connectors.connector_names import ConnectorNames
 from mt_core.spark.connectors.connector_tables import ConnectorSource
 from mt_core.spark.driver.conf import SESSION_CATALOG
 from mt_core.spark.driver.jvm_objects import active_session
+from mt_core.spark.iceberg.catalog_probe import TableCatalogs
 from mt_core.spark.queries.relations import base_relations
 from mt_core.spark.streams.materialization import KeyedInsert, materialized_key
 from mt_core.spark.streams.member_rows import MemberRows
@@ -66,7 +66,7 @@ def prepared_stream(
     session: SparkSession,
     definition: StreamDefinition,
     members: Sequence[MemberQuery],
-    catalogs: Catalogs,
+    catalogs: TableCatalogs,
     connectors: ConnectorSource,
 ) -> PreparedStream:
     """Return *definition*, whose *members* were read in *session*, with the plan of its job.
@@ -153,23 +153,28 @@ def _reads(
     return tuple(names)
 
 
-def _target(catalogs: Catalogs, table: TableName, keeps: str | None) -> IcebergTarget:
+def _target(catalogs: TableCatalogs, table: TableName, keeps: str | None) -> IcebergTarget:
     """Return a target table, which may be the materialized table with the id *keeps*.
 
-    Raises TableNotFound, StorageMissing for the materialized table, and Unsupported if a stream cannot
-    write each batch to the table exactly once.
+    Raises TableNotFound, StorageMissing for the materialized table, Unsupported if a stream cannot write
+    each batch to the table exactly once, and CatalogUnsupported with what its catalog lacks for that.
     """
-    with suppress(CatalogUnsupported):
-        if len(table) > 2 and table[0] != SESSION_CATALOG:
-            identifier = _identifier(table)
-            found = target_of(catalogs, identifier, keeps)
-            if found is None:
-                raise _no_table(identifier) if keeps is None else storage_missing(identifier)
-            return found
-    raise Unsupported(
-        f"{display_name(table)} cannot be written by a stream, which publishes each batch once by "
-        "compare-and-set; INSERT into an Iceberg table of a catalog of type jdbc, such as lake."
-    )
+    found, identifier = None, _identifier(table)
+    try:
+        is_iceberg = len(table) > 2 and table[0] != SESSION_CATALOG
+        if is_iceberg:
+            found = target_of(catalogs.catalogs, identifier, keeps)
+    except CatalogUnsupported:
+        is_iceberg = False
+    if not is_iceberg:
+        raise Unsupported(
+            f"{display_name(table)} cannot be written by a stream, which publishes each batch once by "
+            "compare-and-set; INSERT into an Iceberg table of a catalog of type jdbc or rest, such as lake."
+        )
+    if found is None:
+        raise _no_table(identifier) if keeps is None else storage_missing(identifier)
+    catalogs.check(identifier)
+    return found
 
 
 def _folded(table: TableName) -> TableName:

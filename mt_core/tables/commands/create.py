@@ -165,9 +165,7 @@ def initializing(
         created_at=now,
         status_by=context.caller or "CREATE",
         status_at=now,
-        location=(
-            f"{services.settings.warehouse}/{'.'.join(identifier.namespace)}/{identifier.name}-{table_id}"
-        ),
+        location=services.engine.catalogs.location_of(identifier, table_id),
         covered_until=now,
         covered=(),
         scheduler=services.settings.scheduler_type,

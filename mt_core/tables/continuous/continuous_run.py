@@ -3,7 +3,7 @@
 A CONTINUOUS table may be refreshed every second, but a claim writes rows to the ledger. So one claim serves
 many batches. Each batch is a publish as in docs/design/refresh-protocol.md (`Publication`), under the run's
 id and the batch's number. Between two batches the run waits at the step IDLE and occupies no thread, but
-retains its claim, and its branch if Spark jobs wrote to it. It ends as soon as any other work on
+retains its claim. It ends as soon as any other work on
 the table is due, and after a minute without changes. It also ends after an hour, which limits the number of
 batches per row of the ledger.
 
@@ -73,8 +73,6 @@ class ContinuousRun:
             ledger=services.ledger,
             engine=services.engine,
             note=self._note,
-            # A compaction that lost its engine left a branch behind, which the next publish drops.
-            spares_others=lambda: self._is_compacting,
         )
         self._publication.batch = 1
         self._table, self._identifier = claimed.table, claimed.table.identifier
@@ -87,7 +85,7 @@ class ContinuousRun:
         self._timeout = refresh_timeout_of(claimed.table.definition.options, services.settings)
         self._compacted_before = 1
         # A batch holds `_turn` for its duration, and a concurrent compaction holds it for its commits.
-        self._beside, self._turn, self._is_lost, self._is_compacting = beside, Lock(), False, False
+        self._beside, self._turn, self._is_lost = beside, Lock(), False
         self._published: str | None = None
         self._begins: deque[datetime] = deque(maxlen=MOST_SNAPSHOTS)
         self._written: dict[str, int | None] = {}
@@ -165,22 +163,16 @@ class ContinuousRun:
         self._compacted_before, self._compacted = batch, now
         if self._is_lost:
             # The last compaction lost to batches that replaced its files, so this time batches wait for it.
-            compact(self._services, self._table, holds=self._publication.writer.branch)
+            compact(self._services, self._table)
             self._is_lost = False
         else:
-            self._is_compacting = True
             self._beside(self._compact_beside)
 
     def _compact_beside(self) -> None:
-        try:
-            # The table may have been dropped meanwhile.
-            with suppress(EngineUnavailable, StorageMissing):
-                done = compact(
-                    self._services, self._table, holds=self._publication.writer.branch, turn=self._turn
-                )
-                self._is_lost = done is None and too_many(self._services, self._table) is not None
-        finally:
-            self._is_compacting = False
+        # The table may have been dropped meanwhile.
+        with suppress(EngineUnavailable, StorageMissing):
+            done = compact(self._services, self._table, turn=self._turn)
+            self._is_lost = done is None and too_many(self._services, self._table) is not None
 
     def _release(self, lost: EngineUnavailable) -> None:
         """End the run after a loss of Spark; the run fails if its batches have lost Spark too often."""

@@ -29,7 +29,6 @@ from mt_core.errors import (
     CommitConflict,
     CommitUnknown,
     EngineError,
-    MtError,
     QueryFailed,
     SourcesChanged,
     StorageMissing,
@@ -46,7 +45,6 @@ from mt_core.model.storage import (
     in_vain_summary,
     late_summary,
     publish_name,
-    run_branch,
     run_summary,
 )
 from mt_core.tables.engine import (
@@ -60,6 +58,7 @@ from mt_core.tables.refresh.change_plan import plan_change, read_summary
 from mt_core.tables.refresh.cycles import refuse_new_cycle
 from mt_core.tables.refresh.late_data import late_data
 from mt_core.tables.refresh.outcome import ClaimLost, RunEnded, failed, is_of_query, timed_out
+from mt_core.tables.refresh.refresh_state import refresh_state
 from mt_core.tables.refresh.step_times import Steps
 from mt_core.tables.refresh.written_rows import written_rows
 from mt_core.tables.runs.decide import decide, has_same, only_compacted
@@ -72,10 +71,6 @@ Note = Callable[[Mapping[str, Any]], None]
 log = logging.getLogger(__name__)
 
 
-def _never() -> bool:
-    return False
-
-
 class _Restart(Exception):
     """Raised to decide again, because the sources or main have changed."""
 
@@ -84,8 +79,7 @@ class Publication:
     """Publishes rows of a claimed table, in one thread.
 
     `publish` and `close` yield the name of each step just before the step runs. `publish` ends by raising
-    RunEnded, and either raises ClaimLost if the claim was lost. *note* records facts about the run. While
-    *spares_others* holds, a publish does not drop the branches of other runs.
+    RunEnded, and either raises ClaimLost if the claim was lost. *note* records facts about the run.
     """
 
     def __init__(
@@ -95,22 +89,22 @@ class Publication:
         ledger: Ledger,
         engine: RefreshEngine,
         note: Note,
-        spares_others: Callable[[], bool] = _never,
     ) -> None:
         self.claimed = claimed
-        self._ledger, self._engine, self._note, self._spares_others = ledger, engine, note, spares_others
+        self._ledger, self._engine, self._note = ledger, engine, note
         self._table, self._identifier = claimed.table, claimed.table.identifier
-        self.writer = RefreshWriter(
-            number=claimed.run.claim, branch=run_branch(claimed.run.run_id, claimed.run.attempt)
-        )
+        self.writer = RefreshWriter(number=claimed.run.claim)
         # Whether a publish may still be on its way: that of an earlier claim that was lost, or one of this
         # run without a response. A publish or close excludes it.
         self._must_close = claimed.follows_lost
+        # Whether a publish of this run was sent without a response.
+        self._is_sent = False
         # The main on which the rows are based.
         self._base: str | None = None
         # The metadata that write read; publish tries it first.
         self._known: StorageMetadata | None = None
-        self._vector = SourceVector(sources=())
+        # The source versions, and a time before they were read.
+        self._vector, self._began_at = SourceVector(sources=()), ledger.clock.now()
         self._scope: Scope = claimed.run.scope
         # The late partitions that this run leaves to later runs, at its vector; None if they are unknown.
         self._left: Scope | None = None
@@ -119,7 +113,7 @@ class Publication:
         # How changes are applied to the rows that main had when decide read it; None for a recomputation.
         self.maintenance: Maintenance | None = None
         self._in_vain: InVain | None = None
-        self._reason, self._restarts, self._has_written = "", 0, False
+        self._reason, self._restarts = "", 0
         # The number of the next batch; None for a run that publishes once.
         self.batch: int | None = None
         # The definition at the time of the claim applies.
@@ -132,7 +126,7 @@ class Publication:
 
     def publish(self) -> Steps:
         """Publish the current rows of the query; if the run has batches, they become the next batch."""
-        self._restarts, self._has_written = 0, False
+        self._restarts = 0
         if lost := losses_of(self._run).too_many:
             raise RunEnded(
                 status=RunStatus.FAILED, changes={"error": f"Refresh of {self._identifier} {lost}."}
@@ -140,7 +134,8 @@ class Publication:
         while True:
             try:
                 yield from self._decide()
-                yield from self._swap_main((yield from self._write()))
+                write, staged = yield from self._write()
+                yield from self._swap_main(write, staged)
             except _Restart:
                 self._restarts += 1
 
@@ -156,18 +151,7 @@ class Publication:
                 return published
             except StorageMissing:
                 pass  # nothing can be published to a missing table
-        elif self._has_written and (end.status is not RunStatus.SUCCEEDED or self.batch is not None):
-            yield from self._leave()
         return end
-
-    def _leave(self) -> Steps:
-        """Drop the branch of this run; if this fails, the next publish does it."""
-        metadata = self._engine.metadata
-        load, swap = partial(metadata.load, self._identifier), partial(metadata.swap, self._identifier)
-        try:
-            yield from carried_out(str(self._identifier), "leave", load, self.writer.leave, swap)
-        except MtError as error:
-            log.info("branch %s of %s was not dropped: %s", self.writer.branch, self._identifier, error)
 
     @property
     def _run(self) -> RefreshRun:
@@ -181,7 +165,7 @@ class Publication:
             raise ClaimLost
         if run.cancel_requested:
             self._end_if_withdrawn()
-        self._vector = self._first_vector()
+        self._began_at, self._vector = self._ledger.clock.now(), self._first_vector()
         metadata = self._engine.metadata.load(self._identifier)
         self._base = self._main_of(metadata)
         with self._cancelable():
@@ -274,20 +258,23 @@ class Publication:
 
     # -------------------------------------------------------------------------------------------------- write
 
-    def _write(self) -> Generator[str, None, Staged]:
+    def _write(self) -> Generator[str, None, tuple[Write, Staged]]:
         yield "write"
-        self._has_written = True
-        staged = self._stage()
-        pinned = self._check_unpinned()
+        write, staged = self._stage()
+        try:
+            pinned = self._check_unpinned()
+        except _Restart:
+            self._engine.metadata.discard(staged)
+            raise
         yield "staged"
         self._note({**written_rows(staged.snapshot), "pinned": pinned, "vector": self._vector.to_json()})
         self._known = staged.metadata
-        return staged
+        return write, staged
 
-    def _stage(self) -> Staged:
+    def _stage(self) -> tuple[Write, Staged]:
         try:
             with self._cancelable():
-                return self._maintained() or self._engine.writes.write(self._rows())
+                return self._maintained() or self._staged(self._rows())
         except (CommitConflict, SourcesChanged) as error:
             if self._restarts >= MAX_RESTARTS:
                 raise
@@ -304,7 +291,10 @@ class Publication:
                 raise timed_out(self._run, self._identifier) from error
             raise
 
-    def _maintained(self) -> Staged | None:
+    def _staged(self, write: Write) -> tuple[Write, Staged]:
+        return write, self._engine.writes.write(write)
+
+    def _maintained(self) -> tuple[Write, Staged] | None:
         """Stage the changes only.
 
         Returns None if main does not contain the rows to which the changes apply, or if applying them fails
@@ -312,7 +302,7 @@ class Publication:
         """
         if self.maintenance is not None and self.maintenance.base == self._base:
             try:
-                return self._engine.writes.write(self._rows())
+                return self._staged(self._rows())
             except NotApplied as error:
                 self._in_vain = InVain(what=error.what, size=self.maintenance.changes.changed_bytes or 0)
                 self._note({"reason": f"{self._reason}; recomputed: {error}"})
@@ -328,7 +318,6 @@ class Publication:
             job_id=self._run.job_id or "",
             table=self._identifier,
             base=self._base,
-            branch=self.writer.branch,
             query=self._query,
             columns=self._table.definition.columns,
             vector=self._vector,
@@ -344,11 +333,25 @@ class Publication:
             | read_summary(self._engine.changes, self._query, self._vector, self._scope, self.maintenance)
             | batch_summary(self.batch)
             | late_summary(self._left, None if self._doubted is None else self._doubted.without(self._scope))
-            | in_vain_summary(self._in_vain if self.maintenance is None else None),
+            | in_vain_summary(self._in_vain if self.maintenance is None else None)
+            | self._refresh_state(),
             options={**self._table.dynamic_options, **self._run.options},
             query_types=self._table.definition.query_types,
             maintenance=self.maintenance,
-            may_stay_pending=not self._restarts,
+        )
+
+    def _refresh_state(self) -> dict[str, str]:
+        """Return the summary entries for other engines.
+
+        There are none after a refresh of some partitions: the others may have rows of other versions.
+        """
+        if not self._ledger.iceberg_refresh_state or not self._scope.whole:
+            return {}
+        return refresh_state(
+            self._vector,
+            catalog=self._identifier.catalog,
+            fingerprint=self._run.fingerprint,
+            began_at=self._began_at,
         )
 
     def _check_unpinned(self) -> bool:
@@ -365,33 +368,36 @@ class Publication:
 
     # ------------------------------------------------------------------------------------------------ publish
 
-    def _swap_main(self, staged: Staged) -> Steps:
-        snapshot_id, pending = staged.snapshot.snapshot_id, staged.pending
-
+    def _swap_main(self, write: Write, staged: Staged) -> Steps:
         def change(metadata: StorageMetadata) -> MetadataChange:
+            nonlocal staged
             self._refuse_earlier(metadata)
             self._end_if_withdrawn()
-            before = staged.metadata
-            if pending is not None and (metadata.main, metadata.last_number) != (
-                before.main,
-                before.last_number,
-            ):
-                raise _Restart
             if not self._may_replace(metadata):
                 self._restart(metadata)
+            if metadata.last_number != staged.metadata.last_number:
+                try:
+                    staged = self._engine.writes.repeat(write, staged, metadata)
+                except CommitConflict:
+                    self._restart(metadata)
             return self.writer.publish(
                 metadata,
                 self._publish_name,
-                snapshot_id,
-                pending=pending,
-                goes_on=self.batch is not None,
-                spares_others=self._spares_others(),
+                staged.snapshot.snapshot_id,
+                pending=staged.pending,
             )
 
-        yield from self._swap("publish", change)
+        try:
+            yield from self._swap("publish", change)
+        except (_Restart, RunEnded) as end:
+            # A publish that is reported as a conflict may have landed; the run is then found published.
+            is_published = isinstance(end, RunEnded) and end.status is RunStatus.SUCCEEDED
+            if not self._is_sent and not is_published:
+                self._engine.metadata.discard(staged)
+            raise
         self._must_close = False
         yield "published"
-        raise RunEnded(status=RunStatus.SUCCEEDED, changes={"snapshot_id": snapshot_id})
+        raise RunEnded(status=RunStatus.SUCCEEDED, changes={"snapshot_id": staged.snapshot.snapshot_id})
 
     def _may_replace(self, metadata: StorageMetadata) -> bool:
         """Return whether the rows of this run may replace main.
@@ -422,7 +428,7 @@ class Publication:
             try:
                 self._engine.metadata.swap(self._identifier, metadata, change)
             except CommitUnknown:
-                self._must_close = True
+                self._must_close = self._is_sent = True
                 raise
 
         load, known, self._known = partial(self._engine.metadata.load, self._identifier), self._known, None

@@ -62,6 +62,7 @@ class Ledger:
     ) -> None:
         self.registry, self.clock = registry, clock
         self.max_partitions = settings.max_partitions
+        self.iceberg_refresh_state = settings.iceberg_refresh_state
         self._settings = settings
         self._new_id = new_id
         self._periodic = PeriodicRuns(max_partitions=settings.max_partitions, new_id=new_id)

@@ -1,9 +1,9 @@
 """Compaction: rewrites small files of a storage table, and files with deletes, as fewer large files.
 
-It takes no claim and delays no refresh (docs/design/refresh-protocol.md). The files are written on a branch
-and published by a commit that moves main, if main is what it was. The next publish of a refresh drops the
-branch, and the compaction is then abandoned. The batches of a continuous run do not drop the branch; the
-compacted files then replace the old ones in what has become main.
+It takes no claim and delays no refresh (docs/design/refresh-protocol.md). The files are published by a commit
+that moves main, if main is what it was. If refreshes have been published in the meantime, the compacted files
+replace the old ones in what has become main; if they have removed any of the old files, the compaction is
+abandoned.
 """
 
 from __future__ import annotations
@@ -12,15 +12,16 @@ import logging
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import takewhile
 
 from mt_core.base.plural import plural
 from mt_core.errors import CommitConflict, CommitUnknown, EngineError, EngineUnavailable, MtError
 from mt_core.model.fence import MAX_CONFLICTS
 from mt_core.model.partition import WHOLE
 from mt_core.model.run import ReasonCode, RefreshRun, RunKind, RunStatus
-from mt_core.model.storage import MetadataChange, StorageMetadata, run_branch, run_branches
+from mt_core.model.storage import MetadataChange, StorageMetadata
 from mt_core.model.table import MaterializedTable
-from mt_core.tables.engine import Fragments, Rewrite, Staged
+from mt_core.tables.engine import Fragments, Staged
 from mt_core.tables.registry import in_transaction
 from mt_core.tables.services import TableServices
 from mt_core.tables.settings import ManagerSettings
@@ -33,20 +34,19 @@ def compact(
     services: TableServices,
     table: MaterializedTable,
     *,
-    holds: str | None = None,
     turn: AbstractContextManager[object] | None = None,
 ) -> RefreshRun | None:
     """Compact *table* if it has too many small files or delete files; return the row of the ledger, or None.
 
-    *holds* is the branch of a caller that writes only while it holds *turn*. The compaction acquires *turn*
-    when it begins and when it publishes. Raises EngineUnavailable if the engine is lost.
+    A caller that also writes to the table does so only while it holds *turn*, which the compaction acquires
+    when it publishes. Raises EngineUnavailable if the engine is lost.
     """
     try:
         fragments = too_many(services, table)
         if fragments is None:
             return None
         return _Compaction(
-            services=services, table=table, fragments=fragments, holds=holds, turn=turn or nullcontext()
+            services=services, table=table, fragments=fragments, turn=turn or nullcontext()
         ).carry_out()
     except EngineUnavailable:
         raise
@@ -83,36 +83,17 @@ class _Compaction:
     services: TableServices
     table: MaterializedTable
     fragments: Fragments
-    holds: str | None
     turn: AbstractContextManager[object]
 
     def carry_out(self) -> RefreshRun | None:
         services, identifier = self.services, self.table.identifier
         run_id, began = services.new_id(), services.clock.now()
-        rewrite = Rewrite(job_id=run_id.replace("-", ""), table=identifier, branch=run_branch(run_id, 1))
-        with self.turn:
-            metadata = services.engine.metadata.load(identifier)
-            # Other branches are those of runs that have ended.
-            ended = tuple(name for name in run_branches(metadata.branches) if name != self.holds)
-            begun = MetadataChange(branches=_at_main(rewrite, metadata), drop=ended)
-            try:
-                services.engine.metadata.swap(identifier, metadata, begun)
-            except CommitConflict:
-                return None
-        published = None
-        try:
-            staged = services.engine.housekeeping.rewrite_files(rewrite)
-            if staged.snapshot.snapshot_id != metadata.main:
-                with self.turn:
-                    published = self._published(metadata.main, rewrite, staged)
-        except EngineError:
-            if rewrite.branch in services.engine.metadata.load(identifier).branches:
-                raise
+        staged = services.engine.housekeeping.rewrite_files(identifier, run_id.replace("-", ""))
+        if staged is None:
             return None
-        finally:
-            if published is None:
-                self._drop(rewrite.branch)
-        return self._recorded(run_id, began, published) if published is not None else None
+        with self.turn:
+            published = self._published(staged)
+        return None if published is None else self._recorded(run_id, began, published)
 
     def _recorded(self, run_id: str, began: datetime, staged: Staged) -> RefreshRun:
         files = staged.snapshot.data_files
@@ -134,45 +115,38 @@ class _Compaction:
         in_transaction(self.services.registry, lambda tx: tx.runs.insert(run))
         return run
 
-    def _published(self, base: str | None, rewrite: Rewrite, staged: Staged) -> Staged | None:
-        """Make the branch main.
+    def _published(self, staged: Staged) -> Staged | None:
+        """Make the compacted files part of main.
 
-        Returns None if a refresh has been published in the meantime, or has changed the files to be replaced.
+        Returns None if a refresh has removed the files to be replaced in the meantime.
         """
-        engine, identifier, branch = self.services.engine, self.table.identifier, rewrite.branch
-        metadata = engine.metadata.load(identifier)
+        engine, identifier = self.services.engine, self.table.identifier
+        is_sent = False
         for _ in range(MAX_CONFLICTS):
-            if metadata.main == staged.snapshot.snapshot_id:
-                return staged
-            if metadata.branches.get(branch) != staged.snapshot.snapshot_id:
-                return None
             try:
-                if metadata.main == base:
-                    change = MetadataChange(publish=staged.snapshot.snapshot_id, drop=(branch,))
-                    engine.metadata.swap(identifier, metadata, change)
-                    return staged
-                again = MetadataChange(branches=_at_main(rewrite, metadata))
-                engine.metadata.swap(identifier, metadata, again)
-                base, staged = metadata.main, engine.housekeeping.restage(rewrite, staged)
-            except (CommitConflict, CommitUnknown):
+                metadata, snapshot_id = staged.metadata, staged.snapshot.snapshot_id
+                change = MetadataChange(publish=snapshot_id, pending=staged.pending)
+                engine.metadata.swap(identifier, metadata, change)
+                return staged
+            except CommitConflict:
                 pass
+            except CommitUnknown:
+                is_sent = True
+            # A commit without an answer, or one that is reported as a conflict, may have landed.
+            if self._is_part(snapshot_id, of=engine.metadata.load(identifier), after=metadata.main):
+                return staged
+            try:
+                staged = engine.housekeeping.restage(identifier, staged)
+            except EngineUnavailable:
+                raise
             except EngineError as error:
                 log.info("compaction of %s is abandoned: %s", identifier, error)
-                return None
-            metadata = engine.metadata.load(identifier)
+                break
+        if not is_sent:
+            engine.metadata.discard(staged)
         return None
 
-    def _drop(self, branch: str) -> None:
-        """Drop the branch; if this fails, the next publish drops it."""
-        engine, identifier = self.services.engine, self.table.identifier
-        try:
-            with self.turn:
-                metadata = engine.metadata.load(identifier)
-                if branch in metadata.branches:
-                    engine.metadata.swap(identifier, metadata, MetadataChange(drop=(branch,)))
-        except MtError as error:
-            log.info("branch %s of %s could not be dropped: %s", branch, identifier, error)
-
-
-def _at_main(rewrite: Rewrite, metadata: StorageMetadata) -> dict[str, str]:
-    return {} if metadata.main is None else {rewrite.branch: metadata.main}
+    def _is_part(self, snapshot_id: str, *, of: StorageMetadata, after: str | None) -> bool:
+        """Return whether a snapshot is among the ancestors of main since the snapshot *after*."""
+        history = (each.snapshot_id for each in self.services.engine.metadata.ancestors(of))
+        return snapshot_id in takewhile(lambda ancestor: ancestor != after, history)

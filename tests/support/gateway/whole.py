@@ -132,9 +132,7 @@ class WholeGateway:
         return self._build(services)
 
     def _parts(self) -> FakeParts:
-        settings = ManagerSettings(
-            owner=str(uuid4()), warehouse="memory:/warehouse", intent_wait_s=INTENT_WAIT_S
-        )
+        settings = ManagerSettings(owner=str(uuid4()), intent_wait_s=INTENT_WAIT_S)
         registry, self.statements = SqlRegistry.open(self._url, self.clock), TableStatements(self.engine)
         return FakeParts(
             registry=registry,

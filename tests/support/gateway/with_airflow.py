@@ -28,7 +28,6 @@ class LiveGateway(WiredGateway):
         # Tests check what Airflow says, however long a busy machine takes to say it.
         settings = ManagerSettings(
             owner="live",
-            warehouse="memory:/",
             scheduler_type="airflow",
             initial_refresh=InitialRefresh.NONE,
             observe_wait_s=ANSWER_S,

@@ -5,7 +5,6 @@ against the real code.
 from __future__ import annotations
 
 from mt_core.model.run import RunStatus
-from mt_core.model.storage import run_branch
 from mt_core.tables.refresh.publication import MAX_RESTARTS
 from tests.support.observed_engine import Cell
 from tests.support.protocol_world import ProtocolWorld
@@ -141,6 +140,20 @@ def test_a_publish_whose_answer_was_lost_is_read_again_and_not_published_twice()
     ended = world.finish(worker)
 
     assert (ended.status, world.engine.writes) == (RunStatus.SUCCEEDED, 1)
+    world.settle()
+
+
+def test_a_publish_that_landed_keeps_its_files_though_it_was_reported_as_a_conflict() -> None:
+    """Clients repeat a commit without an answer, and report that the repeated one has failed."""
+    world = ProtocolWorld()
+    ticked(world)
+    worker = claimed(world, to="publish: commit")
+    world.lose_answer(worker, "conflict")
+
+    ended = world.finish(worker)
+
+    assert (ended.status, ended.snapshot_id) == (RunStatus.SUCCEEDED, world.engine.storage.main)
+    assert (world.engine.writes, world.engine.discarded) == (1, [])
     world.settle()
 
 
@@ -330,7 +343,7 @@ def test_a_table_in_the_middle_of_a_refresh_of_an_earlier_release_is_carried_on(
     world = ProtocolWorld()
     run = ticked(world)
     worker = claimed(world, to="write")
-    storage, name = world.engine.storage, run_branch(run.run_id, 1)
+    storage, name = world.engine.storage, f"run_{run.run_id.replace('-', '')}_1"
     storage.epoch, storage.branches[name] = worker.claimed.run.claim, storage.main
     world.crash(worker)
     world.lapse()

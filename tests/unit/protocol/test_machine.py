@@ -74,13 +74,11 @@ class RefreshProtocol(RuleBasedStateMachine):
     """
 
     partitioned = True
-    holds = False
     initial_refresh = InitialRefresh.NONE
 
     def __init__(self) -> None:
         super().__init__()
         self.world = ProtocolWorld(partitioned=self.partitioned, initial_refresh=self.initial_refresh)
-        self.world.engine.holds = self.holds
         self.budget = dict(BUDGET)
         self.ahead = 0
 
@@ -270,18 +268,6 @@ class WholeTableProtocol(RefreshProtocol):
     partitioned = False
 
 
-class HeldProtocol(RefreshProtocol):
-    """The same with snapshots that no branch has before they are published."""
-
-    holds = True
-
-
-class HeldWholeTableProtocol(HeldProtocol):
-    """The same on a table without partitions."""
-
-    partitioned = False
-
-
 class FilledTableProtocol(RefreshProtocol):
     """The same on a table that is due as a whole until a run of all of it has succeeded."""
 
@@ -310,8 +296,6 @@ def _settings(examples: int, *, fixed: bool) -> settings:
 MACHINES = [
     RefreshProtocol,
     WholeTableProtocol,
-    HeldProtocol,
-    HeldWholeTableProtocol,
     FilledTableProtocol,
     FilledOnScheduleProtocol,
 ]

@@ -4,7 +4,7 @@ import hashlib
 import json
 import os
 import socket
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -220,16 +220,9 @@ MYSQL = {"spark.sql.catalog.shop.uri": "jdbc:mysql://db/shop"}
         (
             {},
             "s3://lake/w",
-            [
-                "catalog.warehouse s3://lake/w needs the jar iceberg-aws-bundle, which no setting names",
-                "catalog.warehouse s3://lake/w: Spark has no file system for s3",
-            ],
+            ["catalog.warehouse s3://lake/w needs the jar iceberg-aws-bundle, which no setting names"],
         ),
-        (
-            {"spark.jars": "/opt/iceberg-aws-bundle-1.11.0.jar"},
-            "s3://lake/w",
-            ["catalog.warehouse s3://lake/w: Spark has no file system for s3"],
-        ),
+        ({"spark.jars": "/opt/iceberg-aws-bundle-1.11.0.jar"}, "s3://lake/w", []),
         (
             {"spark.hadoop.fs.s3.impl": "org.apache.hadoop.fs.s3a.S3AFileSystem"},
             "s3://lake/w",
@@ -241,6 +234,41 @@ def test_a_driver_or_file_system_that_settings_ask_for_must_be_named(
     conf: dict[str, str], place: str, problems: list[str]
 ) -> None:
     assert summary(list(jars.needed_jars(conf, place))) == [("problem", text) for text in problems]
+
+
+def test_jars_that_were_added_need_no_setting(tmp_path: Path) -> None:
+    here = machine(tmp_path, {"FRESHTABLE_SPARK_JARS": str(tmp_path)}, catalog__warehouse="s3://lake/w")
+    before = problems(jars.check(here))
+
+    with ZipFile(tmp_path / "iceberg-aws-bundle-1.11.0.jar", "w"):
+        pass
+
+    assert [(finding.text, finding.way_out) for finding in before] == [
+        (
+            "catalog.warehouse s3://lake/w needs the jar iceberg-aws-bundle, which no setting names",
+            "freshtable jars add aws",
+        )
+    ]
+    assert problems(jars.check(here)) == []
+
+
+def test_checkpoints_on_s3_need_the_file_system_of_hadoop(tmp_path: Path) -> None:
+    here = machine(
+        tmp_path,
+        {"FRESHTABLE_SPARK_JARS": str(tmp_path)},
+        execution__checkpointing__dir="s3a://lake/checkpoints",
+    )
+
+    [missing] = problems(jars.check(here))
+
+    assert (missing.text, missing.way_out) == (
+        "execution.checkpointing.dir s3a://lake/checkpoints needs the jar hadoop-aws, which no setting names",
+        "freshtable jars add s3a",
+    )
+
+
+def problems(findings: Iterable[Finding]) -> list[Finding]:
+    return [finding for finding in findings if finding.level is Level.PROBLEM]
 
 
 def test_a_class_path_may_have_the_driver_that_no_setting_names() -> None:
@@ -561,6 +589,44 @@ def test_a_catalog_of_another_database_is_not_looked_at(tmp_path: Path) -> None:
     assert summary([finding]) == [
         ("note", "catalog.url (jdbc:mysql:…) is read only by Spark and was not checked")
     ]
+
+
+@pytest.mark.parametrize(
+    ("status", "level", "words"),
+    [
+        (200, Level.OK, "answers; freshtable doctor --catalog lake"),
+        (401, Level.OK, "answers, and asks for a token"),
+        (404, Level.PROBLEM, "is not an Iceberg REST server: it answers 404"),
+    ],
+)
+def test_the_server_of_a_rest_catalog_is_asked_for_its_configuration(
+    tmp_path: Path, status: int, level: Level, words: str
+) -> None:
+    with answering(status, {"defaults": {}, "overrides": {}}) as port:
+        [finding] = databases.check_catalog(
+            machine(tmp_path, catalog__type="rest", catalog__uri=f"http://127.0.0.1:{port}")
+        )
+
+    assert finding.level is level
+    assert words in finding.text
+
+
+def test_a_server_of_a_rest_catalog_that_is_away_is_a_problem(tmp_path: Path) -> None:
+    url = f"http://me:s3cret@127.0.0.1:{free_port()}"
+
+    [finding] = databases.check_catalog(machine(tmp_path, catalog__type="rest", catalog__uri=url))
+
+    assert finding.level is Level.PROBLEM
+    assert finding.way_out == "start the server, or correct catalog.uri"
+    assert "s3cret" not in finding.text
+
+
+def test_the_store_of_a_rest_catalog_is_its_servers(tmp_path: Path) -> None:
+    own = machine(tmp_path, catalog__type="rest", catalog__uri="http://h", catalog__warehouse="s3://b/w")
+
+    [finding] = warehouse.check(own)
+
+    assert finding.level is Level.NOTE
 
 
 def test_a_catalog_that_iceberg_has_used_is_all_right() -> None:

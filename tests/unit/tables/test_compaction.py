@@ -11,7 +11,6 @@ import pytest
 
 from mt_core.errors import EngineError
 from mt_core.model.run import RefreshRun, RunKind, RunStatus
-from mt_core.model.storage import run_branches
 from mt_core.model.table import TableIdentifier
 from mt_core.tables.continuous.source_watcher import SourceWatcher
 from mt_core.tables.registry import in_transaction
@@ -107,13 +106,13 @@ def test_a_refresh_that_publishes_meanwhile_wins_at_its_first_try() -> None:
     world = fragmented()
     world.engine.commit(ORDERS, ELEVEN)
     run = world.request()
-    world.engine.on_rewrite = lambda _rewrite: world.work()
+    world.engine.on_rewrite = lambda _table: world.work()
 
-    assert compact(world.services, world.table("totals")) is None
+    done = compact(world.services, world.table("totals"))
 
     assert (world.succeeded(run).attempt, world.ways) == (1, ["append"])
-    assert compactions(world) == []
-    assert run_branches(world.engine.load(TOTALS).branches) == ()
+    assert compactions(world) == [done]
+    assert len(world.rows("totals")) == len(ELEVEN)
 
 
 @pytest.mark.parametrize(
@@ -155,6 +154,20 @@ def test_a_compaction_whose_answer_is_lost_is_found_or_repeated(*, landed: bool)
     assert compactions(world)[0].snapshot_id == world.engine.load(TOTALS).main
 
 
+def test_a_compaction_that_landed_keeps_its_files_though_it_was_reported_as_a_conflict() -> None:
+    """Clients repeat a commit without an answer, and report that the repeated one has failed."""
+    world = fragmented()
+    world.engine.commit(ORDERS, ELEVEN)
+    run = world.request()
+    world.engine.plan_untrue_conflict("publish", then=world.work)
+
+    done = compact(world.services, world.table("totals"))
+
+    assert (world.succeeded(run).attempt, world.ways) == (1, ["append"])
+    assert compactions(world) == [done]
+    assert world.engine.discarded == []
+
+
 def test_a_compaction_is_no_refresh_for_those_who_ask_how_fresh_a_table_is() -> None:
     world = fragmented()
     before = world.show("SHOW MATERIALIZED TABLES EXTENDED")
@@ -193,7 +206,7 @@ class Beside(LiveTable):
 
     def compact(self, meanwhile: Callable[[], None]) -> None:
         """Carry out the compaction that waits; *meanwhile* happens while it writes."""
-        self.engine.on_rewrite = lambda _rewrite: meanwhile()
+        self.engine.on_rewrite = lambda _table: meanwhile()
         self.waiting.pop()()
         self.engine.on_rewrite = None
 
@@ -229,6 +242,7 @@ def test_a_batch_that_changes_what_is_written_anew_wins_and_the_next_compaction_
 
     world.compact(meanwhile=delete)
     assert compactions(world, "live") == []
+    assert [each.data_files for each in world.engine.discarded] == [1]
     assert world.shows_its_source()
     for _ in range(60):
         world.batch()
@@ -263,7 +277,7 @@ def test_a_compaction_beside_batches_outlives_them_until_another_refresh_publish
     world.compact(meanwhile=lambda: end(world))
 
     assert len(compactions(world, "live")) == published
-    assert run_branches(world.engine.load(LIVE).branches) == ()
+    assert world.engine.load(LIVE).branches == {}
     assert world.shows_its_source()
 
 
@@ -279,7 +293,7 @@ def test_a_compaction_beside_batches_leaves_nothing_of_a_table_that_is_dropped_m
     assert LIVE not in world.engine.storages
 
 
-def test_the_branch_of_a_compaction_that_fails_is_dropped_though_batches_go_on() -> None:
+def test_a_compaction_that_fails_leaves_nothing_though_batches_go_on() -> None:
     world = Beside()
 
     def fail() -> None:
@@ -289,8 +303,7 @@ def test_the_branch_of_a_compaction_that_fails_is_dropped_though_batches_go_on()
     world.compact(meanwhile=fail)
     world.batch()
 
-    (branch,) = run_branches(world.engine.load(LIVE).branches)
-    assert world.engine.load(LIVE).branches[branch] == world.engine.load(LIVE).main
+    assert world.engine.load(LIVE).branches == {}
     assert compactions(world, "live") == []
     assert world.shows_its_source()
 

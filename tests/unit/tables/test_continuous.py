@@ -14,7 +14,6 @@ from mt_core.clock import SystemClock
 from mt_core.errors import EngineUnavailable, TableBusy
 from mt_core.model.partition import PartitionSpec
 from mt_core.model.run import RunKind, RunStatus
-from mt_core.model.storage import run_branches
 from mt_core.model.table import RefreshMode, RefreshStatus
 from mt_core.tables.continuous.workers import ContinuousWorkers
 from tests.unit.tables.continuous_table import LIVE, ORDERS, TEN, LiveTable, ProcessEnded
@@ -253,7 +252,7 @@ def test_a_stretch_ends_after_a_minute_without_changes_and_leaves_no_branch() ->
     assert stretch.status is RunStatus.SUCCEEDED
     assert stretch.reason is not None
     assert stretch.reason.endswith("ended: nothing changed for a minute")
-    assert run_branches(world.engine.load(LIVE).branches) == ()
+    assert world.engine.load(LIVE).branches == {}
 
 
 def test_a_stretch_lasts_an_hour_at_most() -> None:
@@ -554,10 +553,8 @@ def test_a_process_that_ends_at_any_step_of_a_batch_loses_and_doubles_nothing(st
 
 @pytest.mark.parametrize("number", [1, 2])
 @pytest.mark.parametrize("landed", [True, False])
-@pytest.mark.parametrize("holds", [True, False])
-def test_a_commit_without_an_answer_publishes_each_batch_once(holds: bool, landed: bool, number: int) -> None:
+def test_a_commit_without_an_answer_publishes_each_batch_once(landed: bool, number: int) -> None:
     world = LiveTable()
-    world.engine.holds = holds
     world.append(10)
     if number == 2:
         world.look()
@@ -602,12 +599,8 @@ def test_a_batch_of_a_run_that_was_taken_for_lost_is_found_by_the_next_run() -> 
     assert [run.status for run in world.stretches()] == [RunStatus.CANCELED, RunStatus.RUNNING]
 
 
-@pytest.mark.parametrize("holds", [True, False])
-def test_a_run_that_was_taken_for_lost_does_not_publish_after_the_next_run_found_nothing_changed(
-    holds: bool,
-) -> None:
+def test_a_run_that_was_taken_for_lost_does_not_publish_after_the_next_run_found_nothing_changed() -> None:
     world = LiveTable()
-    world.engine.holds = holds
     before = world.engine.sources[ORDERS].current
     world.append(10)
     zombie = Zombie(world)
@@ -945,4 +938,4 @@ def test_threads_follow_a_source_by_the_clock_of_the_machine_until_they_are_stop
         workers.stop(30)
 
     assert world.stretches_of_all() == [RunStatus.SUCCEEDED]
-    assert run_branches(world.engine.load(LIVE).branches) == ()
+    assert world.engine.load(LIVE).branches == {}

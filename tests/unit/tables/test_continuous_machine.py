@@ -14,7 +14,6 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from mt_core.errors import MtError
 from mt_core.model.run import OPEN, RunKind, RunStatus
-from mt_core.model.storage import run_branches
 from mt_core.model.table import RefreshMode
 from mt_core.tables.registry import in_transaction
 from tests.depth import rounds
@@ -39,10 +38,9 @@ class ContinuousTable(RuleBasedStateMachine):
     refreshes look on.
     """
 
-    @initialize(by_days=st.booleans(), holds=st.booleans())
-    def begin(self, *, by_days: bool, holds: bool) -> None:
+    @initialize(by_days=st.booleans())
+    def begin(self, *, by_days: bool) -> None:
         self.world = LiveTable(by_days=by_days)
-        self.world.engine.holds = holds
         self.seen: list[str] = []
         self.amount = 100
 
@@ -186,7 +184,7 @@ class ContinuousTable(RuleBasedStateMachine):
         world.look(after=61)
         runs = in_transaction(world.registry, lambda tx: list(tx.runs.newest()))
         assert [run for run in runs if run.status in OPEN] == []
-        assert run_branches(world.engine.load(LIVE).branches) == ()
+        assert world.engine.load(LIVE).branches == {}
         failed = [
             run.error for run in runs if run.kind is RunKind.CONTINUOUS and run.status is RunStatus.FAILED
         ]

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from mt_core.errors import DefinitionInvalid, IllegalStatus
-from mt_core.model.catalog import CreatedCatalog
+from mt_core.model.catalog import CatalogAbilities, CreatedCatalog
 from mt_core.model.table import MaterializedTable, TableIdentifier
 from mt_core.sessions.catalog.created_catalogs import CreatedCatalogs
 from mt_core.testing.fake_clock import FakeClock
@@ -136,3 +136,25 @@ def test_a_catalog_is_dropped_when_no_table_needs_it(
     catalogs.drop("archive")
 
     assert (catalogs.get("archive"), catalogs.settings()) == (None, {})
+
+
+def test_the_abilities_of_a_created_catalog_are_kept_in_the_registry(
+    registry: MemoryRegistry, catalogs: CreatedCatalogs
+) -> None:
+    catalogs.create(ARCHIVE)
+    abilities = CatalogAbilities(has_views=False)
+
+    catalogs.keep_abilities("archive", abilities)
+
+    assert catalogs.abilities("archive") == abilities
+    assert CreatedCatalogs(registry).abilities("archive") == abilities
+    assert catalogs.get("archive") == ARCHIVE
+
+
+def test_the_abilities_of_a_configured_catalog_are_those_of_this_start(
+    registry: MemoryRegistry, catalogs: CreatedCatalogs
+) -> None:
+    catalogs.keep_abilities("lake", CatalogAbilities())
+
+    assert catalogs.abilities("lake") == CatalogAbilities()
+    assert CreatedCatalogs(registry).abilities("lake") is None

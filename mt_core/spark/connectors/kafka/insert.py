@@ -12,7 +12,7 @@ from mt_core.base.rowset import ROW_KIND
 from mt_core.errors import DefinitionInvalid, Unsupported
 from mt_core.model.kafka_topic import KafkaTopic
 from mt_core.plans.operators import RowKind
-from mt_core.spark.connectors.connector_jars import KAFKA
+from mt_core.spark.driver.jars import KAFKA
 
 
 def columns_of_insert(

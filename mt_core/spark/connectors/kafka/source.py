@@ -15,7 +15,7 @@ from mt_core.base.rowset import ROW_KIND
 from mt_core.model.connector_table import Watermark
 from mt_core.model.kafka_topic import LAST_OF_PARTITION, LAST_RECORD, PARTITION, RECORD, SETS_ROW, KafkaTopic
 from mt_core.plans.operators import RowKind
-from mt_core.spark.connectors.connector_jars import KAFKA
+from mt_core.spark.driver.jars import KAFKA
 from mt_core.sql.catalog import CreateConnectorTable
 
 

@@ -9,17 +9,18 @@ from pyspark.sql import DataFrame
 
 from mt_core.base.identifiers import display_name
 from mt_core.errors import CatalogUnsupported, Unsupported
+from mt_core.model.catalog import CatalogAbilities
 from mt_core.model.fence import Mark
 from mt_core.model.reservation import Reservation
 from mt_core.model.storage import BATCH, JOB_ID
 from mt_core.model.stream import StreamDefinition, TableName
 from mt_core.model.table import TableIdentifier
 from mt_core.spark.catalogs.namespaces import check_namespace
-from mt_core.spark.catalogs.storage_catalogs import Catalogs
 from mt_core.spark.connectors.sink import PUBLISHED, Check, SinkAttempt
 from mt_core.spark.connectors.stream_errors import StreamBroken
 from mt_core.spark.ctas.table_creations import Facts, filled, settle
 from mt_core.spark.driver.jvm_objects import active_session
+from mt_core.spark.iceberg.catalog_probe import TableCatalogs
 from mt_core.spark.streams.checkpoints import Checkpoints
 from mt_core.spark.streams.sinks.iceberg import IcebergSink, target_of
 
@@ -35,6 +36,7 @@ class CreatedTable(IcebergSink):
         name = reservation.table
         super().__init__(TableIdentifier(name[0], name[1:-1], name[-1]), attempt)
         self._definition, self._reservation = attempt.definition, reservation
+        self._table_catalogs = attempt.table_catalogs
 
     def open(self) -> None:
         """Take over the table, or remove the files of an earlier attempt that did not publish it.
@@ -85,9 +87,8 @@ class CreatedTable(IcebergSink):
         if self.rows() is not None:
             if not drop:
                 return False
-            catalog = self._catalogs.iceberg_catalog(self.table.catalog)
             # In a folder that the job does not own, delete only the files of the table.
-            catalog.dropTable(self._catalogs.iceberg_identifier(self.table), self._reservation.folder is None)
+            self._table_catalogs.drop(self.table, self._load(), with_files=self._reservation.folder is None)
         settle(self._session, self._reservation)
         return True
 
@@ -96,11 +97,11 @@ class CreatedTable(IcebergSink):
         return bool(catalog.tableExists(self._catalogs.iceberg_identifier(self.table)))
 
 
-def check_creation(catalogs: Catalogs, definition: StreamDefinition, table: TableName) -> bool:
+def check_creation(catalogs: TableCatalogs, definition: StreamDefinition, table: TableName) -> bool:
     """Return whether *table*, which a stream will create, replaces an existing table.
 
-    Raises Unsupported if the first batch cannot create the table, and TableProtected for a materialized
-    table.
+    Raises Unsupported if the first batch cannot create the table, CatalogUnsupported with what its catalog
+    lacks, and TableProtected for a materialized table.
     """
     name = display_name(table)
     if definition.restored_from is not None:
@@ -111,27 +112,35 @@ def check_creation(catalogs: Catalogs, definition: StreamDefinition, table: Tabl
         )
     identifier = TableIdentifier(table[0], table[1:-1], table[-1])
     try:
-        catalogs.iceberg_catalog(table[0])
+        catalogs.catalogs.iceberg_catalog(table[0])
     except CatalogUnsupported as cause:
         raise not_created(name) from cause
-    if not _has_own_folder(definition):
+    check_namespace(catalogs.catalogs.session, table)
+    abilities = catalogs.check(identifier)
+    if not abilities.creates_with_snapshot:
+        raise Unsupported(
+            f"A stream cannot create {name}: catalog {table[0]} does not create a table together with its "
+            "first rows. CREATE TABLE first and INSERT INTO it."
+        )
+    if not _has_own_folder(definition, abilities):
         raise Unsupported(
             f"Table {name}: LOCATION does not go with a stream, which needs a folder of its own until its "
             "first batch; leave it out, or CREATE TABLE first and INSERT INTO it."
         )
-    check_namespace(catalogs.session, table)
-    return target_of(catalogs, identifier) is not None
+    return target_of(catalogs.catalogs, identifier) is not None
 
 
-def _has_own_folder(definition: StreamDefinition) -> bool:
-    """Return whether the table's folder belongs to the job, so that it may be deleted with all its files."""
+def _has_own_folder(definition: StreamDefinition, abilities: CatalogAbilities) -> bool:
+    """Return whether the table's folder belongs to the job, or to the table because its server chose it."""
     reservation = definition.creates
-    return reservation is None or (reservation.folder or "").endswith(reservation.job_id)
+    if reservation is None or (reservation.folder is None and abilities.chooses_locations):
+        return True
+    return (reservation.folder or "").endswith(reservation.job_id)
 
 
 def not_created(name: str) -> Unsupported:
     """Return the error for a table that cannot be created by the first batch of a stream."""
     return Unsupported(
-        f"A stream cannot create {name}: only an Iceberg table of a catalog of type jdbc, such as lake, "
-        "appears with its first batch. Name one of these, or CREATE TABLE first and INSERT INTO it."
+        f"A stream cannot create {name}: only an Iceberg table of a catalog of type jdbc or rest, such as "
+        "lake, appears with its first batch. Name one of these, or CREATE TABLE first and INSERT INTO it."
     )

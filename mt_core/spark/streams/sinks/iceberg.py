@@ -3,22 +3,20 @@
 The problem is the same as in a refresh: a writer may be replaced while it works, and other writers may commit
 in the meantime. The fence is the same too (`mt_core.model.fence`): the table's properties contain one mark
 per job, with the number of the attempt that has the table open and the last published batch. A batch is
-staged on the attempt's branch. Then one metadata swap checks the mark, makes the snapshot current and stores
-the batch number. A batch is therefore published exactly once, and an attempt that was replaced can stage but
-not publish.
+written to a pending snapshot. Then one commit checks the mark, adds the snapshot to main, moves the attempt's
+branch and stores the batch number. A batch is therefore published exactly once, and an attempt that was
+replaced can write but not publish. A batch without rows commits nothing.
 
-If other writers commit to main, a batch that only adds rows is not affected: its staged files are appended
-to the new main without being rewritten. A batch that replaces rows by key was computed against one version
-of the table, so it must be computed again (`_Overtaken`), up to MAX_CONFLICTS times. On the first try, its
-snapshot is left pending and added by the swap itself, which saves a commit. On later tries it is on the
-branch, where it survives the commits of other writers.
+If other writers commit to main, a batch that only adds rows is not affected: its files are added to the new
+main without being written again. A batch that replaces rows by key was computed against one version of the
+table, so it must be computed again (`_Overtaken`), up to MAX_CONFLICTS times.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -35,16 +33,15 @@ from mt_core.spark.connectors.key_changes import computed_changes
 from mt_core.spark.connectors.sink import PUBLISHED, Check, Sink, SinkAttempt, shaped, stored
 from mt_core.spark.connectors.stream_errors import NEW_JOB, StreamBroken
 from mt_core.spark.driver.jvm_objects import active_session, java_items, text_map
-from mt_core.spark.iceberg.branch_commit import BranchCommit
-from mt_core.spark.iceberg.metadata import Base, commit, metadata_of
+from mt_core.spark.iceberg.held_commit import HeldCommit, discard
+from mt_core.spark.iceberg.metadata import commit, metadata_of
 from mt_core.spark.iceberg.replace_rows import AddedRows, DeleteModes, replace_rows
 from mt_core.spark.iceberg.replacement import Replacement
 from mt_core.spark.iceberg.temporary_views import temporary_view
 from mt_core.spark.streams.sources.starts import uuid_of
 
-# Iceberg's own summary key. Snapshot expiration retains files that are shared with this later snapshot.
-_SAME_FILES_AS = "source-snapshot-id"
 _ADDED_ROWS = "added-records"
+_CHANGED_FILES = (ADDED_FILES, "added-delete-files", "deleted-data-files")
 _Change = Callable[[StorageMetadata], MetadataChange | None]
 
 
@@ -63,7 +60,7 @@ class IcebergSink(Sink):
     ) -> None:
         self.table, self._uuid, self._keys = table, uuid, tuple(keys)
         self._catalogs, self._job_id = attempt.catalogs, attempt.job_id
-        self._writer = StreamWriter.of(attempt.job_id, attempt.number)
+        self._writer = StreamWriter(job_id=attempt.job_id, number=attempt.number)
 
     # ----------------------------------------------------------------------------------------------- attempts
 
@@ -72,26 +69,28 @@ class IcebergSink(Sink):
 
         Raises CommitConflict if a later attempt has opened it.
         """
-        table = self._load()
-        if table.currentSnapshot() is None:
+
+        def begun(metadata: StorageMetadata) -> MetadataChange | None:
+            if self._writer.is_begun(metadata):
+                return None
+            if metadata.main is not None:
+                return self._writer.begin(metadata.main)
             # A branch needs a snapshot as its start.
-            table.newAppend().set(JOB_ID, self._job_id).commit()
+            first = self._commit_on(metadata, self._session, {JOB_ID: self._job_id})
+            first.make(first.table.newAppend())
+            return self._writer.begin(str(first.pending.snapshotId()), pending=first.pending)
 
         def opened(metadata: StorageMetadata) -> MetadataChange:
             self.batch = self._writer.mark_of(metadata.properties).published
             return self._writer.open(metadata)
 
+        self._carry_out("begin", begun)
         self._carry_out("open", opened)
 
     def close(self) -> None:
         """Prevent every attempt from publishing. Does nothing if the table does not exist."""
-
-        def closed(metadata: StorageMetadata) -> MetadataChange | None:
-            is_open = self._writer.mark_of(metadata.properties).number is not None
-            return self._writer.close(metadata) if is_open else None
-
         with suppress(StreamBroken):
-            self._carry_out("close", closed)
+            self._carry_out("close", self._writer.close)
 
     def forget(self) -> None:
         """Remove the job's mark from the table. Does nothing if the mark or the table does not exist."""
@@ -120,145 +119,87 @@ class IcebergSink(Sink):
         return 0 if newest is None else int(newest.total_rows)
 
     def publish(self, rows: DataFrame, batch: int, check: Check) -> int:
-        """Write *rows* to the attempt's branch, publish the branch as main, and return the number of rows."""
+        """Write *rows* to a snapshot, publish it as main, and return the number of rows."""
         check("write")
-        summary = {JOB_ID: self._job_id, BATCH: str(batch)}
-        if self._keys:
-            count = self._publish_changes(rows, batch, summary, check)
-        else:
-            staging = self._branch_commit(rows.sparkSession, self._load(), summary, None)
-            replace_rows(staging, AddedRows(rows=shaped(rows, self.table.sql)), None)
-            staged = self._staged(staging)
-            facts = {} if staged is None else staged.facts
-            self._publish(staged if ADDED_FILES in facts else None, batch, summary, check)
-            count = int(facts.get(_ADDED_ROWS) or 0)
+        try:
+            count = self._published(rows, batch, {JOB_ID: self._job_id, BATCH: str(batch)}, check)
+        except Fenced:
+            raise self._fenced() from None
         check(PUBLISHED)
         self.batch = batch
         return count
+
+    def _published(self, rows: DataFrame, batch: int, summary: Mapping[str, str], check: Check) -> int:
+        if self._keys:
+            return self._publish_changes(rows, batch, summary, check)
+        staged = self._staged(rows.sparkSession, summary)
+        replace_rows(staged.commit, AddedRows(rows=shaped(rows, self.table.sql)), None)
+        facts = staged.facts
+        self._publish(staged, batch, check)
+        return int(facts.get(_ADDED_ROWS) or 0)
 
     def _publish_changes(self, rows: DataFrame, batch: int, summary: Mapping[str, str], check: Check) -> int:
         """Replace the rows with the keys of *rows*. Starts over if another writer commits meanwhile."""
         with computed_changes(stored(rows, self.table.sql), self._keys, str(self.table)) as changes:
             if changes is None:
-                self._publish(None, batch, summary, check)
                 return 0
             keys, session = changes.all_keys(), rows.sparkSession
-            for number in range(MAX_CONFLICTS):
-                begun = self._branch_at_main()
-                # Only the first try is left pending: a snapshot on the branch survives the commits of other
-                # writers.
-                table, base = begun.base.table, begun.main
-                staging = self._branch_commit(session, table, summary, base, leaves_pending=not number)
+            for _ in range(MAX_CONFLICTS):
+                staged = self._staged(session, summary)
                 with active_session(session), temporary_view(keys.frame) as gone:
                     change = Replacement(keys=changes.keys, values=keys, gone=gone, rows=changes.rows())
-                    replace_rows(staging, change, DeleteModes.of(session, table))
+                    replace_rows(staged.commit, change, DeleteModes.of(session, staged.commit.table))
                 try:
-                    self._publish(self._staged(staging), batch, summary, check)
+                    self._publish(staged, batch, check)
                     return changes.count
                 except _Overtaken:
-                    continue
+                    discard(session, staged.metadata.base.table, staged.commit.pending)
         raise self._crowded()
 
-    def _branch_commit(
-        self,
-        session: SparkSession,
-        table: Any,
-        summary: Mapping[str, str],
-        base: str | None,
-        *,
-        leaves_pending: bool = False,
-    ) -> BranchCommit:
-        """Return the commit of a batch to the attempt's branch."""
-        return BranchCommit(
-            session=session,
-            table=table,
-            name=self.table,
-            branch=self._writer.branch,
-            base=base,
-            summary=summary,
-            leaves_pending=leaves_pending,
-        )
-
-    def _branch_at_main(self) -> StorageMetadata:
-        """Move the attempt's branch to the main snapshot and return the resulting metadata."""
-        begun: StorageMetadata | None = None
-
-        def moved(metadata: StorageMetadata) -> MetadataChange | None:
-            nonlocal begun
-            self._writer.check_open(metadata)
-            begun = metadata if self._writer.is_at_main(metadata) else None
-            return None if begun is not None else self._writer.open(metadata)
-
-        for _ in range(MAX_CONFLICTS):
-            self._carry_out("open", moved)
-            if begun is not None:
-                return begun
-        raise self._crowded()
-
-    def _staged(self, staging: BranchCommit) -> _Staged | None:
-        """Return the staged snapshot, or None if nothing was written.
-
-        For example, nothing is written if the changes delete only keys that the table does not have.
-        """
-        if staging.pending is not None:
-            metadata = metadata_of(self._session, staging.table)
-            return _Staged(snapshot=staging.pending, metadata=metadata, pending_on=staging.base)
+    def _staged(self, session: SparkSession, summary: Mapping[str, str]) -> _Staged:
+        """Return the commit of a batch. Raises Fenced if another attempt has opened the table."""
         metadata = self._read()
-        head = metadata.branches.get(self._writer.branch)
-        if head is not None and head == staging.base:
-            return None
-        snapshot = None if head is None else metadata.base.snapshot(head)
-        facts = {} if snapshot is None else text_map(self._session, snapshot.summary())
-        if any(facts.get(key) != value for key, value in staging.summary.items()):
-            raise self._fenced()
-        return _Staged(snapshot=snapshot, metadata=metadata, facts=facts)
+        self._writer.check_open(metadata)
+        return _Staged(commit=self._commit_on(metadata, session, summary), metadata=metadata)
 
-    def _publish(self, staged: _Staged | None, batch: int, summary: Mapping[str, str], check: Check) -> None:
-        """Publish the *staged* snapshot as main, if there is one, and record the batch in the same commit."""
+    def _commit_on(
+        self, metadata: StorageMetadata, session: SparkSession, summary: Mapping[str, str]
+    ) -> HeldCommit:
+        """Return a commit that follows main."""
+        return HeldCommit.on(session, self.table, metadata, metadata.main, summary)
+
+    def _publish(self, staged: _Staged, batch: int, check: Check) -> None:
+        """Publish the *staged* snapshot as main and record the batch in the same commit.
+
+        A batch that changes no rows is not recorded. For example, its changes delete only keys that the table
+        does not have.
+        """
 
         def published(metadata: StorageMetadata) -> MetadataChange | None:
             check("publish")
             last = self._writer.mark_of(metadata.properties).published
-            if last is not None and last >= batch:
+            if not staged.changes_rows or (last is not None and last >= batch):
                 return None
             self._writer.check_open(metadata)
-            if staged is None:
-                return self._writer.publish(metadata, batch, None)
-            added = self._snapshot_to_add(metadata, staged, summary)
-            snapshot = staged.snapshot if added is None else added
-            return self._writer.publish(metadata, batch, str(snapshot.snapshotId()), pending=added)
+            pending = self._pending_on(metadata, staged)
+            return self._writer.publish(metadata, batch, str(pending.snapshotId()), pending=pending)
 
-        self._carry_out("publish", published, None if staged is None else staged.metadata)
+        self._carry_out("publish", published, staged.metadata)
 
-    def _snapshot_to_add(
-        self, metadata: StorageMetadata, staged: _Staged, summary: Mapping[str, str]
-    ) -> Any | None:
-        """Return the snapshot that a publish must add, or None if it is already on the branch.
+    def _pending_on(self, metadata: StorageMetadata, staged: _Staged) -> Any:
+        """Return the *staged* snapshot as one that follows main.
 
-        It is *staged* if that is pending, or a new snapshot that appends its files to other writers'
-        commits. Raises _Overtaken if the batch must be computed again.
+        Raises _Overtaken if the batch must be computed again.
         """
-        if staged.pending_on is not None:
-            # Another writer may have committed before the snapshot was based on this metadata, or after the
-            # deleted rows were located.
-            if metadata is not staged.metadata or metadata.main != staged.pending_on:
-                raise _Overtaken
-            return staged.snapshot
-        if metadata.main == str(staged.snapshot.parentId()):
-            return None
-        if self._keys:
-            # The deleted rows are positions in the version that the batch read.
+        before, commit = staged.metadata, staged.commit
+        if (metadata.main, metadata.last_number) == (before.main, before.last_number):
+            return commit.pending
+        if self._keys and metadata.main != before.main:
+            # The rows to delete were located in the version that the batch read.
             raise _Overtaken
-        base: Base = metadata.base
-        append = base.table.newAppend().set(_SAME_FILES_AS, str(staged.snapshot.snapshotId()))
-        for key, value in summary.items():
-            append = append.set(key, value)
-        for file in java_items(staged.snapshot.addedDataFiles(base.table.io())):
-            append = append.appendFile(file)
-        snapshot = append.apply()
-        if not base.is_current:
-            raise CommitConflict(f"{self.table} was changed while a batch was appended to main.")
-        return snapshot
+        again = self._commit_on(metadata, commit.session, commit.summary)
+        again.repeat(commit.pending)
+        return again.pending
 
     # ----------------------------------------------------------------------------------------------- metadata
 
@@ -300,16 +241,20 @@ class IcebergSink(Sink):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Staged:
-    """A snapshot to publish, and the metadata that was read after it was written.
+    """A commit to publish, and the metadata that was read before it was written."""
 
-    The snapshot is either on the attempt's branch, with `facts` as its summary, or pending. A pending
-    snapshot can be added only to exactly this metadata, and only while main is the snapshot `pending_on`.
-    """
-
-    snapshot: Any
+    commit: HeldCommit
     metadata: StorageMetadata
-    pending_on: str | None = None
-    facts: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def facts(self) -> Mapping[str, str]:
+        """The summary of the snapshot, which is empty if nothing was written."""
+        pending = self.commit.pending
+        return {} if pending is None else text_map(self.commit.session, pending.summary())
+
+    @property
+    def changes_rows(self) -> bool:
+        return any(key in self.facts for key in _CHANGED_FILES)
 
 
 class _Overtaken(Exception):

@@ -7,6 +7,10 @@ import org.apache.iceberg.io.FileIO;
 
 /** What Iceberg's interface has that ours are compiled against. */
 public interface Table {
+  default String name() {
+    throw new UnsupportedOperationException();
+  }
+
   void refresh();
 
   TableScan newScan();
@@ -22,6 +26,10 @@ public interface Table {
   Snapshot snapshot(long snapshotId);
 
   Map<String, SnapshotRef> refs();
+
+  AppendFiles newFastAppend();
+
+  RowDelta newRowDelta();
 
   FileIO io();
 

@@ -4,6 +4,10 @@ package org.apache.iceberg.events;
 public class Listeners {
   private Listeners() {}
 
+  public static <E> void notifyAll(E event) {
+    throw new UnsupportedOperationException();
+  }
+
   public static <E> void register(Listener<E> listener, Class<E> eventType) {
     throw new UnsupportedOperationException();
   }

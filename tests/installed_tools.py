@@ -1,11 +1,12 @@
-"""Programs that some tests need and that Python packages do not have: Debian's Prometheus and Chromium.
+"""Programs that some tests need and that `make setup` does not install: Debian's Prometheus and Chromium, and
+SeaweedFS from an environment that `make object-store` creates.
 
 A test asks for its program with `tool`, and is skipped where it is not installed. The test run says so in its
 last line, so that nobody takes the rest for all tests. With the variable FRESHTABLE_REQUIRE_TOOLS, which CI
 sets, the test fails instead.
 
-`python -m tests.installed_tools` installs what is missing, as root on Debian. Elsewhere it names the command.
-It needs only Python, because it runs before `make setup`.
+As root on Debian, `python -m tests.installed_tools` installs Debian's missing packages. Elsewhere it names
+the command. It needs only Python, because it runs before `make setup`.
 """
 
 from __future__ import annotations
@@ -45,22 +46,24 @@ PACKAGES: Mapping[str, Package] = {
     ),
     "chromium": Package(programs=("chromium",), checks="the page in a browser"),
 }
+STORE_VENV = Path(__file__).parents[1] / ".venv-object-store"
+STORE_CHECKS, STORE_COMMAND = "catalogs, tables and checkpoints on an object store", "make object-store"
 
 
 def tool(program: str) -> str:
     """Return the path of *program*. Skip the calling test if it is not installed, or fail if it must be."""
     import pytest
 
-    [package] = [name for name, package in PACKAGES.items() if program in package.programs]
-    path = shutil.which(program)
+    packages = [name for name, package in PACKAGES.items() if program in package.programs]
+    path = shutil.which(program) if packages else shutil.which(program, path=STORE_VENV / "bin")
     if path is None:
         refuse = pytest.fail if os.environ.get(REQUIRED) == "1" else pytest.skip
-        refuse(f"{program} is not installed: {install_command([package])}")
+        refuse(f"{program} is not installed: {install_command(packages) if packages else STORE_COMMAND}")
     return path
 
 
 def missing() -> list[str]:
-    """Return the packages of which a program is not installed."""
+    """Return Debian's packages of which a program is not installed."""
     return [name for name, package in PACKAGES.items() if not all(map(shutil.which, package.programs))]
 
 
@@ -71,8 +74,13 @@ def install_command(packages: list[str]) -> str:
 def not_run() -> str:
     """Return one line that says which tests cannot run on this machine; "" if all can."""
     packages = missing()
-    checks = "; ".join(PACKAGES[name].checks for name in packages)
-    return f"Not tested here: {checks}. On Debian: {install_command(packages)}" if packages else ""
+    checks, ways_out = [PACKAGES[name].checks for name in packages], []
+    if packages:
+        ways_out.append(f"On Debian: {install_command(packages)}")
+    if shutil.which("weed", path=STORE_VENV / "bin") is None:
+        checks.append(STORE_CHECKS)
+        ways_out.append(f"{'for' if packages else 'For'} the object store: {STORE_COMMAND}")
+    return f"Not tested here: {'; '.join(checks)}. {'; '.join(ways_out)}" if checks else ""
 
 
 def main() -> int:

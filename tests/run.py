@@ -42,7 +42,7 @@ DEEP = (
     "random or generated or maintained or killed or dialect or model or many_refreshes or any_request "
     "or whatever_happens or engine_contract or histories or affected_rows or upserts or protection or "
     "tables_of_queries or sources_of_others or keyed_sinks or operator_policies or operator_types or "
-    "connector_streams or postgres_catalog or chains"
+    "connector_streams or postgres_catalog or chains or object_store"
 )
 PARALLEL = ["--dist", "loadfile", "--no-loadscope-reorder"]
 # Importing them takes each process seconds; tests/architecture/test_marks.py checks that none is fast.
@@ -81,7 +81,8 @@ def first(target: str) -> Part:
         ]
         return Part(name="format and lint", commands=ruff)
     shared = ["tests.class_archive", "tests.integration.flink_client.jars"]
-    shared += ["tests.integration.kafka_broker"] if target != "test" else []
+    if target != "test":
+        shared += ["tests.integration.kafka_broker", "tests.iceberg_server", "tests.object_store"]
     return Part(name="fetching what the tests share", commands=[[PYTHON, "-m", module] for module in shared])
 
 

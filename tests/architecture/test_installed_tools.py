@@ -25,6 +25,7 @@ def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv(installed_tools.REQUIRED, raising=False)
     monkeypatch.setattr(installed_tools, "SERVICE_POLICY", tmp_path / "policy-rc.d")
+    monkeypatch.setattr(installed_tools, "STORE_VENV", tmp_path / "store")
     add(tmp_path, "apt-get", APT.format(folder=tmp_path))
     add(tmp_path, "update-rc.d", f'#!/bin/sh\necho "$@" >> "{tmp_path}/asked"\n')
     return tmp_path
@@ -57,16 +58,33 @@ def test_a_test_whose_tool_is_missing_fails_where_tools_are_required(
         tool("chromium")
 
 
+def test_the_program_of_the_object_store_is_in_its_own_environment(programs: Path) -> None:
+    with pytest.raises(pytest.skip.Exception, match="weed is not installed: make object-store"):
+        tool("weed")
+    (programs / "store" / "bin").mkdir(parents=True)
+    weed = add(programs / "store" / "bin", "weed")
+
+    assert tool("weed") == str(weed)
+
+
 def test_one_line_says_what_is_not_tested(programs: Path) -> None:
     add(programs, "promtool")
     add(programs, "prometheus")
 
     line = not_run()
     add(programs, "chromium")
+    without_store = not_run()
+    (programs / "store" / "bin").mkdir(parents=True)
+    add(programs / "store" / "bin", "weed")
 
     assert line == (
-        "Not tested here: the page in a browser. "
-        "On Debian: apt-get update && apt-get install --no-install-recommends chromium"
+        "Not tested here: the page in a browser; catalogs, tables and checkpoints on an object store. "
+        "On Debian: apt-get update && apt-get install --no-install-recommends chromium; "
+        "for the object store: make object-store"
+    )
+    assert without_store == (
+        "Not tested here: catalogs, tables and checkpoints on an object store. "
+        "For the object store: make object-store"
     )
     assert not_run() == ""
 

@@ -18,15 +18,20 @@ from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.exceptions import NoSuchTableError
 
 
-def _main(home: Path, out: Path, tables: Sequence[str]) -> None:
-    stop = threading.Event()
-    signal.signal(signal.SIGTERM, lambda _number, _frame: stop.set())
-    catalog = SqlCatalog(
+def lake_outside(home: Path) -> SqlCatalog:
+    """Return the catalog `lake` of the gateway with the folder *home*."""
+    return SqlCatalog(
         "lake",
         uri=f"sqlite:///{home}/catalog.db",
         warehouse=str(home / "warehouse"),
         init_catalog_tables="false",
     )
+
+
+def _main(home: Path, out: Path, tables: Sequence[str]) -> None:
+    stop = threading.Event()
+    signal.signal(signal.SIGTERM, lambda _number, _frame: stop.set())
+    catalog = lake_outside(home)
     with out.open("w", encoding="utf-8") as lines:
         while not stop.is_set():
             for name in tables:

@@ -66,7 +66,6 @@ class RefreshWorld:
         self.session.sql(f"USE lake.{self.namespace}")
         settings = ManagerSettings(
             owner="test",
-            warehouse=f"file:{folder}",
             scheduler_type="fake",
             initial_refresh=initial_refresh,
             intent_wait_s=0.0,

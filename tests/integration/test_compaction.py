@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 
 from mt_core.model.run import RefreshRun, RunKind, RunStatus
+from mt_core.model.table import TableIdentifier
 from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.tables.continuous import continuous_run
 from mt_core.tables.continuous.source_watcher import SourceWatcher
-from mt_core.tables.engine import Fragments, Rewrite, Staged
+from mt_core.tables.engine import Fragments, Staged
 from mt_core.tables.registry import in_transaction
 from mt_core.tables.upkeep.compaction import compact
 from tests.integration.follower import Follower
@@ -121,8 +122,8 @@ class Compacted:
         """
         rewrite = self._world.engine.housekeeping.rewrite_files
 
-        def meanwhile(asked: Rewrite) -> Staged:
-            staged = rewrite(asked)
+        def meanwhile(identifier: TableIdentifier, job_id: str) -> Staged | None:
+            staged = rewrite(identifier, job_id)
             self._follower.step(statement)
             return staged
 

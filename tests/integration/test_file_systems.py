@@ -4,6 +4,7 @@ by the catalog's own means.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -15,7 +16,7 @@ from pyspark.sql import SparkSession
 from mt_core.errors import ConfigError
 from mt_core.model.table import Column, TableIdentifier
 from mt_core.spark.contexts import SparkContexts
-from mt_core.spark.driver.file_systems import check_file_system, check_warehouse
+from mt_core.spark.driver.file_systems import check_catalog, check_file_system
 from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.refresh.engine import spark_engine
 from mt_core.tables.engine import StorageSpec
@@ -23,7 +24,8 @@ from mt_core.tables.engine import StorageSpec
 pytestmark = pytest.mark.spark
 LAKE = "spark.sql.catalog.lake"
 HADOOP_IO = "org.apache.iceberg.hadoop.HadoopFileIO"
-S3_IO = "org.apache.iceberg.aws.s3.S3FileIO"
+ADD_S3A = "run `freshtable jars add s3a` on the gateway's machine and start the gateway again."
+ABSENT_IO = "org.example.StoreFileIO"
 
 
 @pytest.fixture
@@ -31,46 +33,74 @@ def session(spark_driver: SparkDriver) -> SparkSession:
     return spark_driver.new_session()
 
 
-@pytest.mark.parametrize("warehouse", ["/tmp/warehouse", "file:///tmp/warehouse", "hdfs://name/warehouse"])
-def test_a_warehouse_that_spark_can_write_is_taken(session: SparkSession, warehouse: str) -> None:
-    session.conf.set(f"{LAKE}.warehouse", warehouse)
+@pytest.mark.parametrize("scheme", ["", "file://"])
+def test_a_warehouse_that_can_be_written_is_taken_and_left_empty(
+    session: SparkSession, tmp_path: Path, scheme: str
+) -> None:
+    session.conf.set(f"{LAKE}.warehouse", f"{scheme}{tmp_path}/warehouse")
 
-    check_warehouse(session)
+    check_catalog(session)
+
+    assert list((tmp_path / "warehouse").iterdir()) == []
 
 
 @pytest.mark.parametrize(
-    ("settings", "named"),
+    ("settings", "lacks", "way_out"),
     [
-        ({"warehouse": "s3a://lake/warehouse"}, "a file system for s3a://"),
-        ({"warehouse": "s3://lake/warehouse"}, "a file system for s3://"),
-        ({"warehouse": "s3://lake/warehouse", "io-impl": S3_IO}, S3_IO),
+        (
+            {"warehouse": "s3a://lake/warehouse"},
+            "a file system for s3a://",
+            "write s3:// in its place, and run `freshtable jars add aws` on the gateway's machine",
+        ),
+        (
+            {"warehouse": "gs://lake/warehouse"},
+            "a file system for gs://",
+            "run `freshtable jars add gcp` and set catalog.options.io-impl to ",
+        ),
+        (
+            {"warehouse": "s3://lake/warehouse", "io-impl": ABSENT_IO},
+            ABSENT_IO,
+            "run `freshtable jars add aws` on the gateway's machine and start the gateway again.",
+        ),
     ],
 )
 def test_a_warehouse_whose_jars_are_missing_is_refused_before_anything_is_created(
-    session: SparkSession, settings: dict[str, str], named: str
+    session: SparkSession, settings: dict[str, str], lacks: str, way_out: str
 ) -> None:
     for key, value in settings.items():
         session.conf.set(f"{LAKE}.{key}", value)
 
     with pytest.raises(ConfigError) as caught:
-        check_warehouse(session)
+        check_catalog(session)
 
-    assert (
-        f"catalog.warehouse is {settings['warehouse']}, and Spark does not have {named}"
-        in caught.value.message
+    message = caught.value.message
+    assert f"catalog.warehouse is {settings['warehouse']}, and Spark does not have {lacks}: " in message
+    assert way_out in message
+
+
+def test_a_warehouse_that_cannot_be_written_is_refused_with_the_reason(
+    session: SparkSession, tmp_path: Path
+) -> None:
+    (tmp_path / "file").touch()
+    session.conf.set(f"{LAKE}.warehouse", f"{tmp_path}/file/warehouse")
+
+    with pytest.raises(ConfigError) as caught:
+        check_catalog(session)
+
+    assert re.fullmatch(
+        rf"catalog\.warehouse is {tmp_path}/file/warehouse, and the gateway could not write, read and delete "
+        r"a file there: .*Parent path is not a directory: .*; let the gateway's user write there, or set "
+        r"catalog\.warehouse to another folder\.",
+        caught.value.message,
     )
-    assert "iceberg-aws-bundle to spark.jars" in caught.value.message
 
 
 @pytest.mark.parametrize(
     ("scheme", "way_out"),
     [
-        ("s3", "write s3a:// in its place, and add hadoop-aws with its bundle of the AWS SDK to spark.jars."),
-        (
-            "s3n",
-            "write s3a:// in its place, and add hadoop-aws with its bundle of the AWS SDK to spark.jars.",
-        ),
-        ("s3a", "add hadoop-aws with its bundle of the AWS SDK to spark.jars."),
+        ("s3", f"write s3a:// in its place, and {ADD_S3A}"),
+        ("s3n", f"write s3a:// in its place, and {ADD_S3A}"),
+        ("s3a", ADD_S3A),
         ("gs", "add gcs-connector to spark.jars."),
         ("odd", "use a file or hdfs://, or add the jar that has it to spark.jars."),
     ],

@@ -11,7 +11,7 @@ import pytest
 
 from mt_core.client.http import GatewayClient
 from mt_core.errors import GatewayError
-from mt_core.spark.driver.jars import add_connector
+from mt_core.spark.driver.jars import add_jars
 from tests.integration.kafka_broker import KafkaBroker, kafka_broker
 from tests.support.gateway.own_process import GatewayUnderTest, Row, rows_of, wait_until
 
@@ -94,7 +94,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker]:
 
 @pytest.fixture(scope="module")
 def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayUnderTest]:
-    add_connector("kafka", os.environ)
+    add_jars("kafka", os.environ, print)
     with GatewayUnderTest(tmp_path_factory.mktemp("gateway") / "home") as gateway:
         gateway.start()
         yield gateway

@@ -12,6 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from mt_core.model.partition import WHOLE
+from mt_core.model.storage import MetadataChange
 from mt_core.model.table import TableIdentifier
 from mt_core.spark.contexts import SparkContexts
 from mt_core.spark.driver.jvm_objects import own_class, static_member
@@ -122,7 +123,6 @@ class Pins:
             job_id=uuid4().hex,
             table=identifier,
             base=main,
-            branch="run_1",
             query=query,
             columns=columns,
             vector=vector,
@@ -130,8 +130,10 @@ class Pins:
             summary=summary,
             query_types={column.name: column.type for column in columns},
         )
-        self.engine.writes.write(write)
-        rows = self.session.sql(f"SELECT * FROM {identifier.sql} VERSION AS OF 'run_1'").collect()
+        staged = self.engine.writes.write(write)
+        change = MetadataChange(publish=staged.snapshot.snapshot_id, pending=staged.pending)
+        self.engine.metadata.swap(identifier, staged.metadata, change)
+        rows = self.session.sql(f"SELECT * FROM {identifier.sql}").collect()
         self.engine.storage.drop_storage(identifier, table_id, "")
         return sorted(tuple(row) for row in rows)
 

@@ -15,10 +15,12 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from pyiceberg.catalog.sql import SqlCatalog
 
 from mt_core.client.http import GatewayClient
 from mt_core.errors import GatewayError
 from tests.depth import DEPTH
+from tests.integration.outside_reader import lake_outside
 from tests.support.gateway.own_process import ROOT, WAIT_S, GatewayUnderTest, rows_of, wait_until
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(600)]
@@ -44,7 +46,8 @@ Views = dict[str, list[Seen]]
 
 @pytest.fixture(scope="module")
 def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayUnderTest]:
-    with GatewayUnderTest(tmp_path_factory.mktemp("readers") / "home") as gateway:
+    settings = ["materialized-table.iceberg-refresh-state=true"]
+    with GatewayUnderTest(tmp_path_factory.mktemp("readers") / "home", settings) as gateway:
         gateway.start()
         with gateway.client() as client:
             rows_of(client, "CREATE TABLE source (generation INT, region STRING, day STRING, k INT)")
@@ -107,6 +110,50 @@ def test_a_refresh_that_fails_half_way_leaves_the_old_rows_and_the_error_of_the_
     gateway.sql("ALTER MATERIALIZED TABLE fragile REFRESH")
     assert gateway.sql(sums) == [{"n": 102, "total": 10302}]
     assert gateway.runs("fragile")[-1]["status"] == "SUCCEEDED"
+
+
+def test_a_reader_outside_finds_the_snapshots_of_the_sources_in_the_snapshot_of_a_table(
+    gateway: GatewayUnderTest,
+) -> None:
+    gateway.sql("CREATE NAMESPACE IF NOT EXISTS raw")
+    gateway.sql("CREATE TABLE raw.paid (k INT)")
+    gateway.sql("INSERT INTO raw.paid VALUES (1), (2)")
+    gateway.sql("CREATE VIEW raw.all_paid AS SELECT k FROM raw.paid")
+    gateway.sql(
+        "CREATE MATERIALIZED TABLE paid FRESHNESS = INTERVAL '1' SECOND AS "
+        "SELECT n.k, p.k AS paid FROM raw.all_paid p JOIN numbers n ON n.k = p.k"
+    )
+    catalog = lake_outside(gateway.home)
+    first = _refresh_state(catalog, "default.paid")
+    assert first == {name: _version(catalog, name) for name in ("raw.paid", "default.numbers")}
+
+    gateway.sql("INSERT INTO raw.paid VALUES (3)")
+
+    second = {**first, "raw.paid": _version(catalog, "raw.paid")}
+    wait_until(lambda: _refresh_state(catalog, "default.paid") == second, "the batch is not published")
+    assert second != first
+    assert gateway.runs("paid")[-1]["strategy"] == "append"
+    gateway.sql("DROP MATERIALIZED TABLE paid")
+
+
+def _refresh_state(catalog: SqlCatalog, name: str) -> dict[str, tuple[str, int]]:
+    """Return the UUID and the snapshot of each source that the refresh state of a table names."""
+    snapshot = catalog.load_table(name).current_snapshot()
+    assert snapshot is not None
+    assert snapshot.summary is not None
+    state, ours = (json.loads(snapshot.summary[key]) for key in ("refresh-state", "freshtable.refresh-state"))
+    assert state["refresh-start-timestamp-ms"] <= snapshot.timestamp_ms
+    assert ours == {"version": 1, "omitted": ["lake.raw.all_paid"]}
+    return {
+        ".".join([*each["namespace"], each["name"]]): (each["uuid"], each["snapshot-id"])
+        for each in state["source-states"]
+    }
+
+
+def _version(catalog: SqlCatalog, name: str) -> tuple[str, int]:
+    metadata = catalog.load_table(name).metadata
+    assert metadata.current_snapshot_id is not None
+    return str(metadata.table_uuid), metadata.current_snapshot_id
 
 
 def test_each_table_is_listed_as_json_with_what_it_shows_and_when_it_is_late(

@@ -13,14 +13,17 @@ import pytest
 from pyspark.sql import SparkSession
 
 from mt_core.errors import QueryFailed
+from mt_core.model.storage import MetadataChange
 from mt_core.model.table import TableIdentifier
 from mt_core.spark.catalogs.storage_catalogs import Catalogs
 from mt_core.spark.contexts import SparkContexts
 from mt_core.spark.driver.jvm_objects import active_session, text_map
 from mt_core.spark.driver.spark_driver import SparkDriver
-from mt_core.spark.iceberg.branch_commit import BranchCommit
 from mt_core.spark.iceberg.computed_rows import ComputedRows, collect_or_checkpoint
-from mt_core.spark.iceberg.replace_rows import AddedRows, AllRows, DeleteModes, replace_rows
+from mt_core.spark.iceberg.held_commit import HeldCommit
+from mt_core.spark.iceberg.metadata import commit as committed
+from mt_core.spark.iceberg.metadata import metadata_of
+from mt_core.spark.iceberg.replace_rows import AddedRows, AllRows, Change, DeleteModes, replace_rows
 from mt_core.spark.iceberg.replacement import Replacement
 from mt_core.spark.iceberg.temporary_views import temporary_view
 from tests.support.started_jobs import started_jobs
@@ -57,18 +60,20 @@ class Place:
     catalogs: Catalogs
     name: TableIdentifier
 
-    def commit(self, **options: Any) -> BranchCommit:
-        table = self.catalogs.load_table(self.name)
-        base = str(table.currentSnapshot().snapshotId())
-        return BranchCommit(
-            session=self.session,
-            table=table,
-            name=self.name,
-            branch="changed",
-            base=base,
-            summary={"team": "me"},
-            **options,
+    def commit(self, **options: Any) -> HeldCommit:
+        metadata = metadata_of(self.session, self.catalogs.load_table(self.name))
+        return HeldCommit.on(
+            self.session, self.name, metadata, metadata.main, summary={"team": "me"}, **options
         )
+
+    def carry_out(self, commit: HeldCommit, change: Change, modes: DeleteModes | None = None) -> None:
+        """Make the change a snapshot, and that the branch `changed`."""
+        replace_rows(commit, change, modes)
+        assert commit.pending is not None
+        metadata = metadata_of(self.session, self.catalogs.load_table(self.name))
+        branches = {"changed": str(commit.pending.snapshotId())}
+        change_of_metadata = MetadataChange(branches=branches, pending=commit.pending)
+        committed(self.session, str(self.name), metadata, change_of_metadata)
 
     def relation(self, rows: list[tuple[Any, ...]], columns: str, *, many: bool = False) -> ComputedRows:
         frame = self.session.createDataFrame(rows, columns)
@@ -86,7 +91,7 @@ class Place:
         modes = None if again else DeleteModes.of(self.session, commit.table)
         with temporary_view(values.frame) as gone:
             before = started_jobs(self.session)
-            replace_rows(commit, Replacement(keys=("k",), values=values, gone=gone, rows=rows), modes)
+            self.carry_out(commit, Replacement(keys=("k",), values=values, gone=gone, rows=rows), modes)
             jobs = started_jobs(self.session) - before
         return self.summary(), jobs
 
@@ -180,7 +185,7 @@ def test_no_rows_are_added_without_a_job_in_a_snapshot_of_its_own(places: Places
         started_jobs(places.session),
     )
 
-    replace_rows(commit, AddedRows(rows=nothing), None)
+    place.carry_out(commit, AddedRows(rows=nothing))
 
     assert started_jobs(places.session) == before
     assert (place.rows(), place.summary()["team"]) == (BEFORE, "me")
@@ -190,7 +195,7 @@ def test_options_of_the_write_go_to_the_writer_of_spark(places: Places) -> None:
     place = places.make()
     rows = AllRows(rows=place.relation(list(AFTER), "k INT, v STRING"))
 
-    replace_rows(place.commit(options={"write-format": "avro"}), rows, None)
+    place.carry_out(place.commit(options={"write-format": "avro"}), rows)
 
     files = places.session.sql(
         f"SELECT file_path FROM {place.name.sql}.files VERSION AS OF 'changed'"
@@ -202,7 +207,7 @@ def test_options_of_the_write_are_taken_also_for_no_rows(places: Places) -> None
     place = places.make()
 
     commit = place.commit(options={"snapshot-property.owner": "you"})
-    replace_rows(commit, AddedRows(rows=place.relation([], "k INT, v STRING")), None)
+    place.carry_out(commit, AddedRows(rows=place.relation([], "k INT, v STRING")))
 
     assert (place.summary()["team"], place.summary()["owner"]) == ("me", "you")
 

@@ -8,7 +8,6 @@ from datetime import timedelta
 import pytest
 
 from mt_core.model.run import RefreshRun, RunStatus
-from mt_core.model.storage import run_branches
 from mt_core.spark.iceberg import recent_files
 from mt_core.tables.upkeep.compaction import compact
 from tests.depth import DEPTH
@@ -224,4 +223,4 @@ def test_a_run_that_is_lost_at_any_step_replaces_its_groups_once(
             orders.plain(query),
         ), step
         assert set(deletes(orders, "mt")) == {by}
-    assert run_branches(orders.engine.metadata.load(orders.table("mt").identifier).branches) == ()
+    assert orders.engine.metadata.load(orders.table("mt").identifier).branches == {}

@@ -47,7 +47,7 @@ class Target:
         """Run, and publish what was staged."""
         write = self.prepared(scope, text, columns)
         staged = self.engine.writes.write(write)
-        change = MetadataChange(publish=staged.snapshot.snapshot_id, drop=(write.branch,))
+        change = MetadataChange(publish=staged.snapshot.snapshot_id, pending=staged.pending)
         self.engine.metadata.swap(self.identifier, self.engine.metadata.load(self.identifier), change)
         return staged
 
@@ -62,7 +62,6 @@ class Target:
             job_id=uuid4().hex,
             table=self.identifier,
             base=main,
-            branch=f"run_{run}",
             query=query,
             columns=columns,
             vector=self.engine.sources.read_vector(query),
@@ -181,18 +180,15 @@ def test_a_partition_value_that_does_not_fit_its_type_is_named(target: Target) -
         target.refresh(scope({"hh": "noon"}))
 
 
-def test_rows_are_staged_on_the_snapshot_on_which_they_are_based_wherever_the_branch_was(
-    target: Target,
-) -> None:
+def test_rows_follow_the_snapshot_on_which_they_are_based_wherever_main_is(target: Target) -> None:
     target.refresh()
     write = target.prepared()
-    target.engine.writes.write(write)
-    first = target.engine.metadata.load(target.identifier).branches[write.branch]
+    target.refresh()
 
-    again = target.engine.writes.write(write)
+    staged = target.engine.writes.write(write)
 
-    assert again.snapshot.snapshot_id != first
-    assert again.metadata.base.snapshot(again.snapshot.snapshot_id).parentId() == int(write.base)
+    assert staged.pending is not None
+    assert staged.pending.parentId() == int(write.base)
 
 
 def test_a_cancelled_job_does_not_write(target: Target) -> None:
@@ -202,8 +198,7 @@ def test_a_cancelled_job_does_not_write(target: Target) -> None:
     with pytest.raises(Canceled):
         target.engine.writes.write(write)
 
-    found = target.engine.metadata.load(target.identifier)
-    assert found.branches.get(write.branch) in (None, found.main)
+    assert target.engine.metadata.load(target.identifier).main == write.base
 
 
 def test_a_view_that_changed_after_the_vector_was_read_stops_the_write(target: Target) -> None:

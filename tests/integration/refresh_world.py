@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -36,6 +37,7 @@ from tests.support.registry_steps import begin_process
 START = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 Row = tuple[object, ...]
 _numbers = itertools.count(1)
+_WITH_ID = re.compile(r"-[0-9a-f-]{32,36}$")
 
 
 class RefreshWorld:
@@ -47,13 +49,13 @@ class RefreshWorld:
     def __init__(
         self,
         driver: SparkDriver,
-        folder: Path,
         *,
         registry: Registry | None = None,
         initial_refresh: InitialRefresh = InitialRefresh.ON_CREATE,
     ) -> None:
         self.namespace = f"world_{next(_numbers)}"
-        self.folder = folder / self.namespace
+        # Each catalog has its tables in its own warehouse.
+        self.folder = Path(driver.settings.warehouse.removeprefix("file:")) / self.namespace
         self.clock = FakeClock(START)
         self.contexts = SparkContexts(driver)
         self.engine = spark_engine(self.contexts)
@@ -127,10 +129,9 @@ class RefreshWorld:
         return [tables, runs, dict(self.scheduler.workflows), self.plain("SHOW TABLES"), self.files()]
 
     def files(self) -> list[str]:
-        """Return the files of all materialized tables of this namespace."""
-        return sorted(
-            str(path.relative_to(self.folder)) for path in paths_below(self.folder) if path.is_file()
-        )
+        """Return the files of this namespace in folders with an id in their name, unlike those of sources."""
+        paths = [path.relative_to(self.folder) for path in paths_below(self.folder) if path.is_file()]
+        return sorted(str(path) for path in paths if _WITH_ID.search(path.parts[0]))
 
     def create(self, name: str, query: str, *, clauses: str = "", freshness: str = "'1' DAY") -> RefreshRun:
         """Create a table in FULL mode and return its first run, finished."""
@@ -231,9 +232,9 @@ class RefreshWorld:
 
 
 @pytest.fixture
-def world(spark_driver: SparkDriver, tmp_path: Path) -> RefreshWorld:
+def world(spark_driver: SparkDriver) -> RefreshWorld:
     """A namespace of the test's own."""
-    return RefreshWorld(spark_driver, tmp_path)
+    return RefreshWorld(spark_driver)
 
 
 def in_order(rows: Iterable[Row]) -> list[Row]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -24,9 +23,9 @@ pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
 
 @pytest.fixture
-def world(spark_driver: SparkDriver, tmp_path: Path) -> Iterator[RefreshWorld]:
+def world(spark_driver: SparkDriver) -> Iterator[RefreshWorld]:
     """A table `mt` that shows `o`, to which four refreshes have each added a file."""
-    made = RefreshWorld(spark_driver, tmp_path)
+    made = RefreshWorld(spark_driver)
     made.spark("CREATE TABLE o (k INT, v STRING) USING iceberg", "INSERT INTO o VALUES (0, 'a')")
     made.create("mt", "SELECT k, v FROM o", clauses=INCREMENTAL)
     for number in range(4):
@@ -35,8 +34,8 @@ def world(spark_driver: SparkDriver, tmp_path: Path) -> Iterator[RefreshWorld]:
 
 
 @pytest.fixture
-def follower(spark_driver: SparkDriver, tmp_path: Path) -> Follower:
-    return Follower(RefreshWorld(spark_driver, tmp_path))
+def follower(spark_driver: SparkDriver) -> Follower:
+    return Follower(RefreshWorld(spark_driver))
 
 
 def append(world: RefreshWorld, number: int) -> RefreshRun:

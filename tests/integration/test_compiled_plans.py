@@ -309,7 +309,7 @@ def test_a_job_whose_checkpoints_have_no_file_system_is_refused_before_it_starts
 
     assert "Checkpoint s3a://bucket/c/" in refused
     assert "Spark has no file system for s3a://" in refused
-    assert "add hadoop-aws with its bundle of the AWS SDK to spark.jars" in refused
+    assert "run `freshtable jars add s3a`" in refused
     assert gateway.sql("SHOW JOBS") == []
 
 

@@ -425,7 +425,7 @@ def test_a_definition_that_does_not_fit_is_refused_and_nothing_is_kept(
 @pytest.fixture(scope="module")
 def refusing(module_driver: SparkDriver, tmp_path_factory: pytest.TempPathFactory) -> RefreshWorld:
     """One world for all refused statements: they leave it as it is."""
-    world = RefreshWorld(module_driver, tmp_path_factory.mktemp("refusing"))
+    world = RefreshWorld(module_driver)
     world.spark(
         "CREATE TABLE orders USING iceberg AS SELECT 1 AS id, '2026-03-01' AS ds, 1.50 AS amount",
         "CREATE TABLE orders_copy USING iceberg AS SELECT * FROM orders",

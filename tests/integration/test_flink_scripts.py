@@ -39,7 +39,7 @@ class Scripts:
     """A session of a gateway whose tables are filled by their first scheduled refresh."""
 
     def __init__(self, driver: SparkDriver, folder: Path) -> None:
-        world = RefreshWorld(driver, folder, initial_refresh=False)
+        world = RefreshWorld(driver, initial_refresh=False)
         catalogs = CreatedCatalogs(world.registry, reserved=catalog_names(driver.settings))
         engine = SparkStatements(
             SparkContexts(driver, catalogs.settings), tables=RegisteredTables(world.registry)

@@ -38,7 +38,7 @@ class Compacted:
 
     def __init__(self, driver: SparkDriver, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(continuous_run, "COMPACT_BATCHES", 1)
-        self.driver, self.follower = driver, Follower(RefreshWorld(driver, folder))
+        self.driver, self.follower = driver, Follower(RefreshWorld(driver))
         self.world, self.number, self._waiting = self.follower.world, 0, list[Callable[[], None]]()
         settings = replace(self.world.services.settings, compact_delete_files=2)
         services = replace(self.world.services, settings=settings)

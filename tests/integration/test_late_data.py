@@ -4,7 +4,6 @@ that were rewritten.
 
 from __future__ import annotations
 
-from pathlib import Path
 from uuid import uuid4
 
 import pytest
@@ -22,8 +21,8 @@ RANKED = "SELECT day AS ds, v, row_number() OVER (PARTITION BY day ORDER BY v) A
 
 
 @pytest.fixture
-def world(spark_driver: SparkDriver, tmp_path: Path) -> RefreshWorld:
-    return RefreshWorld(spark_driver, tmp_path)
+def world(spark_driver: SparkDriver) -> RefreshWorld:
+    return RefreshWorld(spark_driver)
 
 
 def taken(run: RefreshRun) -> list[str | None]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import chain
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -111,6 +110,6 @@ def wrong(world: RefreshWorld, history: History) -> list[object]:
 @given(history=histories)
 @settings(max_examples=rounds(2, 5), **COMMON)
 def test_many_applied_changes_give_what_plain_spark_gives(
-    history: History, spark_driver: SparkDriver, tmp_path: Path
+    history: History, spark_driver: SparkDriver
 ) -> None:
-    assert wrong(RefreshWorld(spark_driver, tmp_path), history) == []
+    assert wrong(RefreshWorld(spark_driver), history) == []

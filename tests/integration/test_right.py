@@ -383,7 +383,7 @@ def test_a_registry_in_a_database_keeps_the_same_results(spark_driver: SparkDriv
     from mt_core.registry.store import SqlRegistry
 
     registry = SqlRegistry.open(f"sqlite:///{tmp_path}/registry.db")
-    world = RefreshWorld(spark_driver, tmp_path, registry=registry)
+    world = RefreshWorld(spark_driver, registry=registry)
     world.spark("CREATE TABLE orders USING iceberg AS SELECT 'd1' AS ds, 1 AS k")
     world.create("mt", "SELECT * FROM orders", clauses="PARTITIONED BY (ds)")
     world.spark("INSERT INTO orders VALUES ('d1', 2), ('d2', 3)")

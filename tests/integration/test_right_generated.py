@@ -7,7 +7,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, count
-from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -363,7 +362,5 @@ def check(played: PlayedStory) -> None:
 @pytest.mark.timeout(1800 * DEPTH)
 @given(story=stories)
 @settings(max_examples=rounds(4, 13), **COMMON)
-def test_many_refreshes_give_what_plain_spark_gives(
-    story: Story, spark_driver: SparkDriver, tmp_path: Path
-) -> None:
-    check(PlayedStory(RefreshWorld(spark_driver, tmp_path), story))
+def test_many_refreshes_give_what_plain_spark_gives(story: Story, spark_driver: SparkDriver) -> None:
+    check(PlayedStory(RefreshWorld(spark_driver), story))

@@ -196,8 +196,8 @@ def test_another_commit_of_the_same_rows_is_not_skipped(orders: RefreshWorld) ->
 # -------------------------------------------------------------------------------------- what is never skipped
 
 
-def test_a_new_partition_at_unchanged_sources_is_refreshed(spark_driver: SparkDriver, tmp_path: Path) -> None:
-    world = RefreshWorld(spark_driver, tmp_path, initial_refresh=InitialRefresh.NONE)
+def test_a_new_partition_at_unchanged_sources_is_refreshed(spark_driver: SparkDriver) -> None:
+    world = RefreshWorld(spark_driver, initial_refresh=InitialRefresh.NONE)
     world.spark("CREATE TABLE orders USING iceberg AS SELECT '2026-03-02' AS ds, 2 AS k")
     world.sql(
         f"CREATE MATERIALIZED TABLE mt {BY_DAY} FRESHNESS = INTERVAL '1' DAY REFRESH_MODE = FULL AS "

@@ -24,6 +24,7 @@ from benchmarks import (
     incremental,
     long_statement,
     many_continuous,
+    object_store,
     operator_states,
     operators,
     overview,
@@ -64,8 +65,11 @@ BENCHMARKS: dict[str, Callable[[], Iterator[Finding]]] = {
     "airflow": airflow.measure,
 }
 
-# They take too long to run with the others.
-BY_NAME: Mapping[str, Callable[[Filling], Iterator[Finding]]] = {"overview": overview.measure}
+# They take too long to run with the others, or need more than `make bench` installs.
+BY_NAME: Mapping[str, Callable[[Filling], Iterator[Finding]]] = {
+    "overview": overview.measure,
+    "object_store": lambda _filling: object_store.measure(),
+}
 
 FULL = Filling()
 

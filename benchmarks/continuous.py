@@ -64,10 +64,7 @@ QUERIES = (
 def measure() -> Iterator[Finding]:
     """Yield the table of lags."""
     with embedded_gateway() as gateway, TemporaryDirectory(prefix="freshtable-bench-") as folder:
-        gateway.spark.sql(
-            f"CREATE TABLE {SOURCE} USING iceberg AS SELECT id, pmod(id, {GROUPS}) AS device, id AS value "
-            f"FROM range({ROWS_BEFORE})"
-        )
+        _make_source(gateway)
         rows, targets = [], []
         for query in QUERIES:
             keepers: dict[str, Keeping] = {
@@ -114,6 +111,20 @@ def measure() -> Iterator[Finding]:
                 ),
             ],
         )
+
+
+def lags_of_projection(gateway: Embedded) -> Samples:
+    """Return how long the rows of a continuous table took to appear."""
+    _make_source(gateway)
+    query = QUERIES[0]
+    return _lags(gateway, query, query.name, partial(_continuous, gateway, query))
+
+
+def _make_source(gateway: Embedded) -> None:
+    gateway.spark.sql(
+        f"CREATE TABLE {SOURCE} USING iceberg AS SELECT id, pmod(id, {GROUPS}) AS device, id AS value "
+        f"FROM range({ROWS_BEFORE})"
+    )
 
 
 @contextmanager

@@ -17,9 +17,7 @@ QUERY = "SELECT id, id * 2 AS twice FROM lake.default.few"
 # Maps each step of an attempt to the part to which it belongs.
 PARTS = {
     "decide": "decide: versions of the sources, history",
-    "open: read": "open: fence, branch",
-    "open: commit": "open: fence, branch",
-    "write": "write: the query, to the branch",
+    "write": "write: the query",
     "staged": "record what was staged",
     "publish: read": "publish: check, move main",
     "publish: commit": "publish: check, move main",

@@ -236,6 +236,19 @@ def test_a_small_batch_of_changes_replaces_the_metadata_of_its_table_once(world:
     assert table.rows() == []
 
 
+def test_a_batch_without_rows_commits_nothing_and_leaves_no_file(world: StreamWorld) -> None:
+    world.sql("CREATE TABLE numbers (id BIGINT) USING iceberg")
+    attempt = world.engine._attempt(uuid4().hex, world.definition(), 1)
+    sink = IcebergSink(TableIdentifier("lake", (world.namespace,), "numbers"), attempt)
+    sink.open()
+    folder = Path(str(sink._load().location()).removeprefix("file:"))
+    before = sorted(folder.rglob("*"))
+
+    count = sink.publish(world.session.range(10).where("id < 0"), 0, lambda _step: None)
+
+    assert (count, sorted(folder.rglob("*"))) == (0, before)
+
+
 def test_what_another_writer_commits_while_a_batch_is_staged_stays(
     world: StreamWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:

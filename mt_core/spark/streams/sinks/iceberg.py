@@ -132,11 +132,11 @@ class IcebergSink(Sink):
     def _published(self, rows: DataFrame, batch: int, summary: Mapping[str, str], check: Check) -> int:
         if self._keys:
             return self._publish_changes(rows, batch, summary, check)
-        staged = self._staged(rows.sparkSession, summary)
-        replace_rows(staged.commit, AddedRows(rows=shaped(rows, self.table.sql)), None)
-        facts = staged.facts
+        metadata, commit = self._begun(rows.sparkSession, summary)
+        replace_rows(commit, AddedRows(rows=shaped(rows, self.table.sql)), None)
+        staged = self._staged(metadata, commit)
         self._publish(staged, batch, check)
-        return int(facts.get(_ADDED_ROWS) or 0)
+        return 0 if staged is None else int(staged.facts.get(_ADDED_ROWS) or 0)
 
     def _publish_changes(self, rows: DataFrame, batch: int, summary: Mapping[str, str], check: Check) -> int:
         """Replace the rows with the keys of *rows*. Starts over if another writer commits meanwhile."""
@@ -145,22 +145,40 @@ class IcebergSink(Sink):
                 return 0
             keys, session = changes.all_keys(), rows.sparkSession
             for _ in range(MAX_CONFLICTS):
-                staged = self._staged(session, summary)
+                metadata, commit = self._begun(session, summary)
                 with active_session(session), temporary_view(keys.frame) as gone:
                     change = Replacement(keys=changes.keys, values=keys, gone=gone, rows=changes.rows())
-                    replace_rows(staged.commit, change, DeleteModes.of(session, staged.commit.table))
+                    replace_rows(commit, change, DeleteModes.of(session, commit.table))
                 try:
-                    self._publish(staged, batch, check)
+                    self._publish(self._staged(metadata, commit), batch, check)
                     return changes.count
                 except _Overtaken:
-                    discard(session, staged.metadata.base.table, staged.commit.pending)
-        raise self._crowded()
+                    discard(session, metadata.base.table, commit.pending)
+        raise CommitConflict(
+            f"{self.table} is changed by other commits all the time; the batch will be written again."
+        )
 
-    def _staged(self, session: SparkSession, summary: Mapping[str, str]) -> _Staged:
-        """Return the commit of a batch. Raises Fenced if another attempt has opened the table."""
+    def _begun(self, session: SparkSession, summary: Mapping[str, str]) -> tuple[StorageMetadata, HeldCommit]:
+        """Return the commit of a batch, and the metadata that it follows.
+
+        Raises Fenced if another attempt has opened the table.
+        """
         metadata = self._read()
         self._writer.check_open(metadata)
-        return _Staged(commit=self._commit_on(metadata, session, summary), metadata=metadata)
+        return metadata, self._commit_on(metadata, session, summary)
+
+    def _staged(self, metadata: StorageMetadata, commit: HeldCommit) -> _Staged | None:
+        """Return what was written, or None if it changes no rows.
+
+        For example, the changes delete only keys that the table does not have.
+        """
+        pending = commit.pending
+        facts = {} if pending is None else text_map(commit.session, pending.summary())
+        if any(key in facts for key in _CHANGED_FILES):
+            return _Staged(commit=commit, metadata=metadata, facts=facts)
+        if pending is not None:
+            discard(commit.session, metadata.base.table, pending)
+        return None
 
     def _commit_on(
         self, metadata: StorageMetadata, session: SparkSession, summary: Mapping[str, str]
@@ -168,17 +186,19 @@ class IcebergSink(Sink):
         """Return a commit that follows main."""
         return HeldCommit.on(session, self.table, metadata, metadata.main, summary)
 
-    def _publish(self, staged: _Staged, batch: int, check: Check) -> None:
+    def _publish(self, staged: _Staged | None, batch: int, check: Check) -> None:
         """Publish the *staged* snapshot as main and record the batch in the same commit.
 
-        A batch that changes no rows is not recorded. For example, its changes delete only keys that the table
-        does not have.
+        A batch that changes no rows is not recorded.
         """
+        if staged is None:
+            check("publish")
+            return
 
         def published(metadata: StorageMetadata) -> MetadataChange | None:
             check("publish")
             last = self._writer.mark_of(metadata.properties).published
-            if not staged.changes_rows or (last is not None and last >= batch):
+            if last is not None and last >= batch:
                 return None
             self._writer.check_open(metadata)
             pending = self._pending_on(metadata, staged)
@@ -230,31 +250,17 @@ class IcebergSink(Sink):
         except Fenced:
             raise self._fenced() from None
 
-    def _crowded(self) -> CommitConflict:
-        return CommitConflict(
-            f"{self.table} is changed by other commits all the time; the batch will be written again."
-        )
-
     def _fenced(self) -> CommitConflict:
         return CommitConflict(f"Another attempt of job {self._job_id} writes {self.table}.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Staged:
-    """A commit to publish, and the metadata that was read before it was written."""
+    """A commit to publish, the metadata that it follows, and the summary of its snapshot, `facts`."""
 
     commit: HeldCommit
     metadata: StorageMetadata
-
-    @property
-    def facts(self) -> Mapping[str, str]:
-        """The summary of the snapshot, which is empty if nothing was written."""
-        pending = self.commit.pending
-        return {} if pending is None else text_map(self.commit.session, pending.summary())
-
-    @property
-    def changes_rows(self) -> bool:
-        return any(key in self.facts for key in _CHANGED_FILES)
+    facts: Mapping[str, str]
 
 
 class _Overtaken(Exception):

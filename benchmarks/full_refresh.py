@@ -43,7 +43,7 @@ def _large(gateway: Embedded) -> Finding:
             },
             ROUNDS,
         )
-        rows.append(_row(name, taken))
+        rows.append(row(name, taken))
         targets.append(_target(name, taken["ours"], taken["bare"]))
     return Finding(
         title=f"Full refresh over {ROWS:,} rows",
@@ -59,7 +59,8 @@ def _large(gateway: Embedded) -> Finding:
     )
 
 
-def _row(name: str, taken: dict[str, Samples]) -> list[str]:
+def row(name: str, taken: dict[str, Samples]) -> list[str]:
+    """Return the row of a work that was done by bare Spark and by a refresh."""
     ours, bare = taken["ours"], taken["bare"]
     difference = show(ours.median - bare.median)
     return [name, bare.shown(), ours.shown(), f"{ours.median / bare.median:.2f}", difference]

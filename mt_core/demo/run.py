@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 import shutil
 import tempfile
 import threading
@@ -17,7 +16,7 @@ from mt_core.client.http import GatewayClient, Refresh
 from mt_core.demo.board import Board, is_settled
 from mt_core.demo.facts import ask
 from mt_core.demo.flights import FlightFiles, write_files
-from mt_core.demo.object_store import PORTS, ObjectStore, StoreProcess, find_program, free_ports
+from mt_core.demo.object_store import StoreProcess, new_store
 from mt_core.demo.process import GatewayProcess
 from mt_core.demo.story import ARRIVING_DAYS, DAILY, DAYS_AT_START, TABLES, ZONE, arrival, day, sources
 from mt_core.demo.verify import verify
@@ -71,8 +70,7 @@ def run_demo(console: Console, *, keep: bool, store_environ: Mapping[str, str] |
 
 
 def _started_store(console: Console, home: Path, environ: Mapping[str, str]) -> StoreProcess:
-    key, secret = secrets.token_hex(10), secrets.token_hex(20)
-    store = ObjectStore(home / "store", find_program(), free_ports(PORTS), key, secret)
+    store = new_store(home / "store")
     console.print(f"Starting SeaweedFS: S3 at {store.endpoint}, a REST catalog at {store.rest_uri} …")
     process = StoreProcess(store, environ)
     process.start()

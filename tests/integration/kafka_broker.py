@@ -18,6 +18,7 @@ from pathlib import Path
 import pyspark
 
 from mt_core.base.cache_folder import cache_dir
+from mt_core.demo.object_store import free_ports
 from tests.integration.maven_jars import Environ, fetch, maven_jars
 from tests.support.gateway.own_process import wait_until
 
@@ -46,7 +47,7 @@ class KafkaBroker:
 
     def __init__(self, folder: Path) -> None:
         self._folder, self._data = folder, folder / "data"
-        self._port, self._controller = _free_ports(2)
+        self._port, self._controller = free_ports(2)
         self._classes = ":".join(map(str, broker_jars(os.environ)))
         self._process: subprocess.Popen[bytes] | None = None
         folder.mkdir(parents=True, exist_ok=True)
@@ -113,17 +114,6 @@ def _settings(data: Path, port: int, controller: int) -> str:
             "",
         )
     )
-
-
-def _free_ports(number: int) -> list[int]:
-    sockets = [socket.socket() for _ in range(number)]
-    try:
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in sockets]
-    finally:
-        for each in sockets:
-            each.close()
 
 
 def _listens(port: int) -> bool:

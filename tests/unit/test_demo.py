@@ -13,7 +13,7 @@ import httpx
 import pytest
 from rich.console import Console
 
-from mt_core.demo import run
+from mt_core.demo import object_store, run
 from mt_core.demo.board import Board
 from mt_core.demo.object_store import StoreProcess, find_program
 from mt_core.demo.process import GatewayProcess
@@ -151,7 +151,7 @@ def test_a_demo_with_a_rest_catalog_runs_a_gateway_on_the_store_and_stops_both(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     gateways, stores = list[GatewayProcess](), list[str]()
-    monkeypatch.setattr(run, "find_program", lambda: "weed")
+    monkeypatch.setattr(object_store, "find_program", lambda: "weed")
     monkeypatch.setattr(StoreProcess, "start", lambda _store: stores.append("started"))
     monkeypatch.setattr(StoreProcess, "stop", lambda _store: stores.append("stopped"))
     monkeypatch.setattr(GatewayProcess, "start", lambda gateway: gateways.append(gateway) or "http://g")

@@ -40,7 +40,9 @@ public final class Commands {
       throws Exception {
     SparkSession session = rows.sparkSession();
     run(session,
-        AppendData.byName(relation(session, table, catalog), rows.queryExecution().analyzed(), parsed(options)), summary);
+        AppendData.byName(
+            relation(session, table, catalog), rows.queryExecution().analyzed(), parsed(options)),
+        summary);
   }
 
   /** Replaces the rows that meet a condition. */

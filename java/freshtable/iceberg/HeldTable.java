@@ -9,7 +9,6 @@ import org.apache.iceberg.CatalogUtil;
 import org.apache.iceberg.HasTableOperations;
 import org.apache.iceberg.RowDelta;
 import org.apache.iceberg.Snapshot;
-import org.apache.iceberg.SnapshotRef;
 import org.apache.iceberg.Table;
 import org.apache.iceberg.TableMetadata;
 import org.apache.iceberg.TableOperations;
@@ -39,9 +38,7 @@ public final class HeldTable extends BaseTable {
   public static HeldTable of(Table table, TableMetadata metadata, Long main) {
     TableMetadata.Builder builder = TableMetadata.buildFrom(metadata);
     if (main != null) {
-      SnapshotRef before = metadata.ref(Metadata.MAIN);
-      builder.setRef(Metadata.MAIN,
-          (before == null ? SnapshotRef.branchBuilder(main) : SnapshotRef.builderFrom(before, main)).build());
+      Metadata.setMain(builder, metadata, main);
     }
     TableOperations operations = ((HasTableOperations) table).operations();
     return new HeldTable(table.name(), new Held(operations, builder.build()));

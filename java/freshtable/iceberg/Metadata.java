@@ -82,10 +82,7 @@ public final class Metadata {
       builder.addSnapshot(held);
     }
     if (change.hasNonNull("publish")) {
-      SnapshotRef before = base.ref(MAIN);
-      long main = change.get("publish").asLong();
-      builder.setRef(MAIN,
-          (before == null ? SnapshotRef.branchBuilder(main) : SnapshotRef.builderFrom(before, main)).build());
+      setMain(builder, base, change.get("publish").asLong());
     }
     change.get("branches").properties()
         .forEach(each -> set(builder, base, each.getKey(), each.getValue().asLong()));
@@ -98,6 +95,14 @@ public final class Metadata {
     change.get("removed").forEach(key -> removed.add(key.asText()));
     builder.removeProperties(removed);
     return builder.build();
+  }
+
+  /** Sets main, which keeps its settings. */
+  static void setMain(TableMetadata.Builder builder, TableMetadata base, long snapshot) {
+    SnapshotRef before = base.ref(MAIN);
+    builder.setRef(MAIN,
+        (before == null ? SnapshotRef.branchBuilder(snapshot) : SnapshotRef.builderFrom(before, snapshot))
+            .build());
   }
 
   /**

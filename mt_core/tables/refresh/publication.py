@@ -21,7 +21,6 @@ from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from itertools import takewhile
 from typing import Any, Never
 
 from mt_core.errors import (
@@ -61,7 +60,7 @@ from mt_core.tables.refresh.outcome import ClaimLost, RunEnded, failed, is_of_qu
 from mt_core.tables.refresh.refresh_state import refresh_state
 from mt_core.tables.refresh.step_times import Steps
 from mt_core.tables.refresh.written_rows import written_rows
-from mt_core.tables.runs.decide import decide, has_same, only_compacted
+from mt_core.tables.runs.decide import decide, has_same, only_compacted, since
 from mt_core.tables.runs.ledger import CANCELLED, ClaimedRun, Ledger
 from mt_core.tables.runs.losses import losses_of
 from mt_core.tables.services import query_of
@@ -126,7 +125,7 @@ class Publication:
 
     def publish(self) -> Steps:
         """Publish the current rows of the query; if the run has batches, they become the next batch."""
-        self._restarts = 0
+        self._restarts, self._is_sent = 0, False
         if lost := losses_of(self._run).too_many:
             raise RunEnded(
                 status=RunStatus.FAILED, changes={"error": f"Refresh of {self._identifier} {lost}."}
@@ -412,8 +411,7 @@ class Publication:
         if metadata.main == self._base:
             return True
         history = self._engine.metadata.ancestors(metadata)
-        since = takewhile(lambda snapshot: snapshot.snapshot_id != self._base, history)
-        return all(snapshot.replace or snapshot.run_id is None for snapshot in since)
+        return all(snapshot.replace or snapshot.run_id is None for snapshot in since(history, self._base))
 
     # --------------------------------------------------------------------------------------------------- swap
 

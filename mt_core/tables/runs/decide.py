@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import Any
 
 from mt_core.base.plural import plural
@@ -154,6 +155,11 @@ def only_compacted(history: Iterable[Snapshot], since: str | None) -> bool:
         if snapshot.snapshot_id == since or not snapshot.replace:
             return snapshot.snapshot_id == since
     return False
+
+
+def since(history: Iterable[Snapshot], snapshot_id: str | None) -> Iterator[Snapshot]:
+    """Yield the snapshots of *history*, newest first, that have followed the snapshot *snapshot_id*."""
+    return takewhile(lambda snapshot: snapshot.snapshot_id != snapshot_id, history)
 
 
 def all_computed(history: Iterable[Snapshot]) -> bool:

@@ -12,7 +12,6 @@ import logging
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import takewhile
 
 from mt_core.base.plural import plural
 from mt_core.errors import CommitConflict, CommitUnknown, EngineError, EngineUnavailable, MtError
@@ -23,6 +22,7 @@ from mt_core.model.storage import MetadataChange, StorageMetadata
 from mt_core.model.table import MaterializedTable
 from mt_core.tables.engine import Fragments, Staged
 from mt_core.tables.registry import in_transaction
+from mt_core.tables.runs.decide import since
 from mt_core.tables.services import TableServices
 from mt_core.tables.settings import ManagerSettings
 
@@ -148,5 +148,5 @@ class _Compaction:
 
     def _is_part(self, snapshot_id: str, *, of: StorageMetadata, after: str | None) -> bool:
         """Return whether a snapshot is among the ancestors of main since the snapshot *after*."""
-        history = (each.snapshot_id for each in self.services.engine.metadata.ancestors(of))
-        return snapshot_id in takewhile(lambda ancestor: ancestor != after, history)
+        history = self.services.engine.metadata.ancestors(of)
+        return any(each.snapshot_id == snapshot_id for each in since(history, after))

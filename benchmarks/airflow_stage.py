@@ -21,9 +21,10 @@ from benchmarks import fake_gateway
 from benchmarks.fake_gateway import WRITES, Setup
 from benchmarks.population import DAG_ID_PREFIX, Population
 from mt_core.client.http import GatewayClient
+from mt_core.demo.free_ports import free_port
 from mt_core.workflow.definitions import SHARDS
 from tests.airflow.settings import PASSWORD, USER, AirflowSettings
-from tests.airflow.stack import ROOT, AirflowStack, free_port, running_airflow
+from tests.airflow.stack import ROOT, AirflowStack, running_airflow
 from tests.postgres import start_postgres
 
 TABLES = 1000

@@ -6,7 +6,6 @@ The comparison is a bare SparkSession with the same jars.
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
 import sys
 import threading
@@ -22,6 +21,7 @@ import psutil
 from benchmarks import bare_session
 from benchmarks.report import Finding, Target
 from benchmarks.sampling import Samples
+from mt_core.demo.free_ports import free_port
 from mt_core.demo.process import GatewayProcess
 
 ROUNDS = 4
@@ -79,7 +79,7 @@ def _memory(starts: list[Start], part: str) -> str:
 def _start_gateway() -> Start:
     with TemporaryDirectory(prefix="freshtable-bench-") as folder:
         home = Path(folder)
-        port = _free_port()
+        port = free_port()
         gateway = GatewayProcess(home, [f"sql-gateway.endpoint.rest.port={port}"])
         answered: list[float] = []
         begun = time.perf_counter()
@@ -140,9 +140,3 @@ def _rss(pid: int) -> int:
 def _jvm_rss(pid: int) -> int:
     children = psutil.Process(pid).children(recursive=True)
     return sum(int(child.memory_info().rss) for child in children if "java" in child.name())
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

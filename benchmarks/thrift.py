@@ -17,6 +17,7 @@ from benchmarks.report import Finding, Target
 from benchmarks.sampling import Samples, in_turns
 from benchmarks.wire import gateway_process
 from mt_core.client import dbapi
+from mt_core.demo.free_ports import free_port
 
 ROUNDS, WARM_UP = 30, 10
 LARGE_ROUNDS = 3
@@ -93,7 +94,7 @@ def _connect(port: int) -> Any:
 def thrift_server() -> Iterator[int]:
     """Run Spark's Thrift server during the block. Yield its port."""
     with TemporaryDirectory(prefix="freshtable-bench-") as folder:
-        port = _free_port()
+        port = free_port()
         process = subprocess.Popen(
             _command(Path(folder), port), cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
@@ -138,9 +139,3 @@ def _wait_for(port: int, process: subprocess.Popen[bytes]) -> None:
         else:
             return
     raise TimeoutError("Spark's Thrift server did not start.")
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

@@ -11,9 +11,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from mt_core.demo.free_ports import free_port
 from mt_core.spark.driver.jars import default_jars_dir, local_jars
 from tests.integration.maven_jars import SPARK_JARS, Environ, fetch, ivy_files
-from tests.server_process import ServerProcess, free_ports, is_success
+from tests.server_process import ServerProcess, is_success
 
 MODULES = Path(__file__).parent / "assets" / "iceberg_server" / "ivy.xml"
 # What the server takes from Spark.
@@ -33,7 +34,7 @@ class IcebergServer:
     """
 
     def __init__(self, folder: Path, options: Mapping[str, str] | None = None) -> None:
-        [port] = free_ports(1)
+        port = free_port()
         self.rest_uri, self.warehouse = f"http://127.0.0.1:{port}", folder / "warehouse"
         self.catalog_database = folder / "catalog.db"
         drivers = [jar for jar in local_jars(default_jars_dir(os.environ)) or [] if "sqlite" in jar.name]

@@ -18,6 +18,7 @@ from pyspark.sql import SparkSession
 
 from mt_core.base.cache_folder import cache_dir
 from mt_core.demo import object_store as demo_store
+from mt_core.demo.free_ports import free_ports
 from mt_core.demo.object_store import BUCKET, PORTS, PROGRAM, REGION
 from mt_core.spark.driver.jars import (
     JAR_SETS,
@@ -28,7 +29,7 @@ from mt_core.spark.driver.jars import (
 )
 from tests.installed_tools import tool
 from tests.integration.maven_jars import Environ, fetch
-from tests.server_process import ServerProcess, free_ports
+from tests.server_process import ServerProcess
 
 KEY, SECRET = "store-access-key", "store-secret-key"
 

@@ -6,7 +6,6 @@ import os
 import pwd
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
@@ -17,6 +16,8 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
+
+from mt_core.demo.free_ports import free_port
 
 START_S = 90
 FAST = (
@@ -64,7 +65,7 @@ def start_postgres(folder: Path) -> Iterator[str]:
     if binaries is None:
         raise FileNotFoundError("no PostgreSQL server: install postgresql or pip install pgserver")
     account = _account(folder)
-    port, log = _free_port(), folder / "postgres.log"
+    port, log = free_port(), folder / "postgres.log"
     initdb = [binaries / "initdb", "-D", folder / "data", "-U", "freshtable", "-A", "trust", "-E", "UTF8"]
     subprocess.run(
         [*initdb, "--locale=C.UTF-8", "--no-sync"], check=True, capture_output=True, cwd=folder, **account
@@ -103,13 +104,6 @@ def _account(folder: Path) -> dict[str, Any]:
     nobody = pwd.getpwnam("nobody")
     os.chown(folder, nobody.pw_uid, nobody.pw_gid)
     return {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": []}
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def _wait(url: str, server: subprocess.Popen[bytes], log: Path) -> None:

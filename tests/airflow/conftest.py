@@ -9,12 +9,13 @@ from pathlib import Path
 import pytest
 
 from dags.tests.stub_gateway import SHARDS, TOKEN, StubGateway
+from mt_core.demo.free_ports import free_port
 from tests.airflow.compose import CONTAINERS_NAME_FOR_US, composed_airflow
 from tests.airflow.lake import PREFIX, Lake
 from tests.airflow.lanes import LANES, Lanes
 from tests.airflow.rest import SOON_S
 from tests.airflow.settings import AirflowSettings, OtherGateway
-from tests.airflow.stack import AirflowStack, free_port, running_airflow
+from tests.airflow.stack import AirflowStack, running_airflow
 from tests.postgres import fresh_database
 
 HERE = Path(__file__).parent

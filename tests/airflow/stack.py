@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import os
 import signal
-import socket
 import sqlite3
 import subprocess
 import sys
@@ -161,14 +160,6 @@ def running_airflow(settings: AirflowSettings) -> Iterator[AirflowStack]:
         yield stack
     finally:
         stack.stop()
-
-
-def free_port() -> int:
-    """Return a port of loopback that nobody has now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def _end_with_parent() -> None:

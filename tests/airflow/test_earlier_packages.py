@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 
 from dags.tests.stub_gateway import SHARDS, TOKEN
+from mt_core.demo.free_ports import free_port
 from tests.airflow.lake import PREFIX, Lake
 from tests.airflow.rest import SOON_S
 from tests.airflow.settings import AirflowSettings
-from tests.airflow.stack import AirflowStack, free_port, running_airflow
+from tests.airflow.stack import AirflowStack, running_airflow
 from tests.releases.place import airflow_wheels
 
 pytestmark = [pytest.mark.slow, pytest.mark.spark]

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from dags.tests.stub_gateway import TOKEN, StubGateway, definition
+from mt_core.demo.free_ports import free_port
 from tests.airflow.rest import SOON_S
 from tests.airflow.settings import AirflowSettings
-from tests.airflow.stack import free_port, running_airflow
+from tests.airflow.stack import running_airflow
 from tests.airflow.test_dags import now, publish
 
 pytestmark = [pytest.mark.slow, pytest.mark.airflow]

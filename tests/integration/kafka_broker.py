@@ -18,7 +18,7 @@ from pathlib import Path
 import pyspark
 
 from mt_core.base.cache_folder import cache_dir
-from mt_core.demo.object_store import free_ports
+from mt_core.demo.free_ports import free_ports
 from tests.integration.maven_jars import Environ, fetch, maven_jars
 from tests.support.gateway.own_process import wait_until
 

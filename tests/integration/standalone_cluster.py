@@ -7,7 +7,6 @@ from __future__ import annotations
 import os
 import secrets
 import shutil
-import socket
 import subprocess
 import time
 from collections.abc import Iterator
@@ -16,6 +15,8 @@ from pathlib import Path
 
 import psutil
 import pyspark
+
+from mt_core.demo.free_ports import free_port
 
 SPARK_HOME = Path(pyspark.__file__).parent
 PACKAGE = "org.apache.spark.deploy"
@@ -40,9 +41,7 @@ class StandaloneCluster:
             "spark.network.crypto.enabled true",
         )
         self._properties.write_text("\n".join(shared))
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self._port: int = free.getsockname()[1]
+        self._port = free_port()
         self._processes: list[subprocess.Popen[bytes]] = []
 
     @property

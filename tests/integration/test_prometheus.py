@@ -17,7 +17,7 @@ import httpx
 import pytest
 
 from mt_core.base.protocol import Refresh
-from tests.airflow.stack import free_port
+from mt_core.demo.free_ports import free_port
 from tests.installed_tools import tool
 from tests.support.gateway.own_process import GatewayUnderTest, wait_until
 from tests.support.promql import families

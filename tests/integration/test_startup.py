@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import signal
-import socket
 import stat
 import sys
 import time
@@ -15,6 +14,7 @@ import psutil
 import pytest
 
 from mt_core.client.home import token_in
+from mt_core.demo.free_ports import free_port
 from tests.support.gateway.forked import run_gateway
 from tests.support.gateway.own_process import (
     FAST,
@@ -45,9 +45,7 @@ def _options(*settings: str) -> list[str]:
 @pytest.fixture
 def port() -> int:
     """A port that is free."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])
+    return free_port()
 
 
 # --------------------------------------------------------------------------------------------- start and stop

@@ -17,8 +17,9 @@ import httpx
 import pytest
 from filelock import FileLock
 
+from mt_core.demo.free_ports import free_port
 from tests.integration.maven_jars import ivy_files
-from tests.server_process import ServerProcess, free_ports
+from tests.server_process import ServerProcess
 
 MODULES = Path(__file__).parents[1] / "assets" / "trino" / "ivy.xml"
 LEAST_JAVA = 24
@@ -75,7 +76,7 @@ def running_trino(folder: Path) -> Iterator[Trino]:
     java = _java()
     if java is None:
         pytest.skip(f"Trino needs Java {LEAST_JAVA} in JAVA_HOME or below /usr/lib/jvm")
-    home, [port] = _home(), free_ports(1)
+    home, port = _home(), free_port()
     (folder / "catalogs").mkdir(parents=True)
     (folder / "catalogs" / "lake.properties").write_text(_CATALOG.format(folder=folder))
     (folder / "plugins").mkdir()

@@ -246,7 +246,7 @@ def test_the_files_the_configuration_names_are_written(tmp_path: Path) -> None:
 
 
 def test_jars_put_there_by_hand_or_by_ivy_need_no_network(tmp_path: Path) -> None:
-    by_hand = jar(tmp_path / "iceberg-spark-runtime-4.1_2.13-1.11.0.jar")
+    by_hand = jar(tmp_path / "iceberg-spark-runtime-4.1_2.13-1.12.0.jar")
     sqlite = jar(tmp_path / "jars" / "org.xerial_sqlite-jdbc-3.50.3.0.jar")
     postgresql = jar(tmp_path / "jars" / "org.postgresql_postgresql-42.7.7.jar")
 
@@ -257,7 +257,7 @@ def test_jars_put_there_by_hand_or_by_ivy_need_no_network(tmp_path: Path) -> Non
 
 
 def test_a_jar_whose_download_was_cut_off_is_fetched_again(tmp_path: Path) -> None:
-    jar(tmp_path / "iceberg-spark-runtime-4.1_2.13-1.11.0.jar")
+    jar(tmp_path / "iceberg-spark-runtime-4.1_2.13-1.12.0.jar")
     jar(tmp_path / "sqlite-jdbc-3.50.3.0.jar")
     (tmp_path / "postgresql-42.7.7.jar").write_bytes(b"PK half")
 
@@ -354,12 +354,12 @@ def test_spark_loads_the_jars_that_were_added_but_those_of_kafka(tmp_path: Path)
     conf = jar_conf(tmp_path, {"spark.jars": "/mine.jar"})
 
     assert [Path(path).name for path in conf["spark.jars"].split(",")] == [
-        "iceberg-spark-runtime-4.1_2.13-1.11.0.jar",
+        "iceberg-spark-runtime-4.1_2.13-1.12.0.jar",
         "sqlite-jdbc-3.50.3.0.jar",
         "postgresql-42.7.7.jar",
-        "iceberg-aws-bundle-1.11.0.jar",
+        "iceberg-aws-bundle-1.12.0.jar",
         "hadoop-aws-3.4.2.jar",
-        "s3-transfer-manager-2.44.4.jar",
+        "s3-transfer-manager-2.54.17.jar",
         "mine.jar",
     ]
 

@@ -110,7 +110,7 @@ public final class WrittenFiles {
     // A position delete file is written like a data file.
     ContentFile<?> file =
         data(table, places, DeleteSchemaUtil.pathPosSchema(),
-            MetricsConfig.forPositionDelete(table), DELETE_FORMATS, "[]");
+            MetricsConfig.forPositionDelete(), DELETE_FORMATS, "[]");
     return FileMetadata.deleteFileBuilder(table.spec())
         .ofPositionDeletes()
         .withPath(file.location())

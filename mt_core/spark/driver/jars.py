@@ -24,7 +24,7 @@ from mt_core.spark.driver.process import end_process, launch_process
 from mt_core.spark.driver.web_jars import WEB_JARS, JarLookup, WebJar, look_up
 
 PACKAGES = (
-    "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.11.0",
+    "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0",
     "org.xerial:sqlite-jdbc:3.50.3.0",
     "org.postgresql:postgresql:42.7.7",
 )
@@ -85,7 +85,7 @@ JAR_SETS: Mapping[str, JarSet] = {
         packages=(
             _AWS_BUNDLE,
             "org.apache.hadoop:hadoop-aws:3.4.2",
-            "software.amazon.awssdk:s3-transfer-manager:2.44.4",
+            "software.amazon.awssdk:s3-transfer-manager:2.54.17",
         ),
         purpose="tables on S3, and checkpoints and savepoints on s3a://",
         size_mb=65,

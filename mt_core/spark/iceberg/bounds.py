@@ -48,12 +48,7 @@ class Bound:
         listed = [
             f"CAST({string_literal(str(value))} AS {self.type})" for value in values if value is not None
         ]
-        if self.type.startswith("string"):
-            # For strings, Iceberg 1.11.0 cannot evaluate IN on a partition with a NULL value
-            # (apache/iceberg#17014).
-            matches = f"({' OR '.join(f'{name} = {each}' for each in listed)})"
-        else:
-            matches = f"{name} IN ({', '.join(listed)})"
+        matches = f"{name} IN ({', '.join(listed)})"
         return f"({name} IS NULL OR {matches})" if None in values else matches
 
     def in_iceberg(self) -> dict[str, str | int]:

@@ -204,7 +204,7 @@ MYSQL = {"spark.sql.catalog.shop.uri": "jdbc:mysql://db/shop"}
             "s3://lake/w",
             ["spark.sql.catalog.lake.io-impl needs the jar iceberg-aws-bundle, which no setting names"],
         ),
-        (S3 | {"spark.jars": "/opt/iceberg-aws-bundle-1.11.0.jar"}, "s3://lake/w", []),
+        (S3 | {"spark.jars": "/opt/iceberg-aws-bundle-1.12.0.jar"}, "s3://lake/w", []),
         (
             MYSQL,
             "/data",
@@ -222,7 +222,7 @@ MYSQL = {"spark.sql.catalog.shop.uri": "jdbc:mysql://db/shop"}
             "s3://lake/w",
             ["catalog.warehouse s3://lake/w needs the jar iceberg-aws-bundle, which no setting names"],
         ),
-        ({"spark.jars": "/opt/iceberg-aws-bundle-1.11.0.jar"}, "s3://lake/w", []),
+        ({"spark.jars": "/opt/iceberg-aws-bundle-1.12.0.jar"}, "s3://lake/w", []),
         (
             {"spark.hadoop.fs.s3.impl": "org.apache.hadoop.fs.s3a.S3AFileSystem"},
             "s3://lake/w",
@@ -240,7 +240,7 @@ def test_jars_that_were_added_need_no_setting(tmp_path: Path) -> None:
     here = machine(tmp_path, {"FRESHTABLE_SPARK_JARS": str(tmp_path)}, catalog__warehouse="s3://lake/w")
     before = problems(jars.check(here))
 
-    with ZipFile(tmp_path / "iceberg-aws-bundle-1.11.0.jar", "w"):
+    with ZipFile(tmp_path / "iceberg-aws-bundle-1.12.0.jar", "w"):
         pass
 
     assert [(finding.text, finding.way_out) for finding in before] == [

@@ -8,7 +8,7 @@ public final class MetricsConfig {
     throw new UnsupportedOperationException();
   }
 
-  public static MetricsConfig forPositionDelete(Table table) {
+  public static MetricsConfig forPositionDelete() {
     throw new UnsupportedOperationException();
   }
 }

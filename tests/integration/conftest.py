@@ -24,6 +24,7 @@ def clients_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def clients_url(clients_home: Path) -> Iterator[str]:
-    """The URL of a real gateway for all tests of clients in Python and of Flink."""
-    with started_gateway(clients_home, *FAST, "table.local-time-zone=Asia/Kolkata") as url:
+    """The URL of a real gateway for all tests of clients in Python and of Flink, and of readers."""
+    settings = ("table.local-time-zone=Asia/Kolkata", "materialized-table.iceberg-refresh-state=true")
+    with started_gateway(clients_home, *FAST, *settings) as url:
         yield url

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from enum import Enum, auto
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -70,7 +70,13 @@ class Refused(Exception):
 class RestCatalog:
     """The server's catalog; tables get folders of the server's own below *folder*."""
 
-    def __init__(self, folder: Path, lacks: Collection[Lack] = ()) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        lacks: Collection[Lack] = (),
+        before_commit: Callable[[list[str]], object] = lambda _actions: None,
+    ) -> None:
+        self._before_commit = before_commit
         self.folder, self._lock, self._lacks = folder, threading.Lock(), frozenset(lacks)
         folder.mkdir()
         self._catalog = SqlCatalog(
@@ -79,6 +85,8 @@ class RestCatalog:
 
     def answer(self, method: str, parts: list[str], body: Any, query: str = "") -> Answer:
         """Answer a request; raises the errors of PyIceberg."""
+        if method == "POST" and "updates" in (body or {}):
+            self._before_commit([update["action"] for update in body["updates"]])
         with self._lock:
             match method, parts:
                 case "GET", ["config"]:
@@ -170,9 +178,16 @@ class RestCatalog:
 
 
 @contextmanager
-def rest_catalog(folder: Path, lacks: Collection[Lack] = ()) -> Iterator[str]:
-    """Serve a catalog in *folder*, which is created, until the end of the block; yield its URI."""
-    catalog = RestCatalog(folder, lacks)
+def rest_catalog(
+    folder: Path,
+    lacks: Collection[Lack] = (),
+    before_commit: Callable[[list[str]], object] = lambda _actions: None,
+) -> Iterator[str]:
+    """Serve a catalog in *folder*, which is created, until the end of the block; yield its URI.
+
+    *before_commit* is called with the actions of each commit before it is compared.
+    """
+    catalog = RestCatalog(folder, lacks, before_commit)
 
     class Handler(BaseHTTPRequestHandler):
         def _reply(self) -> None:

@@ -14,6 +14,8 @@ from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.refresh.engine import spark_engine
 from mt_core.spark.statements.spark_statements import SparkStatements
 from mt_core.tables.engine import RefreshEngine, StorageSpec
+from tests.integration.rest_catalog import WAREHOUSE, rest_catalog
+from tests.integration.spark_catalog import spark_catalog
 
 pytestmark = pytest.mark.spark
 
@@ -25,7 +27,13 @@ def engine(spark_driver: SparkDriver) -> RefreshEngine:
 
 @pytest.fixture
 def table(engine: RefreshEngine, spark_driver: SparkDriver) -> TableIdentifier:
-    identifier = TableIdentifier("lake", ("default",), f"kept_{uuid4().hex[:8]}")
+    return overwritten(engine, spark_driver, TableIdentifier("lake", ("default",), f"kept_{uuid4().hex[:8]}"))
+
+
+def overwritten(
+    engine: RefreshEngine, spark_driver: SparkDriver, identifier: TableIdentifier
+) -> TableIdentifier:
+    """Create a table whose rows were replaced twice."""
     columns = (Column(name="id", type="int"),)
     engine.storage.create_storage(StorageSpec(identifier=identifier, table_id=str(uuid4()), columns=columns))
     for number in (1, 2, 3):
@@ -68,6 +76,37 @@ def test_old_snapshots_that_others_read_stay_while_those_between_expire(
         1
     ]
     assert [row.id for row in session.table(table.sql).collect()] == [3]
+
+
+def test_a_main_that_is_rolled_back_while_snapshots_expire_keeps_its_rows(
+    engine: RefreshEngine, spark_driver: SparkDriver, tmp_path: Path
+) -> None:
+    """A REST catalog compares only the branches that a commit sets, and this one forgets expired parents."""
+    session, rollbacks = spark_driver.session, list[str]()
+
+    def roll_back(actions: list[str]) -> None:
+        if "remove-snapshots" in actions and rollbacks:
+            session.sql(rollbacks.pop()).collect()
+
+    with (
+        rest_catalog(tmp_path / "server", before_commit=roll_back) as uri,
+        spark_catalog(session, {"type": "rest", "uri": uri, "warehouse": WAREHOUSE}) as catalog,
+    ):
+        session.sql(f"CREATE NAMESPACE {catalog}.shop")
+        table = overwritten(engine, spark_driver, TableIdentifier(catalog, ("shop",), "kept"))
+        now = datetime.now(UTC) + timedelta(seconds=1)
+        _, first, *between = reversed(
+            [each.snapshot_id for each in engine.metadata.ancestors(engine.metadata.load(table))]
+        )
+        rollbacks.append(f"CALL {catalog}.system.rollback_to_snapshot('shop.kept', {first})")
+
+        engine.housekeeping.expire(table, now, ())
+
+        assert rollbacks == []
+        assert engine.metadata.load(table).main == first
+        assert [row.id for row in session.table(table.sql).collect()] == [1]
+        left = {str(row.snapshot_id) for row in session.table(f"{table.sql}.snapshots").collect()}
+        assert left.isdisjoint(between)
 
 
 def test_files_that_no_snapshot_refers_to_are_removed_once_they_are_old(

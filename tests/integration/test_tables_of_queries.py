@@ -7,9 +7,10 @@ import os
 import signal
 import sqlite3
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,7 @@ from mt_core.spark.contexts import SparkContexts
 from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.statements.spark_statements import SparkStatements
 from tests.depth import DEPTH
+from tests.iceberg_server import IcebergServer
 from tests.integration.rest_catalog import WAREHOUSE, rest_catalog
 from tests.support.listing import paths_below
 from tests.support.memory_registry import MemoryRegistry
@@ -41,7 +43,7 @@ WAITS = (
     "SELECT id, IF(id = 1, java_method('java.lang.Thread', 'sleep', 600000L + id), 'x') AS x "
     "FROM range(0, 2, 1, 2)"
 )
-SLEEPS = WAITS.replace("600000L", "15000L")
+SLEEPS = WAITS.replace("600000L", "8000L")
 _jobs = itertools.count(1)
 
 
@@ -374,39 +376,82 @@ def _await_tasks(world: World, job_id: str) -> None:
     pytest.fail("no task of the statement has ended")
 
 
-@pytest.mark.slow
-def test_a_server_of_a_rest_catalog_chooses_the_folders_of_tables_of_queries(
-    world: World, tmp_path: Path
-) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Server:
+    """The options of a REST catalog, and the folder with the files of its tables."""
+
+    options: Mapping[str, str]
+    folder: Path
+
+    def files(self) -> set[str]:
+        found = (path for path in paths_below(self.folder) if path.is_file())
+        return {str(path) for path in found if "catalog.db" not in path.name}
+
+
+DEEP = pytest.mark.skipif(DEPTH == 1, reason="CI has each of both tests on one of the servers")
+SERVERS = ("pyiceberg", "iceberg")
+
+
+@pytest.fixture
+def server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Server]:
+    if request.param == "iceberg":
+        started: IcebergServer = request.getfixturevalue("rest_server")
+        yield Server(options=started.rest_options, folder=started.warehouse)
+        return
     with rest_catalog(tmp_path / "server") as uri:
-        before, prefix = world.catalogs, "spark.sql.catalog.served"
-        served = {
-            prefix: "org.apache.iceberg.spark.SparkCatalog",
-            f"{prefix}.type": "rest",
-            f"{prefix}.uri": uri,
-            f"{prefix}.warehouse": WAREHOUSE,
-            f"{prefix}.cache-enabled": "false",
-        }
-        world.catalogs = {**before, "served": served}
-        world.rows("CREATE NAMESPACE served.made")
+        options = {"type": "rest", "uri": uri, "warehouse": WAREHOUSE}
+        yield Server(options=options, folder=tmp_path / "server")
 
-        world.create("CREATE TABLE served.made.t AS SELECT 1 AS a")
-        with pytest.raises(QueryFailed, match="broken"):
-            world.create(f"CREATE TABLE served.made.broken AS {FAILS}")
-        world.create("REPLACE TABLE served.made.t AS SELECT 2 AS a")
-        with pytest.raises(QueryFailed, match="broken"):
-            world.create(f"CREATE OR REPLACE TABLE served.made.t AS {FAILS}")
 
-        assert world.rows("SELECT * FROM served.made.t") == [[2]]
-        assert not world.exists("served.made.broken")
-        (location,) = [
-            row[1] for row in world.rows("DESCRIBE EXTENDED served.made.t") if row[0] == "Location"
-        ]
-        reservation = world.engine.reserve(
-            CONTEXT, "CREATE TABLE served.made.u AS SELECT 1 AS a", job_id=world.job()
-        )
-        world.catalogs = before
-        world.rows("SELECT 1")
-    assert Path(str(location).removeprefix("file:")).is_relative_to(tmp_path / "server")
+@pytest.fixture
+def served(world: World, server: Server) -> Iterator[World]:
+    """A world with the catalog `served` of a server, and a namespace there."""
+    before, prefix = world.catalogs, "spark.sql.catalog.served"
+    options = {f"{prefix}.{key}": value for key, value in server.options.items()}
+    plugin = {prefix: "org.apache.iceberg.spark.SparkCatalog", f"{prefix}.cache-enabled": "false"}
+    world.catalogs = {**before, "served": plugin | options}
+    world.rows("CREATE NAMESPACE IF NOT EXISTS served.made")
+    yield world
+    world.catalogs = before
+    world.rows("SELECT 1")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("server", [SERVERS[0], pytest.param(SERVERS[1], marks=DEEP)], indirect=True)
+def test_a_server_of_a_rest_catalog_chooses_the_folders_of_tables_of_queries(
+    served: World, server: Server
+) -> None:
+    served.create("CREATE TABLE served.made.t AS SELECT 1 AS a")
+    with pytest.raises(QueryFailed, match="broken"):
+        served.create(f"CREATE TABLE served.made.broken AS {FAILS}")
+    served.create("REPLACE TABLE served.made.t AS SELECT 2 AS a")
+    with pytest.raises(QueryFailed, match="broken"):
+        served.create(f"CREATE OR REPLACE TABLE served.made.t AS {FAILS}")
+
+    assert served.rows("SELECT * FROM served.made.t") == [[2]]
+    assert not served.exists("served.made.broken")
+    (location,) = [row[1] for row in served.rows("DESCRIBE EXTENDED served.made.t") if row[0] == "Location"]
+    reservation = served.engine.reserve(
+        CONTEXT, "CREATE TABLE served.made.u AS SELECT 1 AS a", job_id=served.job()
+    )
+    assert Path(str(location).removeprefix("file:")).is_relative_to(server.folder)
     assert reservation is not None
     assert (reservation.atomicity, reservation.folder) == (Atomicity.ATOMIC, None)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("server", [pytest.param(SERVERS[0], marks=DEEP), SERVERS[1]], indirect=True)
+def test_a_table_of_a_query_that_ends_early_leaves_no_file_with_its_server(
+    served: World, server: Server
+) -> None:
+    served.create("CREATE TABLE served.made.old AS SELECT 1 AS id, 'x' AS x")
+    before = server.files()
+
+    for statement in ("CREATE TABLE served.made.early", "REPLACE TABLE served.made.old"):
+        _cancel(served, f"{statement} AS {WAITS}")
+
+    assert server.files() == before
+    assert not served.exists("served.made.early")
+    assert served.rows("SELECT * FROM served.made.old") == [[1, "x"]]
+    served.create("CREATE TABLE served.made.early PARTITIONED BY (bucket(2, id)) AS SELECT id FROM range(9)")
+    assert served.rows("SELECT count(*) FROM served.made.early") == [[9]]

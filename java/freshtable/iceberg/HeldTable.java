@@ -12,9 +12,7 @@ import org.apache.iceberg.Snapshot;
 import org.apache.iceberg.Table;
 import org.apache.iceberg.TableMetadata;
 import org.apache.iceberg.TableOperations;
-import org.apache.iceberg.encryption.EncryptionManager;
 import org.apache.iceberg.io.FileIO;
-import org.apache.iceberg.io.LocationProvider;
 
 /**
  * A table whose commits are held: they write data files and manifests, but the catalog learns of the snapshot
@@ -88,13 +86,12 @@ public final class HeldTable extends BaseTable {
   }
 
   /** The operations of one version, which end at it. */
-  private static final class Held implements TableOperations {
-    private final TableOperations operations;
+  private static final class Held extends DelegatedOperations {
     private final TableMetadata begun;
     private TableMetadata metadata;
 
     Held(TableOperations operations, TableMetadata begun) {
-      this.operations = operations;
+      super(operations);
       this.begun = begun;
       this.metadata = begun;
     }
@@ -115,36 +112,6 @@ public final class HeldTable extends BaseTable {
         throw new IllegalStateException("a second commit to one version of a table");
       }
       metadata = changed;
-    }
-
-    @Override
-    public FileIO io() {
-      return operations.io();
-    }
-
-    @Override
-    public EncryptionManager encryption() {
-      return operations.encryption();
-    }
-
-    @Override
-    public String metadataFileLocation(String fileName) {
-      return operations.metadataFileLocation(fileName);
-    }
-
-    @Override
-    public LocationProvider locationProvider() {
-      return operations.locationProvider();
-    }
-
-    @Override
-    public long newSnapshotId() {
-      return operations.newSnapshotId();
-    }
-
-    @Override
-    public boolean requireStrictCleanup() {
-      return operations.requireStrictCleanup();
     }
   }
 }

@@ -5,6 +5,9 @@ reserved before it runs. The reservation, which the caller stores, contains the 
 use. If the catalog permits it (`_FREE_FOLDERS`), the folder's name contains the job's id, so that no other
 statement can share it.
 
+In an Iceberg catalog whose server chooses the folder of a table, the statement itself deletes its data files
+when it fails (`freshtable.iceberg.StagedTables`); those of a killed process remain.
+
 After a failure, any process can settle the reservation. If a table has the folder, now, in its history or
 under a new name, the job has published the table and its files remain. If not, they are deleted. Folders
 that contain other files are never reserved. The guarantee depends on the catalog, with the levels of
@@ -30,6 +33,7 @@ from mt_core.spark.driver.file_systems import settings_of
 from mt_core.spark.driver.jvm_objects import (
     java_dataset,
     java_items,
+    own_class,
     scala_items,
     spark_identifier,
     state_of,
@@ -131,8 +135,13 @@ def settle(session: SparkSession, reservation: Reservation) -> bool:
 
 
 def placed(session: SparkSession, plan: Any, reservation: Reservation) -> Any:
-    """Return *plan* with the job's own folder as the location of the table, if one is reserved."""
+    """Return *plan* with the job's own folder as the location of the table, if one is reserved.
+
+    Otherwise, an Iceberg table deletes the data files of a statement that fails.
+    """
     folder = reservation.folder
+    if folder is None and reservation.atomicity is Atomicity.ATOMIC:
+        return _changed(plan, name=_staged(session, reservation.table))
     if folder is None or not folder.endswith(reservation.job_id):
         return plan
     return _changed(plan, spec=_located(session, plan, folder))
@@ -156,6 +165,11 @@ def filled(session: SparkSession, text: str, reservation: Reservation, rows: Dat
     for key, value in facts.summary.items():
         options = options.updated(f"snapshot-property.{key}", value)
     java_dataset(session, _changed(plan, spec=spec.copy(*arguments), options=options))
+
+
+def _staged(session: SparkSession, table: tuple[str, ...]) -> Any:
+    staged = own_class(session, "freshtable.iceberg.StagedTables")
+    return staged.name(_plugin(session, table[0]), spark_identifier(session, table[1:]))
 
 
 def _located(session: SparkSession, plan: Any, folder: str) -> Any:

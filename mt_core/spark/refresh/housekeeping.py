@@ -21,17 +21,21 @@ from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql.functions import col, collect_list, count_if, when
 from pyspark.sql.functions import min as least
 
+from mt_core.errors import CommitConflict
 from mt_core.model.storage import StorageMetadata, repeated_summary
 from mt_core.model.table import TableIdentifier
 from mt_core.spark.contexts import SparkContexts
 from mt_core.spark.driver.conf import REFRESH_POOL
-from mt_core.spark.driver.jvm_objects import static_member, text_map
+from mt_core.spark.driver.failures import SPARK_ERRORS, java_classes
+from mt_core.spark.driver.jvm_objects import own_class, static_member, text_map
 from mt_core.spark.files.catalog_files import prefix_io
 from mt_core.spark.iceberg.held_commit import HeldCommit
 from mt_core.spark.iceberg.metadata import Base, facts_of, metadata_of
 from mt_core.tables.engine import Fragments, Staged, TableHousekeeping
 
 SMALL_BYTES = 16 * 1024 * 1024
+_EXPIRIES, _MOVED = 3, "java.util.ConcurrentModificationException"
+_EXPIRING, _REST = "freshtable.iceberg.ExpiringTable", "org.apache.iceberg.rest."
 _DELETED = 2
 _TARGET_BYTES = "write.target-file-size-bytes"
 _BY_KEY = 2
@@ -55,18 +59,30 @@ class Housekeeping(TableHousekeeping):
             return bool(_old_snapshots(self._spark.catalogs.load_table(identifier), older_than) - set(keep))
 
     def expire(self, identifier: TableIdentifier, older_than: datetime, keep: Collection[str]) -> None:
-        with self._spark.working():
-            table = self._spark.catalogs.load_table(identifier)
-            expiry, limit = table.expireSnapshots(), _millis(older_than)
-            retained = [table.snapshot(int(each)) for each in keep]
-            if all(each is None or each.timestampMillis() >= limit for each in retained):
-                expiry.expireOlderThan(limit).retainLast(1).commit()
-                return
-            # Expiry by age would remove the retained snapshots too. Expiry by id is slower, because Iceberg
-            # reads all manifests to find unused files.
-            for snapshot_id in _old_snapshots(table, older_than).difference(keep):
-                expiry.expireSnapshotId(int(snapshot_id))
-            expiry.expireOlderThan(0).commit()
+        with self._spark.working() as session:
+            for attempt in range(1, _EXPIRIES + 1):
+                try:
+                    self._expire(session, self._spark.catalogs.load_table(identifier), older_than, keep)
+                except SPARK_ERRORS as cause:
+                    if java_classes(cause)[:1] != (_MOVED,):
+                        raise
+                    if attempt == _EXPIRIES:
+                        moved = f"{identifier} was changed by another commit; try again."
+                        raise CommitConflict(moved) from cause
+                else:
+                    return
+
+    def _expire(self, session: SparkSession, table: Any, older_than: datetime, keep: Collection[str]) -> None:
+        expiry, limit = _expiring(session, table).expireSnapshots(), _millis(older_than)
+        retained = [table.snapshot(int(each)) for each in keep]
+        if all(each is None or each.timestampMillis() >= limit for each in retained):
+            expiry.expireOlderThan(limit).retainLast(1).commit()
+            return
+        # Expiry by age would remove the retained snapshots too. Expiry by id is slower, because Iceberg
+        # reads all manifests to find unused files.
+        for snapshot_id in _old_snapshots(table, older_than).difference(keep):
+            expiry.expireSnapshotId(int(snapshot_id))
+        expiry.expireOlderThan(0).commit()
 
     def remove_orphans(self, identifier: TableIdentifier, older_than: datetime) -> None:
         with self._spark.working() as session:
@@ -138,6 +154,15 @@ class Housekeeping(TableHousekeeping):
         with self._spark.working() as session:
             metadata = metadata_of(session, self._spark.catalogs.load_table(identifier))
             return _staged_again(session, identifier, metadata, staged.pending)
+
+
+def _expiring(session: SparkSession, table: Any) -> Any:
+    """Return *table* for one expiry, which fails if main has moved since the table was read.
+
+    JdbcCatalog compares all metadata.
+    """
+    operations = str(table.operations().getClass().getName())
+    return own_class(session, _EXPIRING).of(table) if operations.startswith(_REST) else table
 
 
 def _idle_deletes(session: SparkSession, table: Any) -> list[Any]:

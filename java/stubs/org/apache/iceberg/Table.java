@@ -15,6 +15,10 @@ public interface Table {
 
   TableScan newScan();
 
+  default String location() {
+    throw new UnsupportedOperationException();
+  }
+
   Schema schema();
 
   PartitionSpec spec();

@@ -13,4 +13,8 @@ public interface FileIO extends Closeable {
   default InputFile newInputFile(DeleteFile file) {
     throw new UnsupportedOperationException();
   }
+
+  default void deleteFile(String path) {
+    throw new UnsupportedOperationException();
+  }
 }

@@ -1,0 +1,6 @@
+package org.apache.iceberg;
+
+/** What Iceberg's interface has that ours are compiled against. */
+public interface Transaction {
+  Table table();
+}

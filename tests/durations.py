@@ -21,7 +21,11 @@ RESULTS = Path("build", "tests")
 # Shorter modules run after all others, in any order.
 LEAST_S = 5
 # Modules that share a gateway run in one process, which starts it once.
-CLIENTS = ("tests/integration/flink_client/", "tests/integration/test_client_on_spark.py")
+CLIENTS = (
+    "tests/integration/flink_client/",
+    "tests/integration/test_client_on_spark.py",
+    "tests/integration/test_readers.py",
+)
 
 
 def longest_first(items: Sequence[pytest.Item]) -> list[pytest.Item]:

@@ -42,7 +42,8 @@ DEEP = (
     "random or generated or maintained or killed or dialect or model or many_refreshes or any_request "
     "or whatever_happens or engine_contract or histories or affected_rows or upserts or protection or "
     "tables_of_queries or sources_of_others or keyed_sinks or operator_policies or operator_types or "
-    "connector_streams or postgres_catalog or chains or object_store"
+    "connector_streams or postgres_catalog or chains or object_store or storage_races or releases "
+    "or catalog_servers or served_catalog or browser_views"
 )
 PARALLEL = ["--dist", "loadfile", "--no-loadscope-reorder"]
 # Importing them takes each process seconds; tests/architecture/test_marks.py checks that none is fast.
@@ -95,7 +96,7 @@ def parts(target: str, asked: Sequence[str]) -> list[Part]:
                 Part(name="types and imports", commands=types()),
             ]
         case "test-deep":
-            deep = pytest(target, "(slow or kills or postgres) and not airflow", "-k", DEEP)
+            deep = pytest(target, "(slow or kills or postgres or processes) and not airflow", "-k", DEEP)
             return [Part(name="deep tests", commands=[deep])]
     selected = selection(target, asked)
     without = pytest(target, f"not airflow and ({selected})", "-n", WORKERS, *PARALLEL)

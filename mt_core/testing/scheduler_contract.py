@@ -72,7 +72,6 @@ class SchedulerContract(SchedulerWorkbench):
         # A real clock may have passed the point while the tick was being sent.
         is_early = self.clock.now() < grid_of(self.period, "UTC").after(self.start)
 
-        assert ticks[0].table_id == OTHER
         assert {tick.table_id for tick in ticks} == {OTHER} or not is_early
 
     def test_a_tick_says_all_that_the_gateway_needs(self) -> None:
@@ -166,7 +165,8 @@ class SchedulerContract(SchedulerWorkbench):
     def test_resume_makes_up_at_most_the_latest_missed_tick(self) -> None:
         handler = self.create()
         self.scheduler.modify_refresh_workflow(SuspendRefreshWorkflow(handler=handler, token=1))
-        self.move_clock(2 * self.length)
+        # Soon after the second point: a service takes a while to resume, and would make up the third one.
+        self.move_clock(1.6 * self.length)
 
         self.scheduler.modify_refresh_workflow(ResumeRefreshWorkflow(handler=handler, token=2))
         made_up = self.wait_for_ticks(1)

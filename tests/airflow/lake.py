@@ -16,6 +16,9 @@ from tests.airflow.stack import AirflowStack
 from tests.support.gateway.own_process import GatewayUnderTest, Row, wait_until
 
 PREFIX = "lake__"
+DAILY = "FRESHNESS = INTERVAL '1' DAY"
+# For tables whose runs a test begins: a midnight that passes meanwhile would refresh a daily one too.
+SELDOM = "SCHEDULE CRON '0 0 6 10 *'"
 
 
 def dag_id_of(name: str) -> str:
@@ -54,27 +57,30 @@ class Lake(GatewayUnderTest):
         """Return the rows of a query without the names of their columns."""
         return [tuple(row.values()) for row in self.sql(query)]
 
-    def create(self, name: str, *, query: str, freshness: str = "INTERVAL '1' DAY", with_: str = "") -> str:
+    def create(self, name: str, *, query: str, when: str = SELDOM, with_: str = "") -> str:
         """Make a materialized table in FULL mode and return the id of its DAG."""
         self.sql(
-            f"CREATE MATERIALIZED TABLE lake.default.{name} {with_} FRESHNESS = {freshness} "
-            f"REFRESH_MODE = FULL AS {query}"
+            f"CREATE MATERIALIZED TABLE lake.default.{name} {with_} {when} REFRESH_MODE = FULL AS {query}"
         )
         return dag_id_of(name)
 
-    def paced(self, name: str, *, freshness: str = "INTERVAL '1' DAY") -> str:
+    def paced(self, name: str, *, when: str = SELDOM) -> str:
         """Make a table that counts the rows of a source of its own, and return the id of its DAG."""
         self.sql(f"CREATE TABLE lake.default.{name}_source (lasts_ms BIGINT) USING iceberg")
         self.sql(f"INSERT INTO lake.default.{name}_source VALUES (0)")
         nap = "java_method('java.lang.Thread', 'sleep', max(lasts_ms))"
         query = f"SELECT count(*) AS n, {nap} AS nap FROM lake.default.{name}_source"
-        return self.create(name, query=query, freshness=freshness)
+        return self.create(name, query=query, when=when)
 
     def pace(self, name: str, seconds: float) -> None:
         """Add a row to the source of a paced table; its next refresh lasts *seconds*,
         and no less after that.
         """
         self.sql(f"INSERT INTO lake.default.{name}_source VALUES ({int(seconds * 1000)})")
+
+    def hasten(self, name: str) -> None:
+        """Let the next refreshes of a paced table last no time."""
+        self.sql(f"UPDATE lake.default.{name}_source SET lasts_ms = 0")
 
     def count(self, name: str) -> int:
         """Return what a paced table shows."""

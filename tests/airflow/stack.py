@@ -90,16 +90,16 @@ class AirflowStack:
         """Kill the process of the task instance of that id, a child of the executor's worker that runs it,
         and nothing else.
         """
-        workers = psutil.Process(self._processes["scheduler"].pid).children()
-        found = [
-            process
-            for worker in workers
-            if any(task in part for part in worker.cmdline())
-            for process in worker.children(recursive=True)
-        ]
+        found: list[psutil.Process] = []
+        for worker in psutil.Process(self._processes["scheduler"].pid).children():
+            # Others may end meanwhile.
+            with suppress(psutil.NoSuchProcess):
+                if any(task in part for part in worker.cmdline()):
+                    found += worker.children(recursive=True)
         assert found, f"no worker runs the task {task}"
         for process in found:
-            process.kill()
+            with suppress(psutil.NoSuchProcess):
+                process.kill()
 
     def pid(self, name: str) -> int:
         """Return the id of a component's process."""

@@ -19,6 +19,8 @@ pytestmark = [pytest.mark.slow, pytest.mark.spark]
 
 # Shorter than the operator waits with its task, and longer, so that the task waits in the triggerer.
 SHORT_S, LONG_S = 8.0, 28.0
+# Longer than Airflow takes on a busy machine to end a task by hand.
+UNTIL_ENDED_S = 60.0
 # A refresh that is cancelled before it ends, on any machine.
 ENDLESS_S = 2 * SOON_S
 Ids = tuple[str, str]
@@ -60,13 +62,14 @@ def published_once(lake: Lake, name: str) -> None:
 def test_a_task_failed_by_hand_cancels_its_spark_job_and_a_cleared_one_refreshes_anew(
     airflow: AirflowStack, lake: Lake
 ) -> None:
-    dag_id, run_id = begin(airflow, lake, "ended_by_hand", SHORT_S)
+    dag_id, run_id = begin(airflow, lake, "ended_by_hand", UNTIL_ENDED_S)
 
     airflow.rest.mark_task(dag_id, run_id, "failed")
     wait_until(
         lambda: statuses(lake, "ended_by_hand") == ["CANCELED"], "the refresh was not cancelled", SOON_S
     )
     jobs, count = lake.running_jobs(), lake.count("ended_by_hand")
+    lake.hasten("ended_by_hand")
     airflow.rest.clear_task(dag_id, run_id)
 
     succeeded(airflow, dag_id, run_id)
@@ -102,9 +105,11 @@ def survivors(airflow: AirflowStack, session_lake: Lake) -> dict[str, Ids]:
 def test_clearing_a_task_in_mid_refresh_ends_that_and_begins_another(
     airflow: AirflowStack, lake: Lake
 ) -> None:
-    dag_id, run_id = begin(airflow, lake, "cleared", SHORT_S)
+    dag_id, run_id = begin(airflow, lake, "cleared", UNTIL_ENDED_S)
 
     airflow.rest.clear_task(dag_id, run_id)
+    wait_until(lambda: statuses(lake, "cleared")[:1] == ["CANCELED"], "the refresh was not cancelled", SOON_S)
+    lake.hasten("cleared")
 
     wait_until(lambda: len(lake.refreshes("cleared")) == 2, "it is not refreshed anew", SOON_S)
     succeeded(airflow, dag_id, run_id)

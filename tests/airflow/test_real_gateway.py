@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.airflow.lake import Lake, dag_id_of
+from tests.airflow.lake import DAILY, Lake, dag_id_of
 from tests.airflow.rest import SOON_S
 from tests.airflow.settings import SERVICE_USER
 from tests.airflow.stack import AirflowStack
@@ -19,6 +19,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.spark]
 TICK_S = 60 + SOON_S
 # A pass of the gateway's reconciler begins every 30 s, and takes a moment; a busy machine misses one.
 PASS_S = 120
+EACH_MINUTE = "FRESHNESS = INTERVAL '1' MINUTE"
 DAILY_PARTITIONS = "PARTITIONED BY (ds) WITH ('partition.fields.ds.date-formatter' = 'yyyy-MM-dd')"
 
 
@@ -33,7 +34,7 @@ def begun(airflow: AirflowStack, session_lake: Lake) -> None:
     """
     lake = session_lake
     lake.sql("CREATE TABLE lake.default.broken_source (city STRING, z INT) USING iceberg")
-    broken = lake.create("broken", query="SELECT max(z) AS z FROM lake.default.broken_source")
+    broken = lake.create("broken", query="SELECT max(z) AS z FROM lake.default.broken_source", when=DAILY)
     lake.sql("ALTER TABLE lake.default.broken_source DROP COLUMN z")
     airflow.rest.backfill(broken, "2026-09-01T12:00:00Z", "2026-09-06T12:00:00Z")
     airflow.rest.pause(lake.create("paused_too", query="SELECT 1 AS n"), True)
@@ -41,9 +42,9 @@ def begun(airflow: AirflowStack, session_lake: Lake) -> None:
     lake.sql("ALTER MATERIALIZED TABLE lake.default.gone_suspended SUSPEND")
     for dag_id in gone:
         assert airflow.rest.ask("DELETE", f"/dags/{dag_id}").is_success
-    lake.paced("ticked", freshness="INTERVAL '1' MINUTE")
-    lake.paced("upper", freshness="INTERVAL '1' MINUTE")
-    lake.create("lower", query="SELECT n FROM lake.default.upper", freshness="INTERVAL '1' MINUTE")
+    lake.paced("ticked", when=EACH_MINUTE)
+    lake.paced("upper", when=EACH_MINUTE)
+    lake.create("lower", query="SELECT n FROM lake.default.upper", when=EACH_MINUTE)
     lake.pace("ticked", 0)
     # Longer than the tick of one DAG comes after that of another, and shorter than half the freshness,
     # after which none waits.
@@ -131,7 +132,7 @@ def test_a_backfill_refreshes_the_partitions_of_three_past_days_and_no_others(
     days = ", ".join(f"('2026-09-{day:02d}', 1)" for day in range(1, 8))
     lake.sql(f"INSERT INTO lake.default.daily_source VALUES {days}")
     query = "SELECT ds, sum(amount) AS amount FROM lake.default.daily_source GROUP BY ds"
-    dag_id = lake.create("daily", query=query, with_=DAILY_PARTITIONS)
+    dag_id = lake.create("daily", query=query, when=DAILY, with_=DAILY_PARTITIONS)
     lake.sql("INSERT INTO lake.default.daily_source SELECT ds, 1000 FROM lake.default.daily_source")
 
     # Their schedule times are the midnights at which the days of the 2nd to the 4th were over.

@@ -91,7 +91,7 @@ def test_a_run_by_hand_and_a_backfill_refresh(airflow: AirflowStack, gateway: Li
 
     found = sorted((row["schedule time"], row["kind"]) for row in gateway.refreshes("daily"))
     assert found[:3] == [(f"2026-01-0{day} 00:00:00", "BACKFILL") for day in (1, 2, 3)]
-    assert found[-1][1] == "MANUAL"
+    assert "MANUAL" in [kind for _, kind in found[3:]]
 
 
 def test_a_table_is_dropped_while_its_dag_runs(airflow: AirflowStack, gateway: LiveGateway) -> None:

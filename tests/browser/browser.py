@@ -23,6 +23,7 @@ WIDE, PHONE = (1366, 900), (390, 844)
 # Chromium's sandbox does not start as root, which CI runs as.
 ARGUMENTS = ["--no-sandbox", "--force-color-profile=srgb", "--hide-scrollbars"]
 WAIT_MS = 20_000
+START_MS = 180_000
 SERIOUS = {"serious", "critical"}
 
 
@@ -152,7 +153,7 @@ def chromium() -> Iterator[Visits]:
     # Assertions wait as long as actions do: 5 seconds are not enough on a busy machine.
     expect.set_options(timeout=WAIT_MS)
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=program, args=ARGUMENTS)
+        browser = playwright.chromium.launch(executable_path=program, args=ARGUMENTS, timeout=START_MS)
         try:
             yield Visits(browser)
         finally:

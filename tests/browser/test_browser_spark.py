@@ -15,7 +15,8 @@ from tests.support.gateway.own_process import GatewayUnderTest
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
-WAIT_MS = 60_000
+# A busy machine takes a while for the first statements of a Spark, and to start another one.
+WAIT_MS = 180_000
 TABLE = (
     "CREATE MATERIALIZED TABLE by_city FRESHNESS = INTERVAL '1' HOUR AS "
     "SELECT city, sum(amount) AS amount FROM orders GROUP BY city"

@@ -8,14 +8,20 @@ import pytest
 
 from tests.browser.browser import PHONE, WIDE, Visits
 from tests.browser.ledgers import ODD_NAME, ODD_QUERY
-from tests.browser.views import ERRORS, SITUATIONS, TABLE_VIEWS, GatewayOf, table
+from tests.browser.views import ERRORS, PLAIN_VIEWS, SITUATIONS, TABLE_VIEWS, GatewayOf, table
 from tests.depth import DEPTH
 
 pytestmark = pytest.mark.processes
 
 
-# The views that differ in a situation; a deep run looks at the others too.
+# The views that differ from others in more than words; a deep run looks at the others too.
 DIFFERENT = {
+    "tables": (
+        *PLAIN_VIEWS,
+        *("late", "failing", "continuous", "suspended", "odd", "initializing"),
+        *("tables-no-match", "graph-late", "graph-of-source", "refresh-form", "verify-form"),
+    ),
+    "empty": ("tables", "graph-of-namespaces", "jobs", "sessions"),
     "starting": ("gateway", "sql"),
     "lost": ("tables", "late"),
     "reader": ("sql", "late", "refresh-form"),

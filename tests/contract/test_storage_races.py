@@ -39,9 +39,9 @@ from tests.support.gateway.own_process import wait_until
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(300)]
 
-OFTEN = ("rest", "seaweedfs")
+OFTEN = ("rest",)
 """The catalogs that `make test-slow` asks. The others are those of the other tests."""
-CATALOGS = ("sqlite", "postgresql", *OFTEN)
+CATALOGS = ("sqlite", "postgresql", "seaweedfs", *OFTEN)
 JOB = "0d9f8a4e111142228333444455556666"
 ROWS = "races.rows"
 RUN_BRANCH = "run_r1_1"

@@ -18,12 +18,11 @@ from mt_core.spark.files.jar_copies import JarCopies
 from mt_core.spark.refresh.engine import spark_engine
 from mt_core.spark.statements.spark_statements import SparkStatements
 from mt_core.tables.engine import Query
-from tests.conftest import START_TIMEOUT_S
 from tests.support.added_jar import words_jar
 from tests.support.buckets import S3
 from tests.support.buckets import object_stores as object_stores
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(START_TIMEOUT_S)]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
 _numbers = itertools.count()
 

@@ -169,7 +169,7 @@ def test_the_catalog_of_a_server_is_closed_with_its_session(
 
             close_plugins(session, spark_driver.session)
 
-            wait_until(lambda: is_closed(catalog), "the catalog was not closed", 20)
+            wait_until(lambda: is_closed(catalog), "the catalog was not closed")
 
 
 def is_closed(catalog: Any) -> bool:

@@ -10,14 +10,17 @@ from pyspark.sql import SparkSession
 from mt_core.errors import ConfigError
 from mt_core.spark.driver.file_systems import check_catalog
 from mt_core.spark.driver.spark_driver import SparkDriver
+from tests.depth import DEPTH
 from tests.iceberg_server import IcebergServer
 from tests.integration.spark_catalog import spark_catalog
 from tests.object_store import ObjectStore, load_aws
 from tests.server_process import ServerProcess
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
+DEEP = pytest.mark.skipif(DEPTH == 1, reason="the servers are not ours; other tests of CI write to them")
 
 
+@DEEP
 def test_a_table_in_icebergs_own_server_survives_a_kill(
     spark_driver: SparkDriver, rest_server: IcebergServer
 ) -> None:
@@ -40,6 +43,7 @@ def options_on_s3(
     return {**warehouse, "jdbc.schema-version": "V1", **object_store.file_options}
 
 
+@DEEP
 def test_a_table_on_s3_survives_a_kill(
     spark_driver: SparkDriver, object_store: ObjectStore, options_on_s3: Mapping[str, str]
 ) -> None:

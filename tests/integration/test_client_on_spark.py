@@ -330,7 +330,7 @@ def test_a_program_runs_plans_that_it_holds_as_a_batch_and_as_a_job_with_its_own
         files = len(list(folder.glob("plan-*.json")))
 
     rows = "SELECT * FROM planned_firsts ORDER BY n"
-    wait_until(lambda: len(cursor.execute(rows).fetchall()) == 2, "the job wrote no row", 60)
+    wait_until(lambda: len(cursor.execute(rows).fetchall()) == 2, "the job wrote no row")
     cursor.execute(f"STOP JOB '{job}'")
     assert cursor.execute(rows).fetchall() == [("Rome", 1), ("Rome", 2)]
     assert (files, folder.exists()) == (2, False)

@@ -23,13 +23,12 @@ from mt_core.spark.driver.conf import catalog_names
 from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.statements.spark_statements import SparkStatements
 from mt_core.tables.upkeep.registered import RegisteredTables
-from tests.conftest import START_TIMEOUT_S
 from tests.integration.refresh_world import RefreshWorld
 from tests.support.fake_plans import FakePlans
 from tests.support.fake_streams import FakeStreams
 from tests.support.gateway.wired import stream_ports
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(START_TIMEOUT_S)]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
 SCRIPTS = sorted((Path(__file__).parents[1] / "assets" / "flink_sql").glob("*.sql"))
 _TOLD = re.compile(r"^-- (refused|gives): (.*)$", re.MULTILINE)

@@ -28,7 +28,6 @@ from mt_core.spark.statements.spark_statements import SparkStatements
 from mt_core.sql.functions import CreateFunction
 from mt_core.sql.parser import parse
 from mt_core.tables.engine import Query
-from tests.conftest import START_TIMEOUT_S
 from tests.integration.stream_world import StreamWorld
 from tests.support.buckets import S3
 from tests.support.buckets import object_stores as object_stores
@@ -44,7 +43,7 @@ from tests.support.function_code import (
 from tests.support.gateway.own_process import wait_until
 from tests.support.memory_registry import MemoryRegistry
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(START_TIMEOUT_S)]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
 PICKY = (
     "implements UDF1<Integer, Integer> { public Picky(int a) { } public Integer "

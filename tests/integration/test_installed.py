@@ -10,7 +10,6 @@ import shutil
 import subprocess
 import sys
 import tarfile
-import time
 import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -30,7 +29,7 @@ from deploy.release import (
     try_statements,
 )
 from mt_core.spark.driver.operator_jar import SOURCES_ENTRY
-from tests.support.gateway.own_process import FAST, launch, ready_url, wait_until
+from tests.support.gateway.own_process import FAST, WAIT_S, launch, ready_url, wait_until
 
 FOLDERS = ("mt_core", "scheduler_plugins", "java")
 FILES = ("pyproject.toml", "MANIFEST.in", "README.md", "LICENSE")
@@ -315,9 +314,11 @@ def test_statements_and_a_refresh_work_with_the_extra_gateway_alone(
 
 
 def test_the_page_with_its_scripts_and_styles_is_in_the_wheel(gateway: str) -> None:
-    page = httpx.get(f"{gateway}/ui/")
+    page = httpx.get(f"{gateway}/ui/", timeout=WAIT_S)
     addresses = re.findall(r'(?:href|src)="(/ui/static/[^"]+)"', page.text)
-    answers = {address.rpartition("/")[2]: httpx.get(gateway + address) for address in addresses}
+    answers = {
+        address.rpartition("/")[2]: httpx.get(gateway + address, timeout=WAIT_S) for address in addresses
+    }
 
     assert page.status_code == 200
     assert {"page.css", "page.js", "icon.svg"} <= set(answers)
@@ -343,15 +344,14 @@ def test_the_operators_of_streams_are_in_the_wheel_and_work_without_a_jdk(
     sql = ["freshtable", "sql", "--gateway", gateway, "--format", "csv"]
 
     installation.run(*sql, "-e", FIRST_CLICKS)
-    deadline = time.monotonic() + 60
-    while "Rome" not in (rows := installation.run(*sql, "-e", "SELECT * FROM lake.default.firsts")):
-        assert time.monotonic() < deadline, rows
+    rows = [*sql, "-e", "SELECT * FROM lake.default.firsts"]
+    wait_until(lambda: "Rome" in installation.run(*rows), "the job writes no row")
 
-    assert rows == "city,n\nRome,1\n"
+    assert installation.run(*rows) == "city,n\nRome,1\n"
 
 
 def test_metrics_need_the_extra_metrics(installation: Installation, gateway: str) -> None:
-    without = httpx.get(f"{gateway}/metrics")
+    without = httpx.get(f"{gateway}/metrics", timeout=WAIT_S)
 
     installation.install("gateway", "metrics")
     wired = installation.run("python", "-c", METRICS)

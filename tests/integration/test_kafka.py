@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from itertools import count, islice
 from typing import Any
@@ -437,7 +438,8 @@ def test_records_that_are_gone_before_they_were_read_end_the_job_with_their_topi
 
     assert failed["status"] == "FAILED"
     assert f"Records of ships (topic {port.topic}) that the stream has not read are gone" in failed["error"]
-    assert f"Partition {port.topic}-0 offset was changed from 3 to 1" in failed["error"]
+    # The stream may look between the creation of the topic and its first record.
+    assert re.search(f"Partition {port.topic}-0 offset was changed from 3 to [01]", failed["error"])
     assert "'failOnDataLoss' = 'false'" in failed["error"]
 
 

@@ -199,8 +199,8 @@ def test_a_create_table_as_that_fails_leaves_nothing_on_s3(lake: Lake) -> None:
         gateway.sql(f"CREATE TABLE half AS {broken}")
 
     assert "half" not in [row["table name"] for row in gateway.sql("SHOW TABLES")]
-    # What a REST server staged for a table that was never created is its own to remove.
-    assert lake.is_served or lake.files("half") == []
+    # What a REST server itself staged for a table that was never created is its own to remove.
+    assert [name for name in lake.files("half") if not lake.is_served or "/data/" in name] == []
 
 
 @DEEP

@@ -416,7 +416,8 @@ def test_a_source_that_does_not_answer_holds_up_no_other_and_is_not_read_twice(p
     queues[0].put("first")
     queues[2].put("third")
 
-    first = read(session, objects, take, 100)
+    # Long enough for the two others on a busy machine.
+    first = read(session, objects, take, 2000)
     for queue in queues:
         queue.put("next")
     deadline = time.monotonic() + 60

@@ -12,11 +12,10 @@ from pyspark.sql import DataFrame
 from pyspark.sql.functions import udf
 
 from mt_core.spark.driver.spark_driver import SparkDriver
-from tests.conftest import START_TIMEOUT_S
 from tests.support.gateway.own_process import wait_until
 from tests.support.ports import SASL, TOKEN, listening_ports, refusal, refusals
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(START_TIMEOUT_S)]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
 
 class Batches:

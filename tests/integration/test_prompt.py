@@ -13,13 +13,12 @@ from pathlib import Path
 import pytest
 
 from mt_core.errors import GatewayError
-from tests.conftest import START_TIMEOUT_S
 from tests.support.client_screen import PROGRAM, answered, at_prompt, watched
 from tests.support.gateway.own_process import GatewayUnderTest, alive, wait_until
 from tests.support.screen import ScreenTerminal
 from tests.support.terminal import CTRL_C, CTRL_D
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(START_TIMEOUT_S)]
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(600)]
 
 WAIT_S = 60.0
 

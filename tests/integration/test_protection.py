@@ -26,12 +26,11 @@ from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.statements.spark_statements import SparkStatements
 from mt_core.tables.upkeep.registered import RegisteredTables
 from mt_core.testing.fake_clock import FakeClock
-from tests.conftest import START_TIMEOUT_S
 from tests.depth import rounds
 from tests.support.memory_registry import MemoryRegistry
 from tests.support.registry_facts import a_job, a_stream, a_table
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(START_TIMEOUT_S)]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
 _numbers = itertools.count()
 TABLE = "lake.guarded.mt"

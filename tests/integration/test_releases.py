@@ -12,6 +12,7 @@ import psycopg
 import pytest
 
 from mt_core.base.protocol import Refresh
+from tests.depth import DEPTH
 from tests.postgres import fresh_database
 from tests.releases.place import DUMP, REGISTRIES, home_of, versions
 from tests.releases.write import FIRSTS, SETTINGS, STREAMING
@@ -19,11 +20,14 @@ from tests.support.gateway.own_process import GatewayUnderTest, Row, rows_of, wa
 
 pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.timeout(600)]
 
+DEEP = pytest.mark.skipif(
+    DEPTH == 1, reason="CI has the homes with SQLite, and test_registry_migration.py with both registries"
+)
 HOMES = [
     pytest.param(
         (version, registry),
         id=f"{version}-{registry}",
-        marks=[pytest.mark.postgres] if registry == "postgres" else [],
+        marks=[pytest.mark.postgres, DEEP] if registry == "postgres" else [],
     )
     for version in versions()
     for registry in REGISTRIES

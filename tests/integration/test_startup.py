@@ -20,6 +20,7 @@ from tests.support.gateway.own_process import (
     FAST,
     GatewayUnderTest,
     alive,
+    is_java,
     launch,
     ready_url,
     wait_until,
@@ -125,7 +126,7 @@ def _answers(url: str, status: int = 200) -> bool:
 
 def _children(pid: int) -> list[int]:
     """Return the JVM of the process, once it is there."""
-    return [child.pid for child in psutil.Process(pid).children(recursive=True) if "java" in child.name()]
+    return [child.pid for child in psutil.Process(pid).children(recursive=True) if is_java(child)]
 
 
 @pytest.mark.kills

@@ -15,9 +15,8 @@ from mt_core.app.page_libraries import fetch_libraries
 from mt_core.spark.driver.jars import local_jars, places_of, resolve
 from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.driver.web_jars import WebJar, WebJarFiles
-from tests.conftest import START_TIMEOUT_S
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(START_TIMEOUT_S)]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
 PACKAGE = "org.webjars.npm:tool:1.2"
 JAR = "repository/org/webjars/npm/tool/1.2/tool-1.2.jar"

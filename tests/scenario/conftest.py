@@ -37,7 +37,7 @@ def switch() -> Switch:
 def http(switch: Switch) -> Iterator[httpx.Client]:
     server = GatewayServer(switch, listen("127.0.0.1", 0))
     server.start()
-    with httpx.Client(base_url=server.url) as client:
+    with httpx.Client(base_url=server.url, timeout=60) as client:
         yield client
     server.stop()
 

@@ -88,7 +88,7 @@ class Visits:
 
     def browser(self, token: str = "geheim") -> Browser:
         """Return the browser of a visitor who has signed in with *token*, or has not if it is empty."""
-        http = self._stack.enter_context(httpx.Client(base_url=self._server.url))
+        http = self._stack.enter_context(httpx.Client(base_url=self._server.url, timeout=60))
         if token:
             assert http.post("/ui/sign-in", data={"token": token}).status_code == 303
         return Browser(http)

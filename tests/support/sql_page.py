@@ -19,7 +19,7 @@ class SqlPage:
     """A visitor's browser at the SQL view. It follows redirections, and keeps the page that it got last."""
 
     def __init__(self, url: str, **headers: str) -> None:
-        self.http = httpx.Client(base_url=url, headers=headers, follow_redirects=True)
+        self.http = httpx.Client(base_url=url, headers=headers, follow_redirects=True, timeout=60)
         self.status, self.address, self.page = 0, "", Element("", {})
 
     def open(self, path: str = "/ui/sql", **query: Any) -> Element:

@@ -33,4 +33,6 @@ def send_tick(gateway: httpx.Client, definition: WorkflowDefinition, point: date
 
 def gateway_client(url: str, token: str) -> httpx.Client:
     """Return a client of the gateway at *url* that sends *token*."""
-    return httpx.Client(base_url=url, headers={"Authorization": f"Bearer {token}"}, trust_env=False)
+    return httpx.Client(
+        base_url=url, headers={"Authorization": f"Bearer {token}"}, trust_env=False, timeout=60
+    )

@@ -108,9 +108,7 @@ class GatewayUnderTest:
     def jvm_pid(self) -> int:
         """The process id of the gateway's Spark child process."""
         found = [
-            child.pid
-            for child in psutil.Process(self.process.pid).children(recursive=True)
-            if _is_java(child)
+            child.pid for child in psutil.Process(self.process.pid).children(recursive=True) if is_java(child)
         ]
         assert found, "the gateway has no JVM"
         return found[0]
@@ -244,7 +242,8 @@ def alive(pid: int) -> bool:
         return False
 
 
-def _is_java(process: psutil.Process) -> bool:
+def is_java(process: psutil.Process) -> bool:
+    """Return whether the process is a JVM. One that has ended is not."""
     try:
         return "java" in process.name()
     except psutil.NoSuchProcess:
@@ -274,7 +273,7 @@ def main(arguments: Sequence[str]) -> int:
         if told["victim"] == "gateway":
             os.kill(os.getpid(), signal.SIGKILL)
         for child in psutil.Process().children(recursive=True):
-            if _is_java(child):
+            if is_java(child):
                 child.kill()
                 child.wait(WAIT_S)
 

@@ -125,7 +125,7 @@ class WholeGateway:
         self._process = WiredGateway(self._parts(), app=self._app, watch=self._watch)
         self._process.start()
         self.client = GatewayClient(self.process.server.url)
-        self.http = httpx.Client(base_url=self.process.server.url, verify=False)
+        self.http = httpx.Client(base_url=self.process.server.url, verify=False, timeout=WAIT_S)
 
     def _app(self, services: GatewayServices) -> ASGIApp:
         self.services = services

@@ -147,6 +147,7 @@ def read_shape(
         Occurrence(reach=Reach.NONE, reason="a view or a WITH query reads it in several places"),
     )
     hidden = frozenset(number for each in subqueries for number in occurrences_below(read_plan(each)))
+    only_hidden = hidden - below.keys()
     unclear |= dict.fromkeys(hidden, Occurrence(reach=Reach.NONE, reason="a scalar subquery reads it"))
     keyed = frozenset(part.columns) if part.groups is None else part.groups
     keys = tuple(position for position, column in enumerate(part.columns) if column in keyed)
@@ -158,7 +159,7 @@ def read_shape(
         ),
         keys=keys,
         merge=merge_of(root),
-        values=hidden - below.keys() if all_values(plan) else frozenset(),
+        values=only_hidden if only_hidden and all_values(plan) else frozenset(),
         row_count=row_count_of(root),
         first=_first_rows(root, unclear),
     )

@@ -16,7 +16,6 @@ PACKAGES = (
     f"duckdb=={VERSION}",
     f"duckdb-extensions=={VERSION}",
     *(f"duckdb-extension-{name}=={VERSION}" for name in ("avro", "iceberg", "tpch", "tpcds")),
-    "sqlglot==30.30.0",
 )
 
 

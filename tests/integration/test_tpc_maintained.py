@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from random import Random
 
@@ -18,7 +18,9 @@ from tests.depth import DEPTH, dice, rounds
 from tests.integration.maintained_world import AUTO, FORMATS, INCREMENTAL
 from tests.integration.refresh_world import RefreshWorld, Row
 from tests.integration.refresh_world import world as world
-from tests.integration.tpc import TpcSuite, tpc_suite
+from tests.integration.tpc import TpcSuite, tpc_suite, without_choice
+from tests.integration.tpc_plans import plans_of
+from tests.support.tpc_plans import SUITES, recorded_queries
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -38,9 +40,10 @@ log = logging.getLogger(__name__)
 class TpcHistory:
     """The tables of a suite as sources that change, and a materialized table for each of some queries."""
 
-    def __init__(self, world: RefreshWorld, random: Random, suite: TpcSuite, names: Sequence[str]) -> None:
-        self.world, self.random = world, random
-        self.queries = {name: suite.queries[name] for name in names}
+    def __init__(
+        self, world: RefreshWorld, random: Random, suite: TpcSuite, queries: Mapping[str, str]
+    ) -> None:
+        self.world, self.random, self.queries = world, random, queries
         self.files = suite.tables
         self.columns: dict[str, list[str]] = {}
         self.slices: dict[str, int] = {}
@@ -137,8 +140,10 @@ def test_queries_of_tpch_have_their_rows_while_several_sources_change_at_random(
     world: RefreshWorld, folder: Path
 ) -> None:
     suite = tpc_suite("tpch", folder)
+    queries = without_choice("tpch", suite.queries)
+    some = queries if DEPTH > 1 else {name: queries[name] for name in SOME_OF_TPCH}
 
-    history = TpcHistory(world, dice(1), suite, tuple(suite.queries) if DEPTH > 1 else SOME_OF_TPCH)
+    history = TpcHistory(world, dice(1), suite, some)
 
     check(history, rounds(1, 1))
 
@@ -150,7 +155,15 @@ def test_queries_of_tpcds_have_their_rows_while_several_sources_change_at_random
     world: RefreshWorld, folder: Path, part: int
 ) -> None:
     suite = tpc_suite("tpcds", folder)
+    queries = tuple(without_choice("tpcds", suite.queries).items())
 
-    history = TpcHistory(world, dice(part), suite, tuple(suite.queries)[part::PARTS])
+    history = TpcHistory(world, dice(part), suite, dict(queries[part::PARTS]))
 
     check(history, max(2, DEPTH // 5))
+
+
+@pytest.mark.parametrize("name", SUITES if DEPTH > 1 else SUITES[:1])
+def test_the_recorded_plans_of_a_suite_are_those_that_spark_makes(
+    world: RefreshWorld, folder: Path, name: str
+) -> None:
+    assert plans_of(world.session, tpc_suite(name, folder)) == recorded_queries(name)

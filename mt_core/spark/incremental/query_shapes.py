@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
@@ -23,11 +24,13 @@ from mt_core.spark.queries.lineage import Reading as SourceReading
 from mt_core.spark.queries.plan_json import json_of
 
 _OPTIMIZER = "org.apache.spark.sql.catalyst.optimizer"
-# Spark's own rules that rewrite subqueries, DISTINCT and set operators into joins and aggregates.
-_RULES = (
-    "PullupCorrelatedPredicates",
-    "RewritePredicateSubquery",
-    "RewriteCorrelatedScalarSubquery",
+# Spark's own rules that rewrite subqueries into joins. They see a subquery within another only once that is a
+# join, and have to pull up its conditions before they rewrite it.
+_OF_PREDICATES = ("PullupCorrelatedPredicates", "RewritePredicateSubquery")
+_OF_VALUES = ("RewriteCorrelatedScalarSubquery",)
+_DEEPEST_SUBQUERY = 20
+# Spark's own rules that rewrite DISTINCT and set operators into joins and aggregates.
+_OF_SETS = (
     "RewriteExceptAll",
     "RewriteIntersectAll",
     "ReplaceIntersectWithSemiJoin",
@@ -45,7 +48,18 @@ def plan_of(frame: DataFrame) -> tuple[str, tuple[str, ...]]:
 def _normal_form(frame: DataFrame) -> Any:
     session, plan = frame.sparkSession, frame._jdf.queryExecution().analyzed()
     plan = static_member(session, f"{_OPTIMIZER}.InlineCTE")(True, False).apply(plan)
-    for rule in _RULES:
+    for _ in range(_DEEPEST_SUBQUERY):
+        rewritten = _rewritten(session, plan, _OF_PREDICATES)
+        if rewritten.fastEquals(plan):
+            rewritten = _rewritten(session, plan, _OF_VALUES)
+        if rewritten.fastEquals(plan):
+            break
+        plan = rewritten
+    return _rewritten(session, plan, _OF_SETS)
+
+
+def _rewritten(session: SparkSession, plan: Any, rules: Iterable[str]) -> Any:
+    for rule in rules:
         plan = static_member(session, f"{_OPTIMIZER}.{rule}.apply")(plan)
     return plan
 

@@ -61,7 +61,10 @@ DISTINCT = Query(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """What happens to the source before each round. `most` replaces the limits of the queries."""
+    """What happens to the source before each round. `most` replaces the limits of the queries.
+
+    `properties` are set before the first round; they change how the source stores updates.
+    """
 
     name: str
     rounds: int
@@ -69,6 +72,7 @@ class Change:
     text: str
     limited: bool = False
     most: float | None = None
+    properties: str | None = None
 
 
 def _append(rows: int) -> str:
@@ -78,6 +82,7 @@ def _append(rows: int) -> str:
     )
 
 
+SCATTERED = f"UPDATE {SOURCE} SET amount = amount + 1 WHERE pmod(id, 1000) = pmod({{id}}, 1000)"
 # The ids of one file are adjacent; the ids of each customer are spread over all files.
 CHANGES = (
     Change(
@@ -105,10 +110,24 @@ CHANGES = (
         name="0.1 % updated in all files",
         rounds=3,
         queries=(PROJECTION, AGGREGATE),
-        text=f"UPDATE {SOURCE} SET amount = amount + 1 WHERE pmod(id, 1000) = pmod({{id}}, 1000)",
+        text=SCATTERED,
     ),
     Change(name="1 % appended", rounds=3, queries=(PROJECTION, AGGREGATE, JOIN), text=_append(ROWS // 100)),
     Change(name="10 % appended", rounds=3, queries=(PROJECTION, AGGREGATE, JOIN), text=_append(ROWS // 10)),
+    Change(
+        name="0.1 % updated in all files, by position deletes",
+        rounds=2,
+        queries=(PROJECTION, AGGREGATE),
+        text=SCATTERED,
+        properties="'write.update.mode' = 'merge-on-read'",
+    ),
+    Change(
+        name="0.1 % updated in all files, by deletion vectors",
+        rounds=2,
+        queries=(PROJECTION, AGGREGATE),
+        text=SCATTERED,
+        properties="'format-version' = '3'",
+    ),
 )
 
 
@@ -148,6 +167,8 @@ def measure() -> Iterator[Finding]:
         )
         known: set[str] = set()
         for change in CHANGES:
+            if change.properties is not None:
+                gateway.spark.sql(f"ALTER TABLE {SOURCE} SET TBLPROPERTIES ({change.properties})")
             for query in change.queries:
                 if query.name not in known:
                     known.add(query.name)

@@ -31,13 +31,16 @@ class ChangeKind(IntEnum):
 
     NOTHING = 0
     COMPACTION = 1
-    APPENDS = 2
-    ROWS = 3
-    UNKNOWN = 4
+    UNREAD = 2
+    """Rows changed, but no value that the query reads."""
+    APPENDS = 3
+    ROWS = 4
+    UNKNOWN = 5
 
     @property
     def changes_rows(self) -> bool:
-        return self > ChangeKind.COMPACTION
+        """Whether the change matters to the query."""
+        return self > ChangeKind.UNREAD
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,6 +86,8 @@ class SourceChange:
                 return "nothing changed"
             case ChangeKind.COMPACTION:
                 return "compacted, no row changed"
+            case ChangeKind.UNREAD:
+                return "no row changed that the query reads"
             case ChangeKind.UNKNOWN:
                 return f"not known: {self.reason}"
             case kind:

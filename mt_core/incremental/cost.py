@@ -23,7 +23,7 @@ LARGE_TABLE = 1_000_000
 SMALL_TABLE = 200_000
 """Up to this number of rows, one task groups a table faster than an exchange would."""
 MOST_IN_PLACE = 0.1
-"""The largest changed share of the sources' bytes for which a large table is changed in place."""
+"""The largest changed share of the sources' bytes, or of the table's rows, for changing it in place."""
 
 CLEARLY_SMALLER = 0.5
 """After a slow change, another is tried if its bytes are at most this share of the slow change's."""
@@ -55,7 +55,19 @@ class Sizes:
     @property
     def in_place(self) -> bool:
         """Whether the table is changed in place: a small change of a large or keyed table."""
-        return (self.upsert or self.table_rows >= LARGE_TABLE) and self.share <= MOST_IN_PLACE
+        return self._keeps_files and self.share <= MOST_IN_PLACE
+
+    @property
+    def most_in_place(self) -> int:
+        """The largest number of changed rows for which the table is changed in place.
+
+        It matters after a rewrite, when most rows of the files that differ have not changed.
+        """
+        return int(MOST_IN_PLACE * self.table_rows) if self._keeps_files else 0
+
+    @property
+    def _keeps_files(self) -> bool:
+        return self.upsert or self.table_rows >= LARGE_TABLE
 
     @property
     def small_table(self) -> bool:

@@ -41,10 +41,10 @@ Piece = str | Reading
 
 
 class Images(Protocol):
-    """SQL names of relations with the rows that a later version of a source removed and added.
+    """SQL relations with the rows that a later version of a source removed and added.
 
     `both` contains every removed and every added row at least once. If `few` is set, each relation has a
-    single partition and can be grouped without an exchange.
+    single partition and can be grouped without an exchange. If `only_added` is set, no row was removed.
     """
 
     @property
@@ -55,6 +55,8 @@ class Images(Protocol):
     def both(self) -> str: ...
     @property
     def few(self) -> bool: ...
+    @property
+    def only_added(self) -> bool: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +67,7 @@ class NamedImages:
     added: str
     both: str
     few: bool = False
+    only_added: bool = False
 
 
 def readings(pieces: Iterable[Piece]) -> list[Reading]:
@@ -87,9 +90,9 @@ class DeltaTexts:
     """The SQL of one refresh.
 
     `old` and `new` are the snapshot ids of each source, `changed` the numbers of the changed readings.
-    `images` contains the row images of updated sources, by name; all other changes are appends. `relations`
-    maps a source and version to the SQL relation to read, if it is not `VERSION AS OF`; queries are
-    parenthesized. All rows of a source in `from_nothing` are appended.
+    `images` contains the row images of changed readings, by number; those without are read as a range of
+    appended rows. `relations` maps a source and version to the SQL relation to read, if it is not
+    `VERSION AS OF`; queries are parenthesized. All rows of a source in `from_nothing` are appended.
 
     Spark applies the options of the first relation of a name to all relations of that name in a statement
     (SPARK-58330). Therefore a statement reads only one snapshot range of a table, and all its other readings
@@ -101,9 +104,21 @@ class DeltaTexts:
     old: Mapping[str, str]
     new: Mapping[str, str]
     changed: frozenset[int]
-    images: Mapping[str, Images] = field(default_factory=dict)
+    images: Mapping[int, Images] = field(default_factory=dict)
     relations: Mapping[tuple[str, str], str] = field(default_factory=dict)
     from_nothing: frozenset[str] = frozenset()
+
+    @property
+    def removes(self) -> bool:
+        """Whether rows of a changed reading may have been removed."""
+        return bool(self._removing())
+
+    def _removing(self) -> list[int]:
+        return [
+            number
+            for number in sorted(self.changed)
+            if number in self.images and not self.images[number].only_added
+        ]
 
     def full(self, *, older: Collection[int] = ()) -> str:
         """Return the query at the new versions, but with the readings *older* at their old versions."""
@@ -123,9 +138,8 @@ class DeltaTexts:
 
         A row may be in `added` too; the two then cancel out.
         """
-        places = readings(self.pieces)
-        numbers = [number for number in sorted(self.changed) if places[number].source in self.images]
-        return self._sum(numbers, lambda images: images.removed)
+        removed = self._sum(self._removing(), lambda images: images.removed)
+        return removed or f"SELECT * FROM ({self.added()}\n) WHERE false"
 
     def subtracted(self, columns: Sequence[str], merge: Merge, doubt: str) -> str:
         """Return a query for the change of each group's aggregates, omitting the groups whose change is zero.
@@ -183,7 +197,7 @@ class DeltaTexts:
         # A group can only become empty if rows were removed.
         return (
             text
-            if not self.images or counted is None
+            if not self.removes or counted is None
             else f"SELECT * FROM ({text}) WHERE {names[counted]} <> 0"
         )
 
@@ -215,7 +229,8 @@ class DeltaTexts:
                 pairs = ", ".join(
                     f"{quote(column)} AS {name}" for column, name in zip(direct, names, strict=True)
                 )
-                parts.append(f"SELECT {pairs} FROM {self._change(readings(self.pieces)[number], _both)}")
+                changed = self._change(number, readings(self.pieces)[number], _both)
+                parts.append(f"SELECT {pairs} FROM {changed}")
         return f"SELECT DISTINCT * FROM ({' UNION ALL '.join(parts)})"
 
     def renewed(
@@ -245,7 +260,7 @@ class DeltaTexts:
 
         def text(other: int, reading: Reading) -> str:
             if other == number:
-                return self._change(reading, image)
+                return self._change(number, reading, image)
             older = other in self.changed and other > number
             version = (self.old if older else self.new)[reading.source]
             if other in empty:
@@ -254,9 +269,9 @@ class DeltaTexts:
 
         return _rendered(self.pieces, text)
 
-    def _change(self, reading: Reading, image: Callable[[Images], str]) -> str:
-        """Return a relation with the changed rows of a source: one of its images, or the appended rows."""
-        images = self.images.get(reading.source)
+    def _change(self, number: int, reading: Reading, image: Callable[[Images], str]) -> str:
+        """Return a relation with the changed rows of a reading: one of its images, or the appended rows."""
+        images = self.images.get(number)
         if images is not None:
             return _aliased(image(images), reading)
         if reading.source in self.from_nothing:
@@ -277,13 +292,23 @@ def _both(images: Images) -> str:
 
 
 def over(texts: DeltaTexts, images: Images) -> DeltaTexts:
-    """Return *texts* with *images* as the change of every source."""
-    return replace(texts, images={reading.source: images for reading in readings(texts.pieces)})
+    """Return *texts* with *images* as the change of every reading."""
+    return replace(texts, images=dict.fromkeys(range(len(readings(texts.pieces))), images))
 
 
-def images_of(relation: str, columns: Sequence[str], copies: str, *, few: bool) -> NamedImages:
-    """Return the images in *relation*, whose column *copies* contains the net count of each row."""
-    removed, added = (repeated(relation, columns, copies, sign, few=few) for sign in (-1, 1))
+def images_of(
+    relation: str,
+    columns: Sequence[str],
+    copies: str,
+    *,
+    few: bool,
+    unread: Mapping[str, str] | None = None,
+) -> NamedImages:
+    """Return the images in *relation*, whose column *copies* contains the net count of each row.
+
+    *relation* may lack the columns *unread*, which are given with their SQL types. They are NULL.
+    """
+    removed, added = (repeated(relation, columns, copies, sign, few=few, unread=unread) for sign in (-1, 1))
     return NamedImages(
         removed=removed,
         added=added,
@@ -292,13 +317,37 @@ def images_of(relation: str, columns: Sequence[str], copies: str, *, few: bool) 
     )
 
 
-def repeated(relation: str, columns: Sequence[str], copies: str, sign: int, *, few: bool) -> str:
+def appended_images(
+    relation: str, columns: Sequence[str], *, few: bool, unread: Mapping[str, str] | None = None
+) -> NamedImages:
+    """Return the images of appended rows. *relation* may lack the columns *unread*, as in `images_of`."""
+    added = f"(SELECT {_fields(columns, unread)} FROM {relation})"
+    removed = f"(SELECT * FROM {added} WHERE false)"
+    return NamedImages(removed=removed, added=added, both=added, few=few, only_added=True)
+
+
+def _fields(columns: Sequence[str], unread: Mapping[str, str] | None) -> str:
+    types = unread or {}
+    return ", ".join(
+        f"CAST(NULL AS {types[name]}) AS {quote(name)}" if name in types else quote(name) for name in columns
+    )
+
+
+def repeated(
+    relation: str,
+    columns: Sequence[str],
+    copies: str,
+    sign: int,
+    *,
+    few: bool,
+    unread: Mapping[str, str] | None = None,
+) -> str:
     """Return a subquery with each row of *relation* repeated as often as its net count in *copies*.
 
     *sign* selects the positive or the negative counts. If *few* is set, the result has a single partition and
-    can be grouped without an exchange.
+    can be grouped without an exchange. *relation* may lack the columns *unread*, as in `images_of`.
     """
-    fields, more = ", ".join(map(quote, columns)), f"{sign} * {quote(copies)}"
+    fields, more = _fields(columns, unread), f"{sign} * {quote(copies)}"
     hint, each = "/*+ COALESCE(1) */ " if few else "", quote(unused_name("_each", columns))
     return (
         f"(SELECT {hint}{fields} FROM {relation} "

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from mt_core.incremental.plan import TRANSPARENT, Node, read_plan
+from mt_core.incremental.plan import LEFT_ONLY, TRANSPARENT, Node, join_type, read_plan
 
 # Operators that output the columns of their children with the same ids.
-_PASSING = TRANSPARENT | {"Filter", "Join", "GlobalLimit", "LocalLimit", "Window"}
+_PASSING = TRANSPARENT | {"Filter", "Join", "GlobalLimit", "LocalLimit", "Window", "Generate"}
 _RELATION = "DataSourceV2Relation"
 
 
@@ -45,8 +45,8 @@ class _Walk:
         else:
             self._expressions(node.fields)
         below = whole if node.kind in _PASSING else node.kind not in ("Project", "Aggregate")
-        for child in node.children:
-            self.visit(child, whole=below)
+        for position, child in enumerate(node.children):
+            self.visit(child, whole=below and not _is_only_matched(node, position))
 
     def _project(self, node: Node, *, whole: bool) -> None:
         for entry in node.fields["projectList"]:
@@ -77,13 +77,23 @@ class _Walk:
         return frozenset(self.read)
 
 
+def _is_only_matched(node: Node, child: int) -> bool:
+    """Return whether an operator reads a child only in its condition, as a semi join reads its right side."""
+    return node.kind == "Join" and child == 1 and join_type(node) in (*LEFT_ONLY, "ExistenceJoin")
+
+
+def all_attributes(body: Any) -> Iterator[int]:
+    """Yield the attribute ids in the JSON of expressions, without those in subqueries."""
+    return (attribute for attribute, plan in _attributes(body) if plan is None)
+
+
 def _attributes(body: Any) -> Iterator[tuple[int, Sequence[Mapping[str, Any]] | None]]:
     """Yield the attribute ids in an operator's expressions, and the plans of its subqueries with id 0."""
     if isinstance(body, list):
         for each in body:
             yield from _attributes(each)
     elif isinstance(body, Mapping):
-        if str(body.get("class", "")).endswith(".AttributeReference"):
+        if str(body.get("class", "")).rpartition(".")[2] == "AttributeReference":
             yield int(body["exprId"]["id"]), None
         for key, value in body.items():
             if key == "plan" and isinstance(value, list) and value and "class" in value[0]:

@@ -34,6 +34,7 @@ from mt_core.incremental.plan import (
     occurrences_below,
     read_plan,
 )
+from mt_core.incremental.reading_scopes import ReadingScope, read_scopes
 
 Lineage = Mapping[int, str]
 """The relation columns that have the same values as a result column, by relation number."""
@@ -87,7 +88,8 @@ class QueryShape:
     `merge` holds the aggregate of each column, or the reason why the aggregates do not combine. `row_count`
     is the position of a column that counts the rows of each group. `values` are the relations that only
     scalar subqueries read: their changes do not matter while the values of the subqueries stay the same.
-    `first` describes a top-level ORDER BY and LIMIT.
+    `first` describes a top-level ORDER BY and LIMIT. `scopes` has the columns and the rows that the query
+    uses of each relation.
     """
 
     occurrences: Mapping[int, Occurrence]
@@ -97,6 +99,7 @@ class QueryShape:
     values: frozenset[int] = frozenset()
     row_count: int | None = None
     first: FirstRows | None = None
+    scopes: Mapping[int, ReadingScope] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,7 +142,7 @@ def read_shape(
     plan: Sequence[Mapping[str, Any]], subqueries: Iterable[Sequence[Mapping[str, Any]]]
 ) -> QueryShape:
     """Return the shape of a query from the JSON of its analysed plan and remaining subqueries."""
-    root = read_plan(plan)
+    root, subqueries = read_plan(plan), list(subqueries)
     part, below = _part(root), Counter(occurrences_below(root))
     # A relation that the plan reads several times has no lineage, which may differ between the places.
     unclear = dict.fromkeys(
@@ -162,6 +165,7 @@ def read_shape(
         values=only_hidden if only_hidden and all_values(plan) else frozenset(),
         row_count=row_count_of(root),
         first=_first_rows(root, unclear),
+        scopes=read_scopes(plan, subqueries),
     )
 
 

@@ -19,6 +19,9 @@ from mt_core.incremental.first_rows import FirstRows
 from mt_core.incremental.merging import Merge, can_subtract
 from mt_core.incremental.shape import Occurrence, QueryShape, Reach
 
+UNREAD = "no row or column that the query reads changed"
+"""The reason for doing nothing after a change that does not concern the query."""
+
 
 class Way(StrEnum):
     """How a refresh brings the table up to the new source versions."""
@@ -78,6 +81,10 @@ class ValueChanged(NotApplied):
     what = "values"
 
 
+class ResultUnchanged(Exception):
+    """The changed rows show that the query returns the same rows as before. Nothing was written."""
+
+
 class Ties(NotApplied):
     """Rows on the two sides of a LIMIT are tied, so the order does not determine which of them to keep."""
 
@@ -109,7 +116,7 @@ def choose(
         number for number, change in changed.items() if number in shape.values and change.base_live
     )
     others = {number: change for number, change in changed.items() if number not in values}
-    choice = _chosen(shape, others, columns, relations)
+    choice = _nothing(others, changes) or _chosen(shape, others, columns, relations)
     if not values or choice.way is Way.RECOMPUTE:
         return choice
     reason = choice.reason if others else "only scalar subqueries read what changed"
@@ -121,9 +128,9 @@ def choose(
 def _chosen(
     shape: QueryShape, changed: Mapping[int, SourceChange], columns: Sequence[str], relations: Sequence[str]
 ) -> Strategy:
-    settled = _settled(changed, relations)
-    if settled is not None:
-        return settled
+    unknown = _unknown(changed, relations)
+    if unknown is not None:
+        return unknown
     occurrences = {number: shape.occurrences.get(number, _UNREAD) for number in changed}
     appends = all(change.kind is ChangeKind.APPENDS for change in changed.values())
     if all(each.reach is Reach.LINEAR for each in occurrences.values()):
@@ -165,7 +172,7 @@ def choose_partitions(
     changed rows of a relation do not determine their partitions.
     """
     changed = {number: change for number, change in changes.items() if change.kind.changes_rows}
-    settled = _settled(changed, relations)
+    settled = _nothing(changed, changes) or _unknown(changed, relations)
     if settled is not None:
         return settled
     key_columns: dict[int, tuple[str, ...] | None] = {}
@@ -190,10 +197,16 @@ def choose_partitions(
     )
 
 
-def _settled(changed: Mapping[int, SourceChange], relations: Sequence[str]) -> Strategy | None:
-    """Return the strategy that follows from the changes alone, or None if it depends on the query's shape."""
-    if not changed:
-        return Strategy(way=Way.NOTHING, reason="no rows of any source changed")
+def _nothing(changed: Mapping[int, SourceChange], changes: Mapping[int, SourceChange]) -> Strategy | None:
+    """Return the strategy that does nothing if none of *changes* is left, or None."""
+    if changed:
+        return None
+    unread = any(change.kind is ChangeKind.UNREAD for change in changes.values())
+    return Strategy(way=Way.NOTHING, reason=UNREAD if unread else "no rows of any source changed")
+
+
+def _unknown(changed: Mapping[int, SourceChange], relations: Sequence[str]) -> Strategy | None:
+    """Return the strategy that recomputes the table if a change is not known, or None."""
     for number, change in changed.items():
         # If several relations changed, the query over one change reads the others at their old versions.
         if change.kind is ChangeKind.UNKNOWN or (len(changed) > 1 and not change.base_live):

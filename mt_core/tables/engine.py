@@ -14,13 +14,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Protocol
 
 from mt_core.base.identifiers import Namespace
 from mt_core.base.rowset import RowSet
-from mt_core.incremental.changes import SourceChange
+from mt_core.incremental.changes import ChangeKind, SourceChange
 from mt_core.incremental.shape import QueryShape
 from mt_core.incremental.strategy import Strategy
 from mt_core.model.partition import NOTHING, Scope
@@ -127,15 +127,40 @@ class SourceChanges(ShapedQuery):
     """How the sources of a query have changed between two vectors.
 
     `changes` is keyed by source name. `source_bytes` is the size of all sources at the newer vector.
+    `unaffected` are the readings of changed sources of which it is known that the query reads no value that
+    changed, by their positions in `readings`.
     """
 
     changes: Mapping[str, SourceChange]
     source_bytes: int
+    unaffected: frozenset[int] = frozenset()
+
+    def by_reading(self) -> dict[int, SourceChange]:
+        """Return the change of each reading, which is UNREAD if the reading is not affected."""
+        return {
+            number: replace(self.changes[source], kind=ChangeKind.UNREAD)
+            if number in self.unaffected
+            else self.changes[source]
+            for number, source in enumerate(self.readings)
+            if source in self.changes
+        }
+
+    @property
+    def affecting(self) -> Mapping[str, SourceChange]:
+        """The changes of the sources that have an affected reading, or of which no reading is known."""
+        readings = dict[str, set[int]]()
+        for number, source in enumerate(self.readings):
+            readings.setdefault(source, set()).add(number)
+        return {
+            source: change
+            for source, change in self.changes.items()
+            if source not in readings or not readings[source] <= self.unaffected
+        }
 
     @property
     def changed_bytes(self) -> int | None:
-        """The size of the changes in bytes; None if it is unknown for any source."""
-        sizes = [change.size for change in self.changes.values()]
+        """The size of the changes that concern the query, in bytes; None if it is unknown for any source."""
+        sizes = [change.size for change in self.affecting.values()]
         return None if None in sizes else sum(size or 0 for size in sizes)
 
     @property
@@ -164,8 +189,9 @@ class StorageSpec:
 class Maintenance:
     """How a run applies the changes since the vector *since*, which the table's snapshot `base` records.
 
-    `in_place`: files without changed rows are kept. `small`: the change is so small that a single task can
-    rewrite the table.
+    `in_place`: files without changed rows are kept. `most_in_place`: they are also kept if it turns out that
+    at most this number of rows changed. `small`: the change is so small that a single task can rewrite the
+    table.
     """
 
     strategy: Strategy
@@ -173,6 +199,7 @@ class Maintenance:
     since: SourceVector
     base: str
     in_place: bool = False
+    most_in_place: int = 0
     small: bool = False
 
 
@@ -350,6 +377,14 @@ class ChangeReader(Protocol):
     def changes_since(self, query: Query, since: SourceVector, vector: SourceVector) -> SourceChanges | str:
         """Return how the sources of *query* have changed between two vectors, or why this is unknown."""
 
+    def check_changes(
+        self, job_id: str, query: Query, since: SourceVector, vector: SourceVector, changes: SourceChanges
+    ) -> SourceChanges:
+        """Return *changes* with the readings that small changes do not affect.
+
+        The rows of small changes are read, as work of job *job_id*. Raises Canceled after `cancel(job_id)`.
+        """
+
     def source_bytes(self, query: Query, vector: SourceVector) -> int | None:
         """Return how many bytes *query* reads at *vector*, or None if a source has no versions."""
 
@@ -439,7 +474,8 @@ class RowWriter(Protocol):
         """Compute and stage rows. Blocks until the job ends.
 
         Raises QueryFailed if the query fails, Canceled after `cancel(job_id)`, NotApplied if the maintenance
-        turns out to be impossible or too expensive, and CommitConflict if the table no longer has the base.
+        turns out to be impossible or too expensive, ResultUnchanged if the query reads nothing of what
+        changed, and CommitConflict if the table no longer has the base.
         """
 
     def repeat(self, write: Write, staged: Staged, metadata: StorageMetadata) -> Staged:

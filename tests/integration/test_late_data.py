@@ -122,7 +122,7 @@ def test_the_manifests_of_a_source_in_partitions_name_those_that_rows_were_appen
     vector = world.engine.sources.read_vector(query)
     changes = world.engine.changes.changes_since(query, since, vector)
     assert not isinstance(changes, str)
-    strategy = touched_by(changes, changes.changes, ["day", "v"])
+    strategy = touched_by(changes, changes.by_reading(), ["day", "v"])
 
     found = world.engine.writes.touched_partitions(
         job_id, query, vector, Maintenance(strategy=strategy, changes=changes, since=since, base="")

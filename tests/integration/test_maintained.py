@@ -10,10 +10,11 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from mt_core.incremental import cost
 from mt_core.incremental.delta import numbered
 from mt_core.model.run import RunStatus
 from mt_core.spark.driver.jvm_objects import active_session
-from mt_core.spark.incremental import row_images
+from mt_core.spark.incremental import maintained_rows
 from mt_core.spark.incremental.query_shapes import pieces_of, plan_of
 from mt_core.spark.queries.lineage import LineageReader
 from mt_core.tables.engine import Query
@@ -129,6 +130,26 @@ def test_a_change_that_only_scalar_subqueries_read_is_applied_while_they_give_th
         f"recompute: c changed; only scalar subqueries read what changed, {told}; recomputed: {OTHER_VALUE}"
     ).replace("c changed", f"lake.{world.namespace}.c changed")
     assert refreshed("INSERT INTO o VALUES (0)").endswith(f"recomputed: {OTHER_VALUE}")
+
+
+@pytest.mark.parametrize(("changed", "deleted"), [("id % 100 = 7", "4"), ("id % 2 = 0", None)])
+def test_a_large_table_is_changed_in_place_if_few_rows_of_rewritten_files_changed(
+    world: RefreshWorld, monkeypatch: pytest.MonkeyPatch, changed: str, deleted: str | None
+) -> None:
+    monkeypatch.setattr(cost, "LARGE_TABLE", 0)
+    query = "SELECT id, v + 1 AS v FROM o"
+    world.spark("CREATE TABLE o USING iceberg AS SELECT id, id AS v FROM range(0, 400, 1, 4)")
+    world.create("mt", query, clauses=INCREMENTAL)
+    world.spark(f"UPDATE o SET v = 0 WHERE {changed}")
+
+    run = world.tick("mt")
+
+    assert (run.strategy, world.rows("mt")) == ("signed", world.plain(query))
+    summaries = world.session.sql(
+        f"SELECT summary['added-position-deletes'] FROM lake.{world.namespace}.mt.snapshots "
+        "ORDER BY committed_at"
+    )
+    assert summaries.collect()[-1][0] == deleted
 
 
 def test_what_was_appended_since_a_version_is_applied_though_those_between_have_expired(
@@ -308,7 +329,7 @@ def test_rows_that_only_maps_tell_apart_are_taken_out_and_put_in(world: RefreshW
 @pytest.mark.parametrize(
     ("column", "query"),
     [
-        ("ARRAY<MAP<STRING, INT>>", "SELECT k FROM o"),
+        ("ARRAY<MAP<STRING, INT>>", "SELECT k, size(v) AS n FROM o"),
         ("MAP<STRING, INT>", "SELECT k, v FROM o"),
     ],
 )
@@ -414,7 +435,7 @@ def test_a_small_table_is_written_anew_without_a_job(world: RefreshWorld) -> Non
     changes = [
         "INSERT INTO o VALUES (1, 5, 1.5), (3, 1, 0.0D)",
         "DELETE FROM o WHERE k = 2",
-        "UPDATE o SET n = 7 WHERE k = 1",
+        "UPDATE o SET n = 7, d = 1 WHERE k = 1",
     ]
 
     found = []
@@ -435,7 +456,7 @@ def test_a_small_table_is_written_anew_without_a_job(world: RefreshWorld) -> Non
 def test_only_the_partitions_of_a_source_are_read_again_that_hold_keys_which_changed(
     world: RefreshWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(row_images, "SMALL", 0)
+    monkeypatch.setattr(maintained_rows, "SMALL", 0)
     query = "SELECT k, count(DISTINCT n) AS n FROM o GROUP BY k"
     world.spark(
         "CREATE TABLE o (k INT, n INT) USING iceberg PARTITIONED BY (bucket(8, k))",
@@ -467,7 +488,7 @@ def test_only_the_partitions_of_a_source_are_read_again_that_hold_keys_which_cha
 def test_texts_are_replaced_as_keys_where_a_source_has_a_partition_without_a_value(
     world: RefreshWorld, monkeypatch: pytest.MonkeyPatch, partitions: str, left_out: str, keys: int
 ) -> None:
-    monkeypatch.setattr(row_images, "SMALL", 0)
+    monkeypatch.setattr(maintained_rows, "SMALL", 0)
     query = "SELECT k, count(DISTINCT n) AS n FROM o GROUP BY k"
     world.spark(
         f"CREATE TABLE o (k STRING, n INT) USING iceberg PARTITIONED BY ({partitions})",

@@ -21,8 +21,6 @@ from mt_core.spark.iceberg.computed_rows import ComputedRows, collect_or_checkpo
 from mt_core.spark.iceberg.find_rows import LookupKeys, find_rows_locally
 from mt_core.spark.iceberg.opened_files import OpenedFiles
 from mt_core.spark.iceberg.scan_tasks import planned_tasks
-from mt_core.spark.incremental.file_difference import files_between
-from mt_core.spark.incremental.row_images import net_rows
 from tests.integration.refresh_world import RefreshWorld
 from tests.integration.refresh_world import world as world
 from tests.support.gateway.own_process import wait_until
@@ -70,12 +68,6 @@ def table_of(world: RefreshWorld) -> Any:
     return load(world.session._jsparkSession, f"lake.{world.namespace}.t")
 
 
-def opened(world: RefreshWorld, table: Any) -> OpenedFiles:
-    files = OpenedFiles.of(world.session, table, planned_tasks(world.session, table.newScan()))
-    assert files is not None
-    return files
-
-
 def threads(world: RefreshWorld) -> list[str]:
     """Return the names of the threads of the JVM."""
     found = static_member(world.session, "java.lang.Thread.getAllStackTraces")().keySet()
@@ -88,7 +80,7 @@ def damage(task: Any, column: int) -> Path:
     """Damage the first values of a column in the file of a task."""
     path = Path(urlsplit(str(task.file().location())).path)
     # Hadoop would find the damage by its checksums.
-    path.with_name(f".{path.name}.crc").unlink()
+    path.with_name(f".{path.name}.crc").unlink(missing_ok=True)
     content, chunk = bytearray(path.read_bytes()), ParquetFile(path).metadata.row_group(0).column(column)
     place = content.index(b"\x28\xb5\x2f\xfd", chunk.dictionary_page_offset or chunk.data_page_offset)
     content[place : place + 4] = b"none"
@@ -140,6 +132,35 @@ def test_rows_are_looked_up_by_columns_of_every_type_with_their_places(world: Re
         expected = [row for row in rows if tuple(row[key] for key in keys) in values]
         assert 0 < len(expected) < len(rows)
         assert multiset(found.frame.collect()) == multiset(expected), keys
+
+
+def test_rows_that_are_in_the_table_are_found_by_the_column_that_tells_them_apart(
+    world: RefreshWorld,
+) -> None:
+    create(world)
+    # Rows 0 to 3 are in the table twice, rows 4 to 6 also with another s.
+    world.spark(
+        "INSERT INTO t SELECT * FROM t WHERE id < 4",
+        f"INSERT INTO t (id, {', '.join(COLUMNS)}) SELECT id, "
+        f"{', '.join('CAST(NULL AS STRING)' if name == 's' else name for name in COLUMNS)} "
+        "FROM t WHERE id BETWEEN 4 AND 6",
+    )
+    names = ("id", "i", "s", "day")
+    wanted = (
+        f"SELECT {', '.join(names)}, CAST(count(*) AS INT) AS copies FROM t "
+        f"WHERE id < 10 AND (s IS NOT NULL OR id NOT BETWEEN 4 AND 6) GROUP BY ALL"
+    )
+    keys = LookupKeys(rows=collect_or_checkpoint(world.session.sql(wanted)), keys=names, copies="copies")
+    table = table_of(world)
+
+    rows = find_rows_locally(world.session, table, planned_tasks(world.session, table.newScan()), names, keys)
+
+    assert rows is not None
+    expected = world.session.sql(
+        f"SELECT {', '.join(names)}, _file, _pos FROM t "
+        "WHERE id < 10 AND (s IS NOT NULL OR id NOT BETWEEN 4 AND 6)"
+    )
+    assert multiset(rows.frame.drop("_spec_id").collect()) == multiset(expected.collect())
 
 
 @pytest.mark.slow
@@ -196,13 +217,11 @@ def test_a_file_of_deletes_counts_once_however_many_files_it_applies_to(
 
 def test_a_damaged_file_is_an_error_and_is_not_kept_open(world: RefreshWorld) -> None:
     table = create(world)
-    whole = opened(world, table)
     path = damage(planned_tasks(world.session, table.newScan())[0], 0)
 
     with pytest.raises(Py4JJavaError, match="could not decompress page"):
         found(world, table, ("id",), "SELECT CAST(5 AS BIGINT) AS id", ["id", "i"])
 
-    assert whole.difference_to(whole, "_sign", 10) is None
     jvm = static_member(world.session, "java.lang.ProcessHandle.current")().pid()
     # Another thread may be reading the file while this one has its answer.
     wait_until(
@@ -233,7 +252,9 @@ def test_a_file_that_was_looked_up_twice_is_not_read_again_but_its_deleted_rows_
         )
     table = table_of(world)
     tasks = planned_tasks(world.session, table.newScan())
-    damage(next(task for task in tasks if int(task.file().recordCount()) == 4000), 1)
+    whole = next(task for task in tasks if int(task.file().recordCount()) == 4000)
+    for column in ("i", "t"):
+        damage(whole, ["id", *COLUMNS].index(column))
 
     again = found(world, table, ("i",), values, columns)
 
@@ -249,46 +270,3 @@ def test_files_are_read_by_threads_of_their_own_of_which_there_are_few(world: Re
     assert found(world, table, ("id",), "SELECT CAST(5 AS BIGINT) AS id", ["id"]) is not None
 
     assert 0 < threads(world).count("freshtable files") <= 16
-
-
-@pytest.mark.parametrize(
-    ("changes", "here"),
-    [
-        pytest.param(
-            ["UPDATE t SET i = i + 1, s = NULL, f = f + 1 WHERE id BETWEEN 1000 AND 1900"],
-            True,
-            marks=pytest.mark.slow,
-        ),
-        pytest.param(
-            ["UPDATE t SET large = 1, b = X'00' WHERE id % 7 = 0 AND id < 4000"], True, marks=pytest.mark.slow
-        ),
-        pytest.param(["DELETE FROM t WHERE id % 3 = 0 AND id > 4000"], True, marks=pytest.mark.slow),
-        pytest.param(["DELETE FROM t WHERE id < 4000"], True, marks=pytest.mark.slow),
-        pytest.param(["INSERT INTO t SELECT * FROM t WHERE id > 7990"], True, marks=pytest.mark.slow),
-        (["UPDATE t SET i = 0 WHERE id < 3", "DELETE FROM t WHERE id = 9"], True),
-        (["INSERT OVERWRITE t SELECT * FROM t ORDER BY hash(id)"], False),
-    ],
-)
-def test_rows_that_files_differ_by_are_those_that_a_job_finds(
-    world: RefreshWorld, changes: list[str], here: bool
-) -> None:
-    table = create(world, "'format-version' = '2'")
-    old = str(table.currentSnapshot().snapshotId())
-    world.spark(*changes)
-    table = table_of(world)
-    files = files_between(world.session, table, old, str(table.currentSnapshot().snapshotId()))
-    assert not isinstance(files, str)
-    before, after = (OpenedFiles.of(world.session, table, tasks) for tasks in (files.old, files.new))
-    assert before is not None
-    assert after is not None
-
-    changed = before.difference_to(after, "_sign", 6000)
-
-    assert (changed is not None) == here
-    if changed is not None:
-        net = net_rows(changed.frame, "_sign")
-        sides = (f"SELECT * FROM t VERSION AS OF {old}", "SELECT * FROM t")
-        for sign, (some, others) in ((-1, sides), (1, sides[::-1])):
-            expected = world.session.sql(f"{some} EXCEPT ALL {others}").collect()
-            rows = net.where(f"_sign = {sign}").drop("_sign").collect()
-            assert multiset(rows) == multiset(expected)

@@ -24,7 +24,7 @@ from mt_core.errors import (
     TableExists,
 )
 from mt_core.incremental.shape import QueryShape
-from mt_core.incremental.strategy import Way, check_keys
+from mt_core.incremental.strategy import ResultUnchanged, Way, check_keys
 from mt_core.model.partition import PartitionSpec, Scope
 from mt_core.model.progress import Progress
 from mt_core.model.storage import EPOCH, LAST_RUN, MetadataChange, Snapshot, StorageMetadata
@@ -257,6 +257,11 @@ class FakeEngine(FakeSources):
             source_bytes=len(source.versions[new]),
         )
 
+    def check_changes(
+        self, job_id: str, query: Query, since: SourceVector, vector: SourceVector, changes: SourceChanges
+    ) -> SourceChanges:
+        return changes
+
     def source_bytes(self, query: Query, vector: SourceVector) -> int | None:
         _, source = self._source(query)
         return len(source.versions[version_at(vector.sources[0].version)])
@@ -448,6 +453,8 @@ class FakeEngine(FakeSources):
     def _touched(self, write: Write, maintenance: Maintenance) -> Scope:
         names = [maintenance.changes.columns[position].name for position in maintenance.strategy.keys]
         touched = self.touched_partitions(write.job_id, write.query, write.vector, maintenance)
+        if not touched:
+            raise ResultUnchanged
         return Scope.of(PartitionSpec.of(dict(zip(names, values, strict=True))) for values in touched)
 
     def _refuse_poisoned(self, scope: Scope) -> None:

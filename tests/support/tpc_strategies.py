@@ -54,7 +54,11 @@ class Forecasts:
         """Return the strategy if *sources* change at once."""
         if isinstance(self.shaped, str):
             return Strategy(way=Way.RECOMPUTE, reason=self.shaped)
-        changes = {source: SourceChange(kind=kind) for source in sources}
+        changes = {
+            number: SourceChange(kind=kind)
+            for number, source in enumerate(self.shaped.readings)
+            if source in sources
+        }
         return strategy_for(self.shaped, changes, self.definition)
 
     def alone(self, kind: ChangeKind) -> Mapping[str, Strategy]:

@@ -48,3 +48,20 @@ def test_what_nobody_asked_for_the_longest_goes_first() -> None:
     known.store("third", session, ORDERS, "3")
 
     assert [known.of(session, ORDERS, snapshot) for snapshot in "123"] == ["first", None, "third"]
+
+
+def test_large_facts_push_out_others_but_never_the_newest() -> None:
+    session, known = spark(), VersionCache[str](10, len)
+    known.store("0123456", session, ORDERS, "1")
+    known.store("789", session, ORDERS, "2")
+    assert known.of(session, ORDERS, "1") == "0123456"
+
+    known.store("a", session, ORDERS, "3")
+    assert [known.of(session, ORDERS, snapshot) for snapshot in "123"] == ["0123456", None, "a"]
+
+    known.store("more than ten characters", session, ORDERS, "4")
+    assert [known.of(session, ORDERS, snapshot) for snapshot in "134"] == [
+        None,
+        None,
+        "more than ten characters",
+    ]

@@ -360,6 +360,7 @@ def test_spark_loads_the_jars_that_were_added_but_those_of_kafka(tmp_path: Path)
         "iceberg-aws-bundle-1.12.0.jar",
         "hadoop-aws-3.4.2.jar",
         "s3-transfer-manager-2.54.17.jar",
+        "apache-client-2.54.17.jar",
         "mine.jar",
     ]
 

@@ -1,6 +1,7 @@
 package freshtable.files;
 
 import java.io.IOException;
+import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.Iterator;
 import java.util.LinkedHashMap;
@@ -79,32 +80,29 @@ final class DeletedPlaces {
 
   /** Passes the positions in the delete files to the data files. Returns false if one cannot be read here. */
   boolean give() {
-    ReadingThreads.Reading<Boolean> work =
-        () -> {
-          for (Applied each : applied.values()) {
-            if (!give(each.deletes(), each.files())) {
-              return null;
-            }
-          }
-          return true;
-        };
-    return applied.isEmpty() || ReadingThreads.all(List.of(work)) != null;
-  }
-
-  private static boolean give(OpenedFile deletes, Map<UTF8String, OpenedFile> files) throws IOException {
-    Map<UTF8String, long[]> places = known(deletes.location());
-    if (places == null) {
-      places = read(deletes, files);
-    }
-    if (places == null) {
+    List<ReadingThreads.Reading<Map<UTF8String, long[]>>> works = new ArrayList<>();
+    applied.values().forEach(each -> works.add(() -> places(each.deletes(), each.files())));
+    List<Map<UTF8String, long[]>> all = ReadingThreads.all(works);
+    if (all == null) {
       return false;
     }
+    Iterator<Map<UTF8String, long[]>> places = all.iterator();
+    applied.values().forEach(each -> give(places.next(), each.files()));
+    return true;
+  }
+
+  private static void give(Map<UTF8String, long[]> places, Map<UTF8String, OpenedFile> files) {
     for (Map.Entry<UTF8String, OpenedFile> each : files.entrySet()) {
       for (long place : places.getOrDefault(each.getKey(), NONE)) {
         each.getValue().accept(place);
       }
     }
-    return true;
+  }
+
+  private static Map<UTF8String, long[]> places(OpenedFile deletes, Map<UTF8String, OpenedFile> files)
+      throws IOException {
+    Map<UTF8String, long[]> known = known(deletes.location());
+    return known == null ? read(deletes, files) : known;
   }
 
   /**

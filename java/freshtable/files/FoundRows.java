@@ -4,7 +4,7 @@ import freshtable.inline.Rows;
 import java.io.IOException;
 import java.util.ArrayList;
 import java.util.Arrays;
-import java.util.Iterator;
+import java.util.Comparator;
 import java.util.List;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.stream.IntStream;
@@ -14,13 +14,7 @@ import org.apache.parquet.filter2.compat.FilterCompat;
 import org.apache.parquet.filter2.predicate.FilterApi;
 import org.apache.parquet.filter2.predicate.FilterPredicate;
 import org.apache.parquet.hadoop.ParquetFileReader;
-import org.apache.parquet.hadoop.metadata.BlockMetaData;
-import org.apache.parquet.hadoop.metadata.ColumnChunkMetaData;
-import org.apache.parquet.hadoop.metadata.ColumnPath;
-import org.apache.parquet.hadoop.metadata.ParquetMetadata;
-import org.apache.parquet.internal.column.columnindex.OffsetIndex;
-import org.apache.parquet.internal.filter2.columnindex.RowRanges;
-import org.apache.parquet.schema.MessageType;
+import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.Metadata;
@@ -33,22 +27,32 @@ import org.apache.spark.unsafe.types.UTF8String;
  * Looks up rows in Parquet files by column values, in this process. For a small number of values, planning
  * and starting a Spark job takes several times longer than reading.
  *
- * <p>The lookup columns are read first, only in pages that may contain one of the values. The other columns
- * are read where rows were found. If most of a file is read repeatedly, its columns are cached in memory.
+ * <p>Files are read column by column. The lookup column with the most distinct values comes first, and only
+ * its pages that may contain one of them are read. Each further column is read only where all columns before
+ * it matched. If the caller knows that the table contains all wanted rows, and a value occurs only as often
+ * as it is wanted, the rows with that value are the wanted ones, and their other columns are not read at all.
  */
 public final class FoundRows {
+  /** The maximum number of rows that may match in the first column. Each takes 20 bytes. */
+  private static final long MOST_CANDIDATES = 4_000_000;
+
   private final StructType columns;
   private final int[] ids;
   private final List<WantedValues> wanted;
-  private final int keys;
+  /** The lookup columns in the order in which they are read. */
+  private final int[] order;
   private final AtomicLong leftToFind;
   private final AtomicLong leftToRead;
+  private final AtomicLong candidates = new AtomicLong();
 
   private FoundRows(StructType columns, int[] ids, List<WantedValues> wanted, long most, long mostRead) {
     this.columns = columns;
     this.ids = ids;
     this.wanted = wanted;
-    this.keys = wanted.size();
+    this.order =
+        IntStream.range(0, wanted.size()).boxed()
+            .sorted(Comparator.comparingInt(key -> -wanted.get(key).distinct()))
+            .mapToInt(Integer::intValue).toArray();
     this.leftToFind = new AtomicLong(most);
     this.leftToRead = new AtomicLong(mostRead);
   }
@@ -57,110 +61,132 @@ public final class FoundRows {
    * Returns the rows in a table's files whose first columns each contain one of the values in the same column
    * of {@code values}. The result may contain more rows if values cannot be compared here.
    *
+   * <p>If {@code complete} is set, the last column of {@code values} is a number of copies, and the table is
+   * known to contain each row of {@code values} at least that often. The values of a returned row may then be
+   * those of another wanted row, but all rows together are the same.
+   *
    * <p>Two columns follow the given ones: the location of the row's file, and the row's position in it.
    * Returns null if a file cannot be read or stores a column in an unsupported way, if more rows than
    * {@code mostRead} must be read, or if more than {@code most} are found.
    */
   public static Rows of(
-      Table table, List<OpenedFile> files, StructType columns, Rows values, int most, long mostRead)
+      Table table, List<OpenedFile> files, StructType columns, Rows values, boolean complete, int most,
+      long mostRead)
       throws IOException {
+    int keys = values.columns().length() - (complete ? 1 : 0);
     FoundRows lookup = new FoundRows(columns,
-        OpenedFiles.ids(table, columns), WantedValues.all(values), most, mostRead);
-    List<List<Object[]>> rows =
+        OpenedFiles.ids(table, columns), WantedValues.all(values, keys), most, mostRead);
+    List<Candidates> found =
         ReadingThreads.all(
-            IntStream.range(0, files.size())
-                .<ReadingThreads.Reading<List<Object[]>>>mapToObj(
-                    number -> () -> lookup.in(files.get(number)))
+            files.stream()
+                .<ReadingThreads.Reading<Candidates>>map(file -> () -> lookup.candidates(file)).toList());
+    if (found == null) {
+      return null;
+    }
+    Settled settled = complete && keys == columns.length() ? lookup.settled(found, values) : null;
+    List<Boolean> completed =
+        ReadingThreads.all(
+            found.stream()
+                .<ReadingThreads.Reading<Boolean>>map(each -> () -> lookup.complete(each) ? true : null)
                 .toList());
-    if (rows == null) {
+    if (completed == null) {
       return null;
     }
-    StructType given =
-        columns.add(new StructField("_file", DataTypes.StringType, false, Metadata.empty()))
-            .add(new StructField("_pos", DataTypes.LongType, false, Metadata.empty()));
-    Rows found = new Rows(given);
-    rows.forEach(each -> each.forEach(row -> found.add(new GenericInternalRow(row))));
-    return found;
+    Rows rows =
+        new Rows(columns.add(new StructField("_file", DataTypes.StringType, false, Metadata.empty()))
+            .add(new StructField("_pos", DataTypes.LongType, false, Metadata.empty())));
+    if (settled != null) {
+      settled.addTo(rows);
+    }
+    found.forEach(each -> lookup.addTo(rows, each));
+    return rows;
   }
 
-  private List<Object[]> in(OpenedFile file) throws IOException {
-    List<HeldColumn> held = HeldColumns.of(file, ids, columns);
-    return held == null ? read(file) : found(held, file);
+  // ------------------------------------------------------------------------------------------- the first column
+
+  /** The rows of a file that match so far, with the columns that were read of them. */
+  private final class Candidates {
+    private final LookedUpFile file;
+    private final HeldColumn[] values = new HeldColumn[ids.length];
+    private long[] places = new long[16];
+    /** The number of the value that the first column matched. */
+    private int[] numbers = new int[16];
+    private int count;
+
+    Candidates(LookedUpFile file) {
+      this.file = file;
+    }
+
+    void add(long place, int number) {
+      if (count == places.length) {
+        places = Arrays.copyOf(places, 2 * count);
+        numbers = Arrays.copyOf(numbers, 2 * count);
+      }
+      places[count] = place;
+      numbers[count++] = number;
+    }
+
+    long[] places() {
+      return Arrays.copyOf(places, count);
+    }
+
+    /** Keeps only the candidates with these indexes, which are in order. */
+    void keep(int[] kept) {
+      if (kept.length == count) {
+        return;
+      }
+      for (int column = 0; column < values.length; column++) {
+        values[column] = values[column] == null ? null : values[column].select(kept);
+      }
+      for (int index = 0; index < kept.length; index++) {
+        places[index] = places[kept[index]];
+        numbers[index] = numbers[kept[index]];
+      }
+      count = kept.length;
+    }
   }
 
-  private List<Object[]> read(OpenedFile file) throws IOException {
-    ParquetMetadata footer = file.footer(OpenedFile.options().build());
-    MessageType schema = footer.getFileMetaData().getSchema();
-    List<StoredColumn> stored = StoredColumn.all(schema, ids, columns);
-    if (stored == null) {
+  /** Returns the rows of a file that match in the first column, or null if it is not read here. */
+  private Candidates candidates(OpenedFile opened) throws IOException {
+    LookedUpFile file = new LookedUpFile(opened, ids, columns);
+    Candidates found = new Candidates(file);
+    int key = order[0];
+    HeldColumn held = file.held(key);
+    if (held != null) {
+      return add(held, found) ? found : null;
+    }
+    if (!file.isSupported()) {
       return null;
     }
-    List<StoredColumn> first = stored.subList(0, keys);
-    List<Object[]> rows = new ArrayList<>();
-    try (ParquetFileReader reader = file.reader(footer, options(first))) {
-      reader.setRequestedSchema(ReadBatches.schema(schema, first));
+    List<StoredColumn> keys = file.stored().subList(0, wanted.size());
+    List<StoredColumn> first = keys.subList(key, key + 1);
+    try (ParquetFileReader reader = opened.reader(file.footer(), options(keys))) {
+      // Pages are skipped by the indexes of the requested columns only.
+      reader.setRequestedSchema(ReadBatches.schema(file.schema(), keys));
       long count = reader.getFilteredRecordCount();
       if (leftToRead.addAndGet(-count) < 0) {
         return null;
       }
-      long all = footer.getBlocks().stream().mapToLong(BlockMetaData::getRowCount).sum();
-      if (all <= 2 * count && HeldColumns.areDue(file, ids, columns, stored, all)) {
-        return found(HeldColumns.read(file, footer, ids, columns, stored), file);
+      if (file.rows() <= 2 * count && file.isDue(key)) {
+        return add(file.hold(List.of(key)).get(0), found) ? found : null;
       }
-      try (ReadBatches batches = new ReadBatches(schema, first, reader::readNextFilteredRowGroup, count)) {
+      reader.setRequestedSchema(ReadBatches.schema(file.schema(), first));
+      try (ReadBatches batches =
+          new ReadBatches(file.schema(), first, reader::readNextFilteredRowGroup, count)) {
+        found.values[key] = new HeldColumn();
         while (batches.next()) {
-          int before = rows.size();
-          find(file, first, batches, rows);
-          if (leftToFind.addAndGet(before - rows.size()) < 0) {
+          if (!add(first.get(0), batches, found)) {
             return null;
           }
         }
       }
     }
-    if (!rows.isEmpty() && keys < ids.length) {
-      complete(file, footer, stored.subList(keys, ids.length), rows);
-    }
-    return rows;
-  }
-
-  /** Returns the matching rows of a file whose columns are all cached, or null if there are too many. */
-  private List<Object[]> found(List<HeldColumn> held, OpenedFile file) {
-    UTF8String location = UTF8String.fromString(file.location());
-    boolean[] tells = new boolean[keys];
-    for (int key = 0; key < keys; key++) {
-      tells[key] = wanted.get(key).tells(held.get(key).stored());
-    }
-    List<Object[]> rows = new ArrayList<>();
-    for (int row = 0; row < held.get(0).count(); row++) {
-      if (!matches(held, tells, row) || file.isDeleted(row)) {
-        continue;
-      }
-      if (leftToFind.decrementAndGet() < 0) {
-        return null;
-      }
-      Object[] given = new Object[ids.length + 2];
-      for (int column = 0; column < ids.length; column++) {
-        given[column] = held.get(column).value(row);
-      }
-      given[ids.length] = location;
-      given[ids.length + 1] = (long) row;
-      rows.add(given);
-    }
-    return rows;
-  }
-
-  private boolean matches(List<HeldColumn> held, boolean[] tells, int row) {
-    for (int key = 0; key < keys; key++) {
-      if (tells[key] && !wanted.get(key).has(held.get(key), row)) {
-        return false;
-      }
-    }
-    return true;
+    return found;
   }
 
   private ParquetReadOptions options(List<StoredColumn> stored) {
     FilterPredicate condition = null;
-    for (int key = 0; key < keys; key++) {
+    for (int key = 0; key < stored.size(); key++) {
       FilterPredicate each = wanted.get(key).condition(stored.get(key));
       if (each != null) {
         condition = condition == null ? each : FilterApi.and(condition, each);
@@ -171,105 +197,148 @@ public final class FoundRows {
         ? options.build() : options.withRecordFilter(FilterCompat.get(condition)).build();
   }
 
-  /** Adds the matching rows of a batch, with their keys and positions. */
-  private void find(OpenedFile file, List<StoredColumn> stored, ReadBatches batches, List<Object[]> rows) {
-    UTF8String location = UTF8String.fromString(file.location());
-    boolean[] matches = new boolean[batches.size()];
-    Arrays.fill(matches, true);
-    for (int key = 0; key < keys; key++) {
-      StoredColumn column = stored.get(key);
-      WantedValues values = wanted.get(key);
-      ColumnVector vector = batches.column(key);
-      if (values.tells(column)) {
-        for (int row = 0; row < matches.length; row++) {
-          matches[row] = matches[row] && values.has(column, vector, row);
-        }
+  /** Adds the matching rows of a cached column. Returns false if there are too many. */
+  private boolean add(HeldColumn column, Candidates found) {
+    WantedValues values = wanted.get(order[0]);
+    boolean tells = column.count() > 0 && values.tells(column.stored());
+    OpenedFile file = found.file.opened();
+    HeldColumn matching = new HeldColumn();
+    for (int row = 0; row < column.count(); row++) {
+      int number = tells ? values.number(column, row) : 0;
+      if (number >= 0 && !file.isDeleted(row)) {
+        found.add(row, number);
+        matching.add(column, row);
       }
     }
-    for (int row = 0; row < matches.length; row++) {
-      if (matches[row] && !file.isDeleted(batches.place(row))) {
-        Object[] given = new Object[ids.length + 2];
+    found.values[order[0]] = matching;
+    return candidates.addAndGet(found.count) <= MOST_CANDIDATES;
+  }
+
+  /** Adds the matching rows of a batch. Returns false if there are too many. */
+  private boolean add(StoredColumn column, ReadBatches batches, Candidates found) {
+    WantedValues values = wanted.get(order[0]);
+    boolean tells = values.tells(column);
+    OpenedFile file = found.file.opened();
+    HeldColumn matching = found.values[order[0]];
+    ColumnVector vector = batches.column(0);
+    int before = found.count;
+    int size = batches.size();
+    for (int row = 0; row < size; row++) {
+      int number = tells ? values.number(column, vector, row) : 0;
+      if (number >= 0 && !file.isDeleted(batches.place(row))) {
+        found.add(batches.place(row), number);
+        matching.add(column, vector, row);
+      }
+    }
+    return candidates.addAndGet(found.count - before) <= MOST_CANDIDATES;
+  }
+
+  // ------------------------------------------------------------------------------------------ all wanted rows
+
+  /** The places of rows that are wanted whatever their other columns contain, and these columns. */
+  private record Settled(List<UTF8String> files, List<Long> places, List<InternalRow> values, Rows wanted) {
+    void addTo(Rows rows) {
+      StructType columns = rows.columns();
+      int keys = columns.length() - 2;
+      for (int index = 0; index < places.size(); index++) {
+        Object[] row = new Object[keys + 2];
         for (int key = 0; key < keys; key++) {
-          given[key] = stored.get(key).value(batches.column(key), row);
+          row[key] = values.get(index).get(key, columns.apply(key).dataType());
         }
-        given[ids.length] = location;
-        given[ids.length + 1] = batches.place(row);
-        rows.add(given);
+        row[keys] = files.get(index);
+        row[keys + 1] = places.get(index);
+        rows.add(new GenericInternalRow(row));
       }
     }
   }
 
-  /** Reads the other columns of matching rows. */
-  private void complete(
-      OpenedFile file, ParquetMetadata footer, List<StoredColumn> others, List<Object[]> rows)
-      throws IOException {
-    long[] places = rows.stream().mapToLong(row -> (Long) row[ids.length + 1]).toArray();
-    MessageType schema = footer.getFileMetaData().getSchema();
-    try (ParquetFileReader reader = file.reader(footer, OpenedFile.options().build())) {
-      reader.setRequestedSchema(ReadBatches.schema(schema, others));
-      long count = 0;
-      List<Integer> groups = new ArrayList<>();
-      List<RowRanges> ranges = new ArrayList<>();
-      for (int group = 0; group < footer.getBlocks().size(); group++) {
-        RowRanges chosen = chosen(reader, footer.getBlocks().get(group), others.get(0), places);
-        if (chosen.rowCount() > 0) {
-          groups.add(group);
-          ranges.add(chosen);
-          count += chosen.rowCount();
+  /**
+   * Takes the candidates away whose value in the first column occurs as often as it is wanted, and returns
+   * them with the wanted rows of that value. Null if values of the first column cannot be compared.
+   */
+  private Settled settled(List<Candidates> found, Rows values) {
+    WantedValues first = wanted.get(order[0]);
+    if (!first.areCompared()) {
+      return null;
+    }
+    long[] occurring = new long[first.numbers()];
+    for (Candidates each : found) {
+      for (int index = 0; index < each.count; index++) {
+        occurring[each.numbers[index]]++;
+      }
+    }
+    List<List<InternalRow>> rows = first.rows(values, order[0], wanted.size());
+    Settled settled = new Settled(new ArrayList<>(), new ArrayList<>(), new ArrayList<>(), values);
+    int[] given = new int[occurring.length];
+    for (Candidates each : found) {
+      UTF8String location = UTF8String.fromString(each.file.opened().location());
+      int[] open = new int[each.count];
+      int left = 0;
+      for (int index = 0; index < each.count; index++) {
+        int number = each.numbers[index];
+        if (occurring[number] != rows.get(number).size()) {
+          open[left++] = index;
+          continue;
         }
+        settled.files().add(location);
+        settled.places().add(each.places[index]);
+        settled.values().add(rows.get(number).get(given[number]++));
       }
-      Iterator<Integer> group = groups.iterator();
-      Iterator<RowRanges> range = ranges.iterator();
-      ReadBatches.Groups pages = () -> group.hasNext()
-          ? reader.readFilteredRowGroup(group.next(), range.next()) : null;
-      try (ReadBatches batches = new ReadBatches(schema, others, pages, count)) {
-        complete(others, batches, places, rows);
-      }
+      each.keep(Arrays.copyOf(open, left));
     }
+    leftToFind.addAndGet(-settled.places().size());
+    return settled;
   }
 
-  private void complete(List<StoredColumn> others, ReadBatches batches, long[] places, List<Object[]> rows)
-      throws IOException {
-    int next = 0;
-    while (next < places.length && batches.next()) {
-      for (int row = 0; row < batches.size() && next < places.length; row++) {
-        if (batches.place(row) == places[next]) {
-          for (int column = keys; column < ids.length; column++) {
-            rows.get(next)[column] = others.get(column - keys).value(batches.column(column - keys), row);
-          }
-          next++;
-        }
+  // --------------------------------------------------------------------------------------------- other columns
+
+  /** Reads the other columns of candidates. Returns false if the file is not read here. */
+  private boolean complete(Candidates found) throws IOException {
+    for (int next = 1; next < order.length && found.count > 0; next++) {
+      if (wanted.get(order[next]).areCompared() && !match(found, order[next])) {
+        return false;
       }
     }
+    List<Integer> others =
+        IntStream.range(0, ids.length).filter(column -> found.values[column] == null).boxed().toList();
+    return leftToFind.addAndGet(-found.count) >= 0
+        && (found.count == 0 || others.isEmpty() || read(found, others));
   }
 
-  /** Returns the row ranges of a row group in which the pages of a column contain some of the positions. */
-  private static RowRanges chosen(
-      ParquetFileReader reader, BlockMetaData block, StoredColumn column, long[] places)
-      throws IOException {
-    long before = block.getRowIndexOffset();
-    if (!isAny(places, before, before + block.getRowCount() - 1)) {
-      return RowRanges.EMPTY;
+  /** Keeps the candidates that match in a further column. */
+  private boolean match(Candidates found, int key) throws IOException {
+    if (!read(found, List.of(key))) {
+      return false;
     }
-    ColumnPath path = ColumnPath.get(column.descriptor().getPath());
-    ColumnChunkMetaData chunk =
-        block.getColumns().stream().filter(each -> each.getPath().equals(path)).findFirst().orElseThrow();
-    OffsetIndex pages = reader.readOffsetIndex(chunk);
-    if (pages == null) {
-      return RowRanges.createSingle(block.getRowCount());
+    HeldColumn column = found.values[key];
+    WantedValues values = wanted.get(key);
+    if (values.tells(column.stored())) {
+      found.keep(IntStream.range(0, found.count).filter(row -> values.number(column, row) >= 0).toArray());
     }
-    IntStream some =
-        IntStream.range(0, pages.getPageCount())
-            .filter(
-                page ->
-                    isAny(places, before + pages.getFirstRowIndex(page),
-                        before + pages.getLastRowIndex(page, block.getRowCount())));
-    return RowRanges.create(block.getRowCount(), some.iterator(), pages);
+    return true;
   }
 
-  private static boolean isAny(long[] places, long first, long last) {
-    int found = Arrays.binarySearch(places, first);
-    int next = found >= 0 ? found : -found - 1;
-    return next < places.length && places[next] <= last;
+  private boolean read(Candidates found, List<Integer> read) throws IOException {
+    List<HeldColumn> given = found.file.at(found.places(), read);
+    if (given == null) {
+      return false;
+    }
+    for (int index = 0; index < given.size(); index++) {
+      found.values[read.get(index)] = given.get(index);
+    }
+    return true;
+  }
+
+  private void addTo(Rows rows, Candidates found) {
+    UTF8String location = UTF8String.fromString(found.file.opened().location());
+    for (int index = 0; index < found.count; index++) {
+      Object[] row = new Object[ids.length + 2];
+      for (int column = 0; column < ids.length; column++) {
+        row[column] = found.values[column].value(index);
+      }
+      row[ids.length] = location;
+      row[ids.length + 1] = found.places[index];
+      rows.add(new GenericInternalRow(row));
+    }
   }
 }

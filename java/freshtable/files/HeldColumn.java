@@ -24,26 +24,60 @@ final class HeldColumn {
 
   /** Adds the values of a batch, without deleted rows. */
   void add(StoredColumn stored, ColumnVector values, boolean[] deleted) {
-    int rows = deleted.length;
-    column = stored;
-    boolean fixed = stored.isFixed();
-    if (fixed && bits.length < count + rows) {
-      bits = Arrays.copyOf(bits, room(rows));
-    } else if (!fixed && objects.length < count + rows) {
-      objects = Arrays.copyOf(objects, room(rows));
+    for (int row = 0; row < deleted.length; row++) {
+      if (!deleted[row]) {
+        add(stored, values, row);
+      }
     }
-    for (int row = 0; row < rows; row++) {
-      if (deleted[row]) {
-        continue;
-      }
-      if (values.isNullAt(row)) {
-        nulls.set(count);
-      } else if (fixed) {
-        bits[count] = stored.bits(values, row);
-      } else {
-        objects[count] = stored.object(values, row);
-      }
-      count++;
+  }
+
+  /** Adds a value of a batch. */
+  void add(StoredColumn stored, ColumnVector values, int row) {
+    makeRoom(stored);
+    if (values.isNullAt(row)) {
+      nulls.set(count);
+    } else if (stored.isFixed()) {
+      bits[count] = stored.bits(values, row);
+    } else {
+      objects[count] = stored.object(values, row);
+    }
+    count++;
+  }
+
+  /** Adds a value of another column of the same type. */
+  void add(HeldColumn other, int row) {
+    makeRoom(other.column);
+    if (other.nulls.get(row)) {
+      nulls.set(count);
+    } else if (column.isFixed()) {
+      bits[count] = other.bits[row];
+    } else {
+      objects[count] = other.objects[row];
+    }
+    count++;
+  }
+
+  /** Returns the values of some rows, as a column of their own. */
+  HeldColumn select(int[] rows) {
+    HeldColumn selected = new HeldColumn(rows.length);
+    selected.column = column;
+    for (int row : rows) {
+      selected.add(this, row);
+    }
+    return selected;
+  }
+
+  /** Returns the values at some places of a column of all rows of a file. */
+  HeldColumn select(long[] places) {
+    return select(Arrays.stream(places).mapToInt(Math::toIntExact).toArray());
+  }
+
+  private void makeRoom(StoredColumn stored) {
+    column = stored;
+    if (stored.isFixed() && bits.length == count) {
+      bits = Arrays.copyOf(bits, room(1));
+    } else if (!stored.isFixed() && objects.length == count) {
+      objects = Arrays.copyOf(objects, room(1));
     }
   }
 
@@ -67,16 +101,6 @@ final class HeldColumn {
   /** Returns a non-NULL value of a fixed-length column. */
   long bits(int row) {
     return bits[row];
-  }
-
-  /** Returns whether two values are equal. Their columns must have the same type. */
-  boolean isSame(int row, HeldColumn other, int otherRow) {
-    boolean nothing = nulls.get(row);
-    if (nothing || other.nulls.get(otherRow)) {
-      return nothing == other.nulls.get(otherRow);
-    }
-    return column.isFixed() ? bits[row] == other.bits[otherRow]
-        : objects[row].equals(other.objects[otherRow]);
   }
 
   /** Returns a value in the form of Spark's internal rows. */

@@ -8,12 +8,10 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.TimeUnit;
-import org.apache.parquet.ParquetReadOptions;
 import org.apache.parquet.hadoop.ParquetFileReader;
 import org.apache.parquet.hadoop.metadata.ParquetMetadata;
 import org.apache.parquet.schema.MessageType;
 import org.apache.spark.sql.types.DataType;
-import org.apache.spark.sql.types.StructType;
 
 /**
  * A cache of Parquet columns that are looked up repeatedly. Data files are immutable.
@@ -48,61 +46,47 @@ final class HeldColumns {
 
   private HeldColumns() {}
 
-  /**
-   * Returns columns of a file with the values of all its rows, including deleted rows, or null if not all of
-   * the columns are cached.
-   */
-  static synchronized List<HeldColumn> of(OpenedFile file, int[] ids, StructType columns) {
-    List<HeldColumn> all = new ArrayList<>();
-    for (Key key : keys(file, ids, columns)) {
-      Held held = HELD.get(key);
-      HeldColumn column = held == null ? null : held.column.get();
-      if (column == null) {
-        return null;
-      }
+  /** Returns a column of a file with the values of all rows, including deleted rows, or null if not cached. */
+  static synchronized HeldColumn of(OpenedFile file, int id, DataType type) {
+    Held held = HELD.get(new Key(file.location(), id, type));
+    HeldColumn column = held == null ? null : held.column.get();
+    if (column != null) {
       held.asked = System.nanoTime();
-      all.add(column);
     }
-    return all;
+    return column;
   }
 
   /**
-   * Returns whether columns of a file with {@code rows} rows should be cached. They must have been requested
-   * before, have fixed-length values, and fit into the cache. If so, their space is reserved.
+   * Returns whether a column of a file with {@code rows} rows should be cached. It must have been requested
+   * before, have fixed-length values, and fit into the cache. If so, its space is reserved.
    */
-  static synchronized boolean areDue(
-      OpenedFile file, int[] ids, StructType columns, List<StoredColumn> stored, long rows) {
-    if (rows == 0 || !stored.stream().allMatch(StoredColumn::isFixed)) {
+  static synchronized boolean isDue(
+      OpenedFile file, int id, DataType type, StoredColumn stored, long rows) {
+    if (rows == 0 || !stored.isFixed()) {
       return false;
     }
     forget();
-    List<Key> keys = keys(file, ids, columns);
-    boolean due = HELD.keySet().containsAll(keys) && values + rows * ids.length <= MOST;
-    for (Key key : keys) {
-      Held held = HELD.computeIfAbsent(key, asked -> new Held());
-      if (due) {
-        take(held, rows);
-      } else if (held.column.get() == null) {
-        // The JVM has reclaimed its memory.
-        take(held, 0);
-      }
+    Key key = new Key(file.location(), id, type);
+    boolean due = HELD.containsKey(key) && values + rows <= MOST;
+    Held held = HELD.computeIfAbsent(key, asked -> new Held());
+    if (due) {
+      take(held, rows);
+    } else if (held.column.get() == null) {
+      // The JVM has reclaimed its memory.
+      take(held, 0);
     }
     return due;
   }
 
-  /** Reads and caches columns of a file, and returns them like {@link #of}. */
+  /** Reads and caches columns of a file. */
   static List<HeldColumn> read(
-      OpenedFile file, ParquetMetadata footer, int[] ids, StructType columns, List<StoredColumn> stored)
-      throws IOException {
-    ParquetReadOptions options = OpenedFile.options().build();
+      OpenedFile file, ParquetMetadata footer, int[] ids, List<StoredColumn> stored) throws IOException {
     MessageType schema = footer.getFileMetaData().getSchema();
     List<HeldColumn> all = new ArrayList<>();
-    try (ParquetFileReader reader = file.reader(footer, options)) {
+    try (ParquetFileReader reader = file.reader(footer, OpenedFile.options().build())) {
       reader.setRequestedSchema(ReadBatches.schema(schema, stored));
       int rows = Math.toIntExact(reader.getRecordCount());
-      for (int column = 0; column < ids.length; column++) {
-        all.add(new HeldColumn(rows));
-      }
+      stored.forEach(each -> all.add(new HeldColumn(rows)));
       try (ReadBatches batches = new ReadBatches(schema, stored, reader::readNextRowGroup, rows)) {
         while (batches.next()) {
           boolean[] deleted = new boolean[batches.size()];
@@ -112,16 +96,16 @@ final class HeldColumns {
         }
       }
     }
-    hold(keys(file, ids, columns), all);
+    for (int column = 0; column < ids.length; column++) {
+      hold(new Key(file.location(), ids[column], stored.get(column).type()), all.get(column));
+    }
     return all;
   }
 
-  private static synchronized void hold(List<Key> keys, List<HeldColumn> columns) {
-    for (int number = 0; number < keys.size(); number++) {
-      Held held = HELD.computeIfAbsent(keys.get(number), key -> new Held());
-      take(held, columns.get(number).count());
-      held.column = new SoftReference<>(columns.get(number));
-    }
+  private static synchronized void hold(Key key, HeldColumn column) {
+    Held held = HELD.computeIfAbsent(key, asked -> new Held());
+    take(held, column.count());
+    held.column = new SoftReference<>(column);
   }
 
   private static void take(Held held, long count) {
@@ -141,14 +125,5 @@ final class HeldColumns {
       values -= eldest.values;
       all.remove();
     }
-  }
-
-  private static List<Key> keys(OpenedFile file, int[] ids, StructType columns) {
-    String location = file.location();
-    List<Key> keys = new ArrayList<>();
-    for (int column = 0; column < ids.length; column++) {
-      keys.add(new Key(location, ids[column], columns.apply(column).dataType()));
-    }
-    return keys;
   }
 }

@@ -35,6 +35,11 @@ public final class OpenedFile implements InputFile, LongConsumer {
     return !deleted.isEmpty() && deleted.get(Math.toIntExact(place));
   }
 
+  /** Returns the deleted positions. */
+  BitSet deleted() {
+    return deleted;
+  }
+
   /** Returns the location of the file, which no other file of the table has ever had. */
   String location() {
     return file.location();

@@ -18,43 +18,61 @@ import org.apache.iceberg.encryption.PlaintextEncryptionManager;
 import org.apache.iceberg.io.FileIO;
 import org.apache.iceberg.types.Types;
 import org.apache.spark.sql.types.StructType;
-import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
 
 /** The files of scan tasks, with their deleted positions. */
 public final class OpenedFiles {
-  private static final Logger LOG = LoggerFactory.getLogger(OpenedFiles.class);
-
   private final FileIO io;
-  private final int mostDeleteFiles;
+  private final boolean isPlain;
   private final DeletedPlaces places;
+  private final List<ReadingThreads.Reading<Boolean>> loads = new ArrayList<>();
   private int others;
 
-  private OpenedFiles(FileIO io, int mostDeleteFiles) {
-    this.io = io;
-    this.mostDeleteFiles = mostDeleteFiles;
+  private OpenedFiles(Table table) {
+    this.io = EncryptingFileIO.combine(table.io(), table.encryption());
+    this.isPlain = table.encryption() instanceof PlaintextEncryptionManager;
     this.places = new DeletedPlaces(io);
   }
 
   /**
-   * Returns the files, or null if they have more than {@code mostDeleteFiles} delete files or if a file is
-   * not supported.
+   * Returns the files, or null if they have more than {@code mostDeleteFiles} delete files or if our reader
+   * does not support a file or its deletes.
    */
   public static List<OpenedFile> of(Table table, List<FileScanTask> tasks, int mostDeleteFiles) {
-    if (!(table.encryption() instanceof PlaintextEncryptionManager)) {
+    OpenedFiles opened = new OpenedFiles(table);
+    if (!tasks.stream().allMatch(opened::isRead)) {
       return null;
     }
-    OpenedFiles opened = new OpenedFiles(EncryptingFileIO.combine(table.io(), table.encryption()),
-        mostDeleteFiles);
-    List<OpenedFile> files = new ArrayList<>();
-    for (FileScanTask task : tasks) {
-      OpenedFile file = opened.file(task);
-      if (file == null) {
-        return null;
-      }
-      files.add(file);
-    }
-    return opened.places.give() ? files : null;
+    List<OpenedFile> files = tasks.stream().map(opened::file).toList();
+    return opened.places.count() + opened.others <= mostDeleteFiles && opened.load() ? files : null;
+  }
+
+  /**
+   * Returns the files with the positions in their position delete files and deletion vectors, or null if one
+   * of these cannot be read. Equality deletes are ignored, and our reader may not support the files.
+   */
+  static List<OpenedFile> positions(Table table, List<FileScanTask> tasks) {
+    OpenedFiles opened = new OpenedFiles(table);
+    List<OpenedFile> files = tasks.stream().map(opened::file).toList();
+    return opened.load() ? files : null;
+  }
+
+  /** Returns whether our reader may support the file of a task, and supports its deletes. */
+  static boolean isRead(Table table, FileScanTask task) {
+    return new OpenedFiles(table).isRead(task);
+  }
+
+  /** Returns the file of a task, without its deleted positions. */
+  static OpenedFile plain(Table table, FileScanTask task) {
+    return new OpenedFile(table.io().newInputFile(task.file()));
+  }
+
+  private boolean isRead(FileScanTask task) {
+    return isPlain && task.file().format() == FileFormat.PARQUET
+        && task.deletes().stream().allMatch(OpenedFiles::isPositions);
+  }
+
+  private static boolean isPositions(DeleteFile file) {
+    return file.content() == FileContent.POSITION_DELETES;
   }
 
   /** Returns the field ids of a table's current columns. */
@@ -68,38 +86,24 @@ public final class OpenedFiles {
   }
 
   private OpenedFile file(FileScanTask task) {
-    if (task.file().format() != FileFormat.PARQUET) {
-      return null;
-    }
     OpenedFile file = new OpenedFile(io.newInputFile(task.file()));
-    List<DeleteFile> deletes = task.deletes();
+    List<DeleteFile> deletes = task.deletes().stream().filter(OpenedFiles::isPositions).toList();
     String location = task.file().location();
-    if (!deletes.isEmpty() && !places.add(deletes, location, file)) {
+    if (!deletes.isEmpty() && !(isPlain && places.add(deletes, location, file))) {
       others += deletes.size();
-      if (areMany() || !load(deletes, location, file)) {
-        return null;
-      }
+      loads.add(() -> load(deletes, location, file));
     }
-    return areMany() ? null : file;
+    return file;
   }
 
-  private boolean areMany() {
-    return places.count() + others > mostDeleteFiles;
+  private boolean load() {
+    return ReadingThreads.all(loads) != null && places.give();
   }
 
   /** Loads a file's deleted positions with Iceberg's own reader, which supports deletion vectors. */
   private boolean load(List<DeleteFile> deletes, String location, OpenedFile file) {
-    if (deletes.stream().anyMatch(each -> each.content() == FileContent.EQUALITY_DELETES)) {
-      return false;
-    }
     Function<DeleteFile, org.apache.iceberg.io.InputFile> opens = io::newInputFile;
-    try {
-      new BaseDeleteLoader(opens).loadPositionDeletes(deletes, location).forEach(file);
-      return true;
-    } catch (RuntimeException cause) {
-      // A Spark job will read the file instead and report the error.
-      LOG.warn("A file must be read by a Spark job: {}", cause.toString());
-      return false;
-    }
+    new BaseDeleteLoader(opens).loadPositionDeletes(deletes, location).forEach(file);
+    return true;
   }
 }

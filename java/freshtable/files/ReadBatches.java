@@ -5,7 +5,6 @@ import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Proxy;
 import java.util.List;
 import java.util.PrimitiveIterator;
-import java.util.stream.LongStream;
 import org.apache.parquet.column.page.PageReadStore;
 import org.apache.parquet.schema.MessageType;
 import org.apache.parquet.schema.Type;
@@ -28,7 +27,8 @@ final class ReadBatches implements AutoCloseable {
   private final VectorizedParquetRecordReader reader = new VectorizedParquetRecordReader(false, MOST_ROWS);
   private final ColumnarBatch batch;
   private final long[] places = new long[MOST_ROWS];
-  private PrimitiveIterator.OfLong next = LongStream.empty().iterator();
+  /** The row numbers of the current row group, or null if its rows are read without gaps. */
+  private PrimitiveIterator.OfLong next;
   private long before;
 
   /** The row groups to read, in order. */
@@ -66,7 +66,7 @@ final class ReadBatches implements AutoCloseable {
     PageReadStore pages = groups.next();
     if (pages != null) {
       before = pages.getRowIndexOffset().orElseThrow();
-      next = pages.getRowIndexes().orElseGet(() -> LongStream.range(0, pages.getRowCount()).iterator());
+      next = pages.getRowIndexes().orElse(null);
     }
     return pages;
   }
@@ -76,11 +76,13 @@ final class ReadBatches implements AutoCloseable {
     if (!reader.nextBatch()) {
       return false;
     }
-    for (int row = 0; row < size(); row++) {
-      places[row] = before + next.nextLong();
+    int size = size();
+    for (int row = 0; row < size; row++) {
+      places[row] = next == null ? before++ : before + next.nextLong();
     }
     return true;
   }
+
 
   int size() {
     return batch.numRows();

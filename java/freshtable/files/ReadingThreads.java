@@ -19,13 +19,9 @@ final class ReadingThreads {
   private static final Logger LOG = LoggerFactory.getLogger(ReadingThreads.class);
   /** The number of concurrent reads: twice the number of cores, because some reads wait for storage. */
   private static final int MOST = Math.min(16, Math.max(4, 2 * Runtime.getRuntime().availableProcessors()));
-  private static final ThreadPoolExecutor THREADS =
-      new ThreadPoolExecutor(MOST, MOST, 60, TimeUnit.SECONDS,
-          new LinkedBlockingQueue<>(), ReadingThreads::thread);
-
-  static {
-    THREADS.allowCoreThreadTimeOut(true);
-  }
+  private static final ThreadPoolExecutor THREADS = threads("freshtable files");
+  /** Threads for tasks that read whole files, so that shorter tasks do not wait for them. */
+  private static final ThreadPoolExecutor OF_WHOLE_FILES = threads("freshtable whole files");
 
   private ReadingThreads() {}
 
@@ -37,8 +33,17 @@ final class ReadingThreads {
 
   /** Returns the results in order, or null if one of them is null or a file cannot be read. */
   static <T> List<T> all(List<Reading<T>> works) {
+    return all(THREADS, works);
+  }
+
+  /** Returns the same as {@link #all} for tasks that read whole files, which may take seconds. */
+  static <T> List<T> allWhole(List<Reading<T>> works) {
+    return all(OF_WHOLE_FILES, works);
+  }
+
+  private static <T> List<T> all(ThreadPoolExecutor threads, List<Reading<T>> works) {
     List<Future<T>> begun = new ArrayList<>();
-    works.forEach(work -> begun.add(THREADS.submit(() -> read(work))));
+    works.forEach(work -> begun.add(threads.submit(() -> read(work))));
     List<T> given = new ArrayList<>();
     try {
       for (Future<T> each : begun) {
@@ -74,9 +79,16 @@ final class ReadingThreads {
     }
   }
 
-  private static Thread thread(Runnable work) {
-    Thread thread = new Thread(work, "freshtable files");
-    thread.setDaemon(true);
-    return thread;
+  private static ThreadPoolExecutor threads(String name) {
+    ThreadPoolExecutor threads =
+        new ThreadPoolExecutor(
+            MOST, MOST, 60, TimeUnit.SECONDS, new LinkedBlockingQueue<>(),
+            work -> {
+              Thread thread = new Thread(work, name);
+              thread.setDaemon(true);
+              return thread;
+            });
+    threads.allowCoreThreadTimeOut(true);
+    return threads;
   }
 }

@@ -2,8 +2,10 @@ package freshtable.files;
 
 import freshtable.inline.Rows;
 import java.util.ArrayList;
+import java.util.HashMap;
 import java.util.HashSet;
 import java.util.List;
+import java.util.Map;
 import java.util.Set;
 import org.apache.parquet.filter2.predicate.FilterApi;
 import org.apache.parquet.filter2.predicate.FilterPredicate;
@@ -25,16 +27,20 @@ import org.apache.spark.unsafe.types.UTF8String;
 
 /** The values to look up in a column, which may include NULL. */
 final class WantedValues {
-  private final Set<UTF8String> texts = new HashSet<>();
+  private final DataType type;
+  /** The number of each text. */
+  private final Map<UTF8String, Integer> texts = new HashMap<>();
+  /** A hash table of numbers other than 0. The number of a value is its place. */
   private final long[] table;
   private final int mask;
+  private int used;
   private boolean zero;
   private boolean nothing;
 
-  /** Returns the values of each column of {@code rows}. */
-  static List<WantedValues> all(Rows rows) {
+  /** Returns the values of each of the first columns of {@code rows}. */
+  static List<WantedValues> all(Rows rows, int columns) {
     List<WantedValues> values = new ArrayList<>();
-    for (int column = 0; column < rows.columns().length(); column++) {
+    for (int column = 0; column < columns; column++) {
       values.add(new WantedValues(rows, column));
     }
     return values;
@@ -44,24 +50,14 @@ final class WantedValues {
     int size = Math.max(16, Integer.highestOneBit(Math.max(1, rows.size())) * 4);
     table = new long[size];
     mask = size - 1;
-    DataType type = rows.columns().fields()[column].dataType();
+    type = rows.columns().fields()[column].dataType();
     for (InternalRow row : rows) {
       if (row.isNullAt(column)) {
         nothing = true;
-      } else if (type instanceof BooleanType) {
-        add(row.getBoolean(column) ? 1 : 0);
-      } else if (type instanceof IntegerType || type instanceof DateType) {
-        add(row.getInt(column));
       } else if (DataTypes.StringType.equals(type)) {
-        texts.add(row.getUTF8String(column).clone());
-      } else if (type instanceof DecimalType decimal) {
-        Decimal value = row.getDecimal(column, decimal.precision(), decimal.scale());
-        if (decimal.precision() <= Decimal.MAX_LONG_DIGITS()) {
-          add(value.toUnscaledLong());
-        }
-      } else if (type instanceof LongType || type instanceof TimestampType
-          || type instanceof TimestampNTZType) {
-        add(row.getLong(column));
+        texts.putIfAbsent(row.getUTF8String(column).clone(), texts.size());
+      } else if (isNumber()) {
+        add(bits(row, column));
       }
     }
   }
@@ -71,17 +67,65 @@ final class WantedValues {
     return column.isNumber() || column.isText();
   }
 
-  /** Returns whether a value of the column is one of these values. */
-  boolean has(StoredColumn column, ColumnVector values, int row) {
-    if (values.isNullAt(row)) {
-      return nothing;
-    }
-    return column.isNumber() ? has(column.bits(values, row)) : texts.contains(values.getUTF8String(row));
+  /** Returns whether files store these values in a form that can be compared here. */
+  boolean areCompared() {
+    return DataTypes.StringType.equals(type) || isNumber();
   }
 
-  /** Returns whether a value of a numeric column is one of these values. */
-  boolean has(HeldColumn column, int row) {
-    return column.isNull(row) ? nothing : has(column.bits(row));
+  /** Returns how many different values there are, or 0 if they cannot be compared here. */
+  int distinct() {
+    return areCompared() ? used + texts.size() + (zero ? 1 : 0) + (nothing ? 1 : 0) : 0;
+  }
+
+  /** Returns the upper limit of the numbers of values. */
+  int numbers() {
+    return Math.max(table.length, texts.size()) + 2;
+  }
+
+  /** Returns the number of a value of the column, or -1 if it is not one of these values. */
+  int number(StoredColumn column, ColumnVector values, int row) {
+    if (values.isNullAt(row)) {
+      return ofNull();
+    }
+    return column.isNumber() ? number(column.bits(values, row)) : number(values.getUTF8String(row));
+  }
+
+  /** Returns the number of a value of a column in memory, or -1 if it is not one of these values. */
+  int number(HeldColumn column, int row) {
+    if (column.isNull(row)) {
+      return ofNull();
+    }
+    return column.stored().isNumber() ? number(column.bits(row)) : number((UTF8String) column.value(row));
+  }
+
+  /**
+   * Returns the rows with each value, by its number. Each row occurs as often as its column {@code copies}
+   * says.
+   */
+  List<List<InternalRow>> rows(Rows rows, int column, int copies) {
+    List<List<InternalRow>> all = new ArrayList<>();
+    for (int number = 0; number < numbers(); number++) {
+      all.add(List.of());
+    }
+    for (InternalRow row : rows) {
+      int number = row.isNullAt(column) ? ofNull()
+          : DataTypes.StringType.equals(type) ? number(row.getUTF8String(column)) : number(bits(row, column));
+      if (all.get(number).isEmpty()) {
+        all.set(number, new ArrayList<>());
+      }
+      for (int copy = row.getInt(copies); copy > 0; copy--) {
+        all.get(number).add(row);
+      }
+    }
+    return all;
+  }
+
+  private int ofNull() {
+    return nothing ? numbers() - 1 : -1;
+  }
+
+  private int number(UTF8String text) {
+    return texts.getOrDefault(text, -1);
   }
 
   /**
@@ -96,10 +140,10 @@ final class WantedValues {
     PrimitiveTypeName stored = column.stored().getPrimitiveTypeName();
     if (column.isText() && !texts.isEmpty()) {
       Set<Binary> bytes = new HashSet<>();
-      texts.forEach(text -> bytes.add(Binary.fromConstantByteArray(text.getBytes())));
+      texts.keySet().forEach(text -> bytes.add(Binary.fromConstantByteArray(text.getBytes())));
       return FilterApi.in(FilterApi.binaryColumn(name), bytes);
     }
-    Set<Long> numbers = numbers();
+    Set<Long> numbers = longs();
     if (numbers.isEmpty()) {
       return null;
     }
@@ -114,7 +158,7 @@ final class WantedValues {
     return null;
   }
 
-  private Set<Long> numbers() {
+  private Set<Long> longs() {
     Set<Long> numbers = new HashSet<>();
     for (long number : table) {
       if (number != 0) {
@@ -136,21 +180,42 @@ final class WantedValues {
     while (table[place] != 0 && table[place] != number) {
       place = place + 1 & mask;
     }
+    if (table[place] == 0) {
+      used++;
+    }
     table[place] = number;
   }
 
-  private boolean has(long number) {
+  private int number(long number) {
     if (number == 0) {
-      return zero;
+      return zero ? table.length : -1;
     }
     int place = place(number);
     while (table[place] != 0) {
       if (table[place] == number) {
-        return true;
+        return place;
       }
       place = place + 1 & mask;
     }
-    return false;
+    return -1;
+  }
+
+  /** Returns whether values are numbers whose bits can be compared. */
+  private boolean isNumber() {
+    return type instanceof BooleanType || type instanceof IntegerType || type instanceof DateType
+        || type instanceof LongType || type instanceof TimestampType || type instanceof TimestampNTZType
+        || type instanceof DecimalType decimal && decimal.precision() <= Decimal.MAX_LONG_DIGITS();
+  }
+
+  private long bits(InternalRow row, int column) {
+    if (type instanceof BooleanType) {
+      return row.getBoolean(column) ? 1 : 0;
+    }
+    if (type instanceof DecimalType decimal) {
+      return row.getDecimal(column, decimal.precision(), decimal.scale()).toUnscaledLong();
+    }
+    return type instanceof IntegerType || type instanceof DateType
+        ? row.getInt(column) : row.getLong(column);
   }
 
   private int place(long number) {

@@ -6,12 +6,8 @@ import com.fasterxml.jackson.databind.ObjectMapper;
 import freshtable.inline.SourceRows;
 import java.io.IOException;
 import java.util.ArrayList;
-import java.util.Arrays;
 import java.util.List;
-import java.util.Map;
 import java.util.UUID;
-import org.apache.iceberg.DeleteFile;
-import org.apache.iceberg.FileContent;
 import org.apache.iceberg.FileScanTask;
 import org.apache.iceberg.Scan;
 import org.apache.iceberg.Table;
@@ -69,12 +65,6 @@ public final class ScanTasks {
     return end.isNumber() ? (Object) end.asLong() : end.asText();
   }
 
-  /** Returns the tasks at the positions in a JSON array. */
-  public static List<FileScanTask> chosen(List<FileScanTask> tasks, String places)
-      throws JsonProcessingException {
-    return new ArrayList<>(Arrays.stream(JSON.readValue(places, int[].class)).mapToObj(tasks::get).toList());
-  }
-
   /** Returns the number of files, bytes and rows of the tasks as a JSON array. */
   public static String extent(List<FileScanTask> tasks) throws JsonProcessingException {
     return JSON.writeValueAsString(
@@ -83,29 +73,6 @@ public final class ScanTasks {
           tasks.stream().mapToLong(FileScanTask::sizeBytes).sum(),
           tasks.stream().mapToLong(task -> task.file().recordCount()).sum()
         });
-  }
-
-  /** Returns the file location, size in bytes, number of rows, and deletes of each task, as JSON. */
-  public static String facts(List<FileScanTask> tasks) throws JsonProcessingException {
-    return JSON.writeValueAsString(
-        tasks.stream()
-            .map(
-                task ->
-                    Map.of(
-                        "location",
-                        task.file().location(),
-                        "size",
-                        task.sizeBytes(),
-                        "rows",
-                        task.file().recordCount(),
-                        "deletes",
-                        task.deletes().stream().map(ScanTasks::facts).toList()))
-            .toList());
-  }
-
-  private static List<Object> facts(DeleteFile file) {
-    boolean equality = file.content() == FileContent.EQUALITY_DELETES;
-    return Arrays.asList(file.location(), file.contentOffset(), file.recordCount(), equality);
   }
 
   /**

@@ -83,6 +83,24 @@ final class InlineTask {
     }
   }
 
+  /**
+   * Runs work that other threads do for the calling thread. It is counted and cancelled like a task, but takes
+   * no turn and no memory of Spark. A cancellation interrupts the calling thread.
+   */
+  static <T> T beside(Properties settings, Work<T> work) throws Exception {
+    long id = LAST_ID.incrementAndGet();
+    TaskContextImpl context =
+        context(id, new TaskMemoryManager(SparkEnv.get().memoryManager(), id), settings);
+    InlineTasks.begin(context);
+    try {
+      context.killTaskIfInterrupted();
+      return work.in(context);
+    } finally {
+      InlineTasks.end(context);
+      context.killTaskIfInterrupted();
+    }
+  }
+
   private static void awaited(boolean come) {
     if (!come) {
       throw new InlinePlan.NotNow("other inline tasks have run for " + LONGEST_WAIT_S + " s");

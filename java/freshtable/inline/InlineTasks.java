@@ -4,8 +4,10 @@ import java.util.Arrays;
 import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.Map;
+import java.util.concurrent.Callable;
 import org.apache.spark.TaskContext;
 import org.apache.spark.TaskContextImpl;
+import org.apache.spark.sql.classic.SparkSession;
 
 /**
  * The running inline tasks by job tag. Spark's scheduler cancels and counts other tasks, but does not know
@@ -33,6 +35,14 @@ public final class InlineTasks {
   }
 
   private InlineTasks() {}
+
+  /**
+   * Runs work of the calling thread's job that is neither a Spark job nor an inline plan. A cancellation of the
+   * job interrupts the thread.
+   */
+  public static <T> T run(SparkSession session, Callable<T> work) throws Exception {
+    return InlineTask.beside(session.sparkContext().getLocalProperties(), context -> work.call());
+  }
 
   static synchronized void begin(TaskContextImpl context) {
     OfJob job = of(context);

@@ -70,6 +70,12 @@ public final class Rows implements Iterable<InternalRow> {
     bytes += copy.getSizeInBytes();
   }
 
+  /** Adds rows with the same columns. */
+  public void addAll(Rows others) {
+    rows.addAll(others.rows);
+    bytes += others.bytes;
+  }
+
   public StructType columns() {
     return columns;
   }

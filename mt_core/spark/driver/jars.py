@@ -39,6 +39,7 @@ _OF_AWS_BUNDLE = (
     "software.amazon.awssdk:bundle",
     "software.amazon.awssdk:http-client-spi",
     "software.amazon.awssdk:json-utils",
+    "software.amazon.awssdk:metrics-spi",
     "software.amazon.awssdk:protocol-core",
     "software.amazon.awssdk:regions",
     "software.amazon.awssdk:s3",
@@ -48,6 +49,12 @@ _OF_AWS_BUNDLE = (
     "software.amazon.s3.analyticsaccelerator:analyticsaccelerator-s3",
     # A faster TLS, which is off by default.
     "org.wildfly.openssl:wildfly-openssl",
+)
+# Modules that Spark has.
+_OF_SPARK = (
+    "commons-codec:commons-codec",
+    "org.apache.httpcomponents:httpclient",
+    "org.apache.httpcomponents:httpcore",
 )
 
 
@@ -79,17 +86,19 @@ JAR_SETS: Mapping[str, JarSet] = {
         size_mb=10,
         is_on_demand=True,
     ),
-    "aws": JarSet(packages=(_AWS_BUNDLE,), purpose="tables on S3", size_mb=64),
+    "aws": JarSet(packages=(_AWS_BUNDLE,), purpose="tables on S3", size_mb=69),
     # The versions are those of Hadoop in PySpark and of the SDK in the bundle.
     "s3a": JarSet(
         packages=(
             _AWS_BUNDLE,
             "org.apache.hadoop:hadoop-aws:3.4.2",
             "software.amazon.awssdk:s3-transfer-manager:2.54.17",
+            # Hadoop uses it. The bundle has its successor, apache5-client.
+            "software.amazon.awssdk:apache-client:2.54.17",
         ),
         purpose="tables on S3, and checkpoints and savepoints on s3a://",
-        size_mb=65,
-        excludes=_OF_AWS_BUNDLE,
+        size_mb=70,
+        excludes=_OF_AWS_BUNDLE + _OF_SPARK,
     ),
     "gcp": JarSet(
         packages=(f"org.apache.iceberg:iceberg-gcp-bundle:{_ICEBERG}",),

@@ -29,7 +29,7 @@ from mt_core.spark.iceberg.scan_tasks import SCAN_TASKS, SourceRows, extent_of, 
 
 SPEC = "_spec_id"
 PLACE = (FILE, POSITION, SPEC, "_partition")
-MOST_READ = 4_000_000
+MOST_READ = 64_000_000
 """The maximum number of rows in candidate pages that this process reads itself.
 
 For more rows, a Spark job is faster, because it uses all of Spark's cores.
@@ -40,9 +40,9 @@ For more rows, a Spark job is faster, because it uses all of Spark's cores.
 class LookupKeys:
     """The distinct key values to look up, in the columns `keys` of `rows`.
 
-    `copies` is the column with the maximum number of rows to return for each value. If it is None, all
-    matching rows are returned. With `single`, the caller guarantees that no two rows of the table have the
-    same key.
+    `copies` is the column with the number of rows to return for each value, which the caller guarantees to be
+    in the table. If it is None, all matching rows are returned. With `single`, the caller guarantees that no
+    two rows of the table have the same key.
     """
 
     rows: ComputedRows
@@ -147,7 +147,11 @@ def _looked_up(
     if any(projection[key].dataType != wanted.rows.schema[key].dataType for key in wanted.keys):
         return None
     files = OpenedFiles.of(session, table, tasks)
-    return None if files is None else files.find(projection, wanted.rows.select(wanted.keys), MOST_READ)
+    if files is None:
+        return None
+    complete = wanted.copies is not None
+    values = wanted.rows.select([*wanted.keys, *([wanted.copies] if wanted.copies is not None else [])])
+    return files.find(projection, values, MOST_READ, complete=complete)
 
 
 def _read(session: SparkSession, table: Any, tasks: Any, columns: Sequence[str]) -> SourceRows | None:

@@ -12,8 +12,8 @@ from mt_core.spark.driver.jvm_objects import own_class
 from mt_core.spark.iceberg.computed_rows import MOST_LOCAL, ComputedRows
 from mt_core.spark.iceberg.jvm_rows import columns_of, java_type
 
-MOST_FILES = 64
-"""The maximum number of files; for more, a Spark job is faster."""
+MOST_FILES = 500
+"""The maximum number of files. Each costs the reading of its footer."""
 MOST_DELETE_FILES = 24
 """The maximum number of their delete files. Tables with more than 20 are compacted."""
 FILE, POSITION = "_file", "_pos"
@@ -39,32 +39,28 @@ class OpenedFiles:
         files = own_class(session, f"{_PACKAGE}.OpenedFiles").of(table, tasks, MOST_DELETE_FILES)
         return None if files is None else cls(session=session, table=table, files=files)
 
-    def find(self, columns: StructType, values: ComputedRows, most_read: int) -> ComputedRows | None:
+    def find(
+        self, columns: StructType, values: ComputedRows, most_read: int, *, complete: bool
+    ) -> ComputedRows | None:
         """Return *columns* of the rows that match *values*, with their FILE path and POSITION.
 
         Each column is matched separately, so the result may also contain rows whose combination of values
-        is not in *values*. The columns of *values* are the first of *columns*, with the same types.
+        is not in *values*. The columns of *values* are the first of *columns*, with the same types. With
+        *complete*, *values* has a further column, the number of copies of each row, and the table is known
+        to contain all of them. Their order is then undefined: a place may have the values of another row.
 
         Return None if more than *most_read* rows must be read, if more than `MOST_LOCAL` rows match, or if
         a file was written with different columns than the table has now.
         """
         rows = own_class(self.session, f"{_PACKAGE}.FoundRows").of(
-            self.table, self.files, java_type(self.session, columns), values.java, MOST_LOCAL, most_read
+            self.table,
+            self.files,
+            java_type(self.session, columns),
+            values.java,
+            complete,
+            MOST_LOCAL,
+            most_read,
         )
-        return self._rows(rows)
-
-    def difference_to(self, later: OpenedFiles, sign: str, most: int) -> ComputedRows | None:
-        """Return the difference between these files and *later*, which may have files in common.
-
-        Column *sign* is -1 for a deleted row and 1 for an inserted row. Return None if the difference has
-        more than *most* rows, or if a file was written with different columns than the table has now.
-        """
-        changed = own_class(self.session, f"{_PACKAGE}.ChangedRows").of(
-            self.table, self.files, later.files, sign, most
-        )
-        return self._rows(changed)
-
-    def _rows(self, rows: Any | None) -> ComputedRows | None:
         return None if rows is None else ComputedRows.of_java(self.session, columns_of(rows.columns()), rows)
 
 

@@ -16,7 +16,7 @@ from mt_core.spark.driver.jvm_objects import own_class
 from mt_core.spark.iceberg.computed_rows import ComputedRows
 from mt_core.spark.iceberg.find_rows import PLACE
 from mt_core.spark.iceberg.held_commit import TARGET, HeldCommit
-from mt_core.spark.iceberg.opened_files import is_partitioned
+from mt_core.spark.iceberg.opened_files import FILE, POSITION, is_partitioned
 from mt_core.spark.iceberg.recent_files import RecentFiles, add_to
 from mt_core.spark.iceberg.temporary_views import temporary_view
 
@@ -39,7 +39,7 @@ class RowDelta:
         They replace the *previous* files if those have room. Return None, without a commit, if the rows are
         not local or the driver cannot write the table's files.
         """
-        deletes = self.gone.rows
+        deletes = self._deleted_places().rows
         inserts = local_rows_to_write(commit, self.come)
         if inserts is None or deletes is None:
             return None
@@ -47,6 +47,11 @@ class RowDelta:
         files = add_to(update, commit.files, inserts.list(), deletes, previous)
         commit.make(update, removes=previous is not None)
         return files
+
+    def _deleted_places(self) -> ComputedRows:
+        """Return `gone` with only the columns that a delete file needs. No rows may lack them."""
+        place = [name for name in (FILE, POSITION) if name in self.gone.columns]
+        return self.gone.select(place) if place and self.gone.few else self.gone
 
     def write_into(self, commit: HeldCommit) -> None:
         """Commit the change by one Spark job: the write of a MERGE, with positions instead of a join.

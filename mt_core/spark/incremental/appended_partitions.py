@@ -10,8 +10,9 @@ from pyspark.sql import SparkSession
 
 from mt_core.spark.driver.jvm_objects import java_class, java_items
 from mt_core.spark.iceberg.scan_tasks import planned_tasks
-from mt_core.spark.incremental.file_difference import MOST_FILES
 
+MOST_FILES = 1000
+"""The maximum number of appended files whose partitions are read."""
 # The types that Spark and Python convert to the same text.
 _TYPES = frozenset({"string", "int", "long", "date"})
 _EPOCH = date(1970, 1, 1)

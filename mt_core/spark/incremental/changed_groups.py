@@ -36,7 +36,7 @@ class ChangedGroups:
     ) -> ChangedGroups:
         """Return the changed groups. Raises TooManyKeys if too many of them must be recomputed."""
         strategy, names = maintenance.strategy, [column.name for column in maintenance.changes.columns]
-        if not texts.images:
+        if not texts.removes:
             given = ", ".join(map(quote, names))
             few = small and small.compute(
                 lambda rows: f"SELECT * FROM ({over(texts, rows).added()}\n) AS d({given})"

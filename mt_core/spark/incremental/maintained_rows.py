@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from math import inf
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -35,7 +36,7 @@ from mt_core.incremental.delta import (
     unused_name,
 )
 from mt_core.incremental.first_rows import FirstRows
-from mt_core.incremental.strategy import Ties, ValueChanged, Way, check_keys
+from mt_core.incremental.strategy import ResultUnchanged, Ties, ValueChanged, Way, check_keys
 from mt_core.spark.iceberg.bounds import EVERYWHERE, bounds_of, condition_of, values_condition
 from mt_core.spark.iceberg.computed_rows import ComputedRows, collect_or_checkpoint, computed, no_rows
 from mt_core.spark.iceberg.find_rows import LookupKeys, TableVersion, all_rows, find_rows
@@ -48,13 +49,17 @@ from mt_core.spark.iceberg.temporary_views import temporary_view
 from mt_core.spark.incremental.appended_partitions import appended_values
 from mt_core.spark.incremental.changed_groups import ChangedGroups
 from mt_core.spark.incremental.query_shapes import pieces_of, values_of
-from mt_core.spark.incremental.row_images import ImageViews, changed_rows, is_small, net_rows, signed
+from mt_core.spark.incremental.reading_images import ReadingImages
+from mt_core.spark.incremental.row_images import ImageViews, net_rows, signed
 from mt_core.spark.incremental.small_change import SmallChange
 from mt_core.spark.queries.lineage import Lineage
 from mt_core.spark.queries.source_relations import is_query, relation_at
 from mt_core.spark.queries.source_versions import agrees, pins
 from mt_core.tables.definition.shape import stored_order
 from mt_core.tables.engine import Maintenance, SourceVector, Write
+
+SMALL = 16 * 1024 * 1024
+"""The maximum size, in bytes, of sources that are read as a whole to look up keys in them."""
 
 
 @contextmanager
@@ -65,11 +70,12 @@ def maintained_rows(
     maintenance: Maintenance,
     stored: Any,
     modes: DeleteModes | None,
-) -> Iterator[Change]:
-    """Yield the change that brings the *stored* Iceberg table to the new source versions.
+) -> Iterator[tuple[Change, DeleteModes | None]]:
+    """Yield the change that brings the *stored* Iceberg table to the new source versions, and its modes.
 
-    *modes* says how rows may be deleted. If it is None, the table is rewritten. Raises SourcesChanged, and
-    ValueChanged or Ties if the changes cannot be applied.
+    *modes* says how rows may be deleted in place. If it is None, or if too many rows changed, the modes are
+    None, and the table is rewritten. Raises SourcesChanged, ValueChanged or Ties if the changes cannot be
+    applied, and ResultUnchanged if the query reads none of the changed rows.
     """
     _check_unchanged(lineage, write.vector)
     changes, strategy = maintenance.changes, maintenance.strategy
@@ -79,25 +85,30 @@ def maintained_rows(
     with ExitStack() as stack:
         # This checks scalar subqueries and raises ValueChanged, even if the strategy writes no rows.
         texts, images = _texts(session, lineage, write.vector, maintenance, stack)
-        small = SmallChange.of(session, lineage, write.vector, maintenance, images)
+        if not texts.changed and strategy.way is not Way.NOTHING:
+            raise ResultUnchanged
+        small = SmallChange.of(session, lineage, changes, images)
+        if not maintenance.in_place and _changed_rows(maintenance, images) > maintenance.most_in_place:
+            modes = None
         match strategy.way:
             case Way.NOTHING:
-                yield AddedRows(rows=no_rows(session, stored_schema(session, stored)))
+                yield AddedRows(rows=no_rows(session, stored_schema(session, stored))), modes
             case Way.APPEND:
                 few = small and small.compute(
                     lambda rows: _stored_text(over(texts, rows).added(), names, write)
                 )
-                yield AddedRows(rows=few or _stored(session, texts.added(), names, write))
+                yield AddedRows(rows=few or _stored(session, texts.added(), names, write)), modes
             case Way.MERGE if strategy.first is not None:
                 rows = computed(session.sql(texts.candidates(table, names, strategy.first)))
                 found = _first(session, stack.enter_context(temporary_view(rows)), names, strategy.first)
-                yield AllRows(rows=_stored(session, found, names, write))
-            case Way.MERGE if not texts.images and (
+                yield AllRows(rows=_stored(session, found, names, write)), modes
+            case Way.MERGE if not texts.removes and (
                 not small if modes is None else None not in strategy.merge
             ):
-                yield AllRows(rows=_stored(session, texts.merged(table, names, strategy.merge), names, write))
+                merged = texts.merged(table, names, strategy.merge)
+                yield AllRows(rows=_stored(session, merged, names, write)), modes
             case Way.MERGE | Way.KEYS | Way.SIGNED:
-                yield _RowReplacement(
+                replacement = _RowReplacement(
                     session=session,
                     lineage=lineage,
                     small=small,
@@ -107,9 +118,22 @@ def maintained_rows(
                     at=TableVersion(table=stored, snapshot=maintenance.base),
                     modes=modes,
                     stack=stack,
-                ).change()
+                )
+                yield replacement.change(), modes
             case _:
                 raise EngineError(f"A refresh of {write.table} cannot be applied by {strategy.way}.")
+
+
+def _changed_rows(maintenance: Maintenance, images: Mapping[int, ImageViews]) -> float:
+    """Return how many rows of the sources changed; infinite if this is not known."""
+    changes, rows = maintenance.changes, dict[str, float]()
+    for number, views in images.items():
+        source, count = changes.readings[number], float(views.net.count()) if views.few else inf
+        rows[source] = max(rows.get(source, 0), count)
+    for source, change in changes.changes.items():
+        if change.kind is ChangeKind.APPENDS and source not in rows:
+            rows[source] = inf if change.rows is None else change.rows
+    return sum(rows.values()) if images else inf
 
 
 def _first(session: SparkSession, candidates: str, names: Sequence[str], first: FirstRows) -> str:
@@ -139,6 +163,8 @@ def changed_key_values(
         return known
     with ExitStack() as stack:
         texts, _ = _texts(session, lineage, vector, maintenance, stack)
+        if not texts.changed:
+            return frozenset()
         keys = session.sql(texts.keys(names, strategy.key_columns, strategy.keys))
         values = keys.select(*(col(quote(each)).cast("string") for each in keys.columns)).distinct()
         return frozenset(tuple(row) for row in values.collect())
@@ -359,7 +385,7 @@ class _RowReplacement:
         """
         return (
             EVERYWHERE
-            if is_small(self.maintenance.changes.source_bytes)
+            if self.maintenance.changes.source_bytes <= SMALL
             else values_condition(values, columns)
         )
 
@@ -369,15 +395,14 @@ class _RowReplacement:
 
 def _texts(
     session: SparkSession, lineage: Lineage, vector: SourceVector, maintenance: Maintenance, stack: ExitStack
-) -> tuple[DeltaTexts, Mapping[str, ImageViews]]:
-    """Return the delta SQL of a refresh and the row images of updated sources.
+) -> tuple[DeltaTexts, Mapping[int, ImageViews]]:
+    """Return the delta SQL of a refresh and the row images of changed readings, by number.
 
-    The images are keyed by source name. Their views exist until *stack* closes.
+    Readings whose changes do not concern the query are not among the changed ones. The views of the images
+    exist until *stack* closes.
     """
     changes, old, new = maintenance.changes, pins(maintenance.since), pins(vector)
-    changed = {
-        n: source for n, source in enumerate(changes.readings) if changes.changes[source].kind.changes_rows
-    }
+    changed = {number for number, change in changes.by_reading().items() if change.kind.changes_rows}
     values = maintenance.strategy.values
     texts = DeltaTexts(
         pieces=pieces_of(lineage),
@@ -390,15 +415,11 @@ def _texts(
     )
     if values:
         _check_values(session, texts, values)
-    read = {changed[number] for number in texts.changed}
-    images = {
-        source.name: ImageViews(
-            net=changed_rows(session, lineage, source, old[source.name], new[source.name]), stack=stack
-        )
-        for source in lineage.sources
-        if source.name in read and changes.changes[source.name].kind is ChangeKind.ROWS
-    }
-    return replace(texts, images=images), images
+    readings = ReadingImages(session=session, lineage=lineage, changes=changes, old=old, new=new)
+    images = readings.of(texts.changed, stack)
+    unread = {number for number, views in images.items() if views.few and not views.net.count()}
+    images = {number: views for number, views in images.items() if number not in unread}
+    return replace(texts, images=images, changed=texts.changed - unread), images
 
 
 def _relations(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
@@ -11,12 +11,14 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from mt_core.base.identifiers import sql_name
-from mt_core.incremental.delta import Piece, Reading
+from mt_core.incremental.delta import Piece, Reading, numbered
 from mt_core.incremental.merging import check_types
+from mt_core.incremental.plan import OCCURRENCE_PREFIX
+from mt_core.incremental.reading_scopes import Conjunct
 from mt_core.incremental.shape import QueryShape, read_shape
 from mt_core.model.table import Column
 from mt_core.spark.catalogs.columns import columns_of
-from mt_core.spark.driver.jvm_objects import java_dataset, scala_items, static_member
+from mt_core.spark.driver.jvm_objects import java_dataset, own_class, scala_items, static_member
 from mt_core.spark.iceberg.computed_rows import computed
 from mt_core.spark.iceberg.temporary_views import temporary_view
 from mt_core.spark.queries.lineage import Lineage
@@ -62,6 +64,23 @@ def _rewritten(session: SparkSession, plan: Any, rules: Iterable[str]) -> Any:
     for rule in rules:
         plan = static_member(session, f"{_OPTIMIZER}.{rule}.apply")(plan)
     return plan
+
+
+def rows_in_scope(
+    session: SparkSession, lineage: Lineage, number: int, filters: Sequence[Conjunct], rows: DataFrame
+) -> DataFrame:
+    """Return the *rows* of a reading that satisfy *filters*, conditions in the normal form of the query.
+
+    The conditions must be in the same tree.
+    """
+    plan = _normal_form(session.sql(numbered(pieces_of(lineage))))
+    tree = filters[0].tree
+    part = plan.subqueriesAll().apply(tree - 1) if tree else plan
+    places = json.dumps([[each.path, each.number] for each in filters])
+    filtered = own_class(session, "freshtable.queries.PlanParts").filtered(
+        session._jsparkSession, part, f"{OCCURRENCE_PREFIX}{number}", places, rows._jdf
+    )
+    return DataFrame(filtered, session)
 
 
 def values_of(session: SparkSession, text: str) -> DataFrame:

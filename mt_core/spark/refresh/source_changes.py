@@ -12,7 +12,7 @@ the files of the two versions are compared instead.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
@@ -32,10 +32,12 @@ from mt_core.model.storage import COLUMNS, EMPTY, PIN, SCHEMA
 from mt_core.model.table import Column
 from mt_core.spark.catalogs.columns import iceberg_columns
 from mt_core.spark.contexts import SparkContexts
+from mt_core.spark.driver.conf import REFRESH_POOL
 from mt_core.spark.driver.failures import SPARK_ERRORS
 from mt_core.spark.driver.jvm_objects import active_session, static_member
 from mt_core.spark.incremental.file_difference import files_between
 from mt_core.spark.incremental.query_shapes import pieces_of, shape_of_query
+from mt_core.spark.incremental.reading_images import ReadingImages
 from mt_core.spark.queries.lineage import Lineage, Source
 from mt_core.spark.queries.source_relations import relation_at
 from mt_core.spark.queries.source_versions import not_plain_reason, pin_of, pins
@@ -79,7 +81,8 @@ class SourceLogs(ChangeReader):
             with lineage.lock:
                 for source in lineage.sources:
                     if source.name in new:
-                        change, size = self._change(lineage, source, old[source.name], new[source.name])
+                        read = _columns_read(shape[0], _sources_read(lineage), source.name)
+                        change, size = self._change(lineage, source, old[source.name], new[source.name], read)
                         changes[source.name] = change
                         source_bytes += size
         return SourceChanges(
@@ -89,6 +92,23 @@ class SourceLogs(ChangeReader):
             changes=changes,
             source_bytes=source_bytes,
         )
+
+    def check_changes(
+        self, job_id: str, query: Query, since: SourceVector, vector: SourceVector, changes: SourceChanges
+    ) -> SourceChanges:
+        if not any(change.kind.changes_rows for change in changes.changes.values()):
+            return changes
+        with self._spark.driver.run_tagged(job_id, REFRESH_POOL, "changed rows"):
+            session = self._spark.queries.session(query)
+            with active_session(session):
+                images = ReadingImages(
+                    session=session,
+                    lineage=self._spark.versions.lineage(query),
+                    changes=changes,
+                    old=pins(since),
+                    new=pins(vector),
+                )
+                return replace(changes, unaffected=images.unaffected())
 
     def source_bytes(self, query: Query, vector: SourceVector) -> int | None:
         if vector.unpinnable or vector.unversioned:
@@ -119,8 +139,13 @@ class SourceLogs(ChangeReader):
             self._shapes[lineage] = shape
         return shape
 
-    def _change(self, lineage: Lineage, source: Source, old: str, new: str) -> tuple[SourceChange, int]:
-        """Return the change of a source between two versions and its size in bytes at the newer one."""
+    def _change(
+        self, lineage: Lineage, source: Source, old: str, new: str, read: frozenset[str] | None
+    ) -> tuple[SourceChange, int]:
+        """Return the change of a source between two versions and its size in bytes at the newer one.
+
+        *read* are the columns that the query reads, None for all.
+        """
         if old == new:
             return SourceChange(kind=ChangeKind.NOTHING), self._size(source, new)
         if new == EMPTY:
@@ -137,29 +162,31 @@ class SourceLogs(ChangeReader):
         ):
             return _unknown(f"its columns in snapshot {old} are not known"), 0
         if change.kind is ChangeKind.ROWS:
-            change = self._row_change(change, source.table, old, new)
+            change = self._row_change(change, source.table, old, new, read)
         return change, log[new].count("total-files-size") if new in log else 0
 
     def _size(self, source: Source, snapshot: str) -> int:
         current = None if snapshot == EMPTY else source.table.snapshot(int(snapshot))
         return 0 if current is None else int(current.summary().get("total-files-size") or 0)
 
-    def _row_change(self, change: SourceChange, table: Any, old: str, new: str) -> SourceChange:
+    def _row_change(
+        self, change: SourceChange, table: Any, old: str, new: str, read: frozenset[str] | None
+    ) -> SourceChange:
         """Return *change* with the row count and size of the files that differ between the two versions."""
         columns = iceberg_columns(self._spark.driver.session, table.schema())
         reason = next(
             (
                 f"values of column {each.name} cannot be compared"
                 for each in columns
-                if not can_be_compared(each.type)
+                if (read is None or each.name in read) and not can_be_compared(each.type)
             ),
             None,
         )
-        difference = reason or files_between(self._spark.driver.session, table, old, new)
-        if isinstance(difference, str):
-            return replace(change, kind=ChangeKind.UNKNOWN, rows=None, size=None, reason=difference)
-        kind = ChangeKind.ROWS if difference.extent.files else ChangeKind.COMPACTION
-        return replace(change, kind=kind, rows=difference.rows, size=difference.extent.size)
+        if reason is not None:
+            return replace(change, kind=ChangeKind.UNKNOWN, rows=None, size=None, reason=reason)
+        difference = files_between(self._spark.driver.session, table, old, new)
+        kind = ChangeKind.ROWS if difference.files else ChangeKind.COMPACTION
+        return replace(change, kind=kind, rows=difference.rows, size=difference.size)
 
     def _log(self, table: Any, old: str, new: str) -> dict[str, Commit]:
         """Return the commits from *new* back to *old*, including *old* if it has not expired."""
@@ -192,6 +219,14 @@ def _commit(snapshot: Mapping[str, Any]) -> Commit:
         if "timestamp-ms" in snapshot
         else None,
     )
+
+
+def _columns_read(shape: QueryShape, sources: Sequence[str], source: str) -> frozenset[str] | None:
+    """Return the columns of a source that a query reads in all places, or None for all columns."""
+    scopes = [shape.scopes.get(number) for number, name in enumerate(sources) if name == source]
+    if None in scopes:
+        return None
+    return frozenset[str]().union(*(scope.columns for scope in scopes if scope is not None))
 
 
 def _sources_read(lineage: Lineage) -> tuple[str, ...]:

@@ -21,7 +21,7 @@ from pyspark.sql.functions import col, lit
 
 from mt_core.base.identifiers import quote
 from mt_core.errors import QueryFailed, RequestInvalid, SourcesChanged
-from mt_core.incremental.strategy import Way
+from mt_core.incremental.strategy import ResultUnchanged, Way
 from mt_core.model.partition import PartitionSpec, Scope
 from mt_core.model.storage import StorageMetadata
 from mt_core.model.table import Column
@@ -99,11 +99,13 @@ class StagedWrites(RowWriter):
             touched = changed_key_values(
                 session, self._spark.versions.lineage(write.query), write.vector, maintenance
             )
+            if not touched:
+                raise ResultUnchanged
             replace_rows(commit, self._all(session, write, _touched(touched, write, maintenance)), None)
         else:
             modes = _delete_modes(session, table, write, maintenance)
             lineage = self._spark.versions.lineage(write.query)
-            with maintained_rows(session, lineage, write, maintenance, table, modes) as change:
+            with maintained_rows(session, lineage, write, maintenance, table, modes) as (change, modes):
                 before = self._recent.of(session, write.table, maintenance.base)
                 recent = replace_rows(commit, change, modes, before)
         staged = _staged(session, metadata, commit)
@@ -146,9 +148,9 @@ def _touched(
 def _delete_modes(
     session: SparkSession, table: Any, write: Write, maintenance: Maintenance
 ) -> DeleteModes | None:
-    """Return the methods to delete rows of the table in place, or None if it is rewritten."""
+    """Return the methods to delete rows of the table in place, or None if it is certainly rewritten."""
     # Deletes in place are SQL statements, which do not accept write options.
-    if not maintenance.in_place or write_options(write.options):
+    if not (maintenance.in_place or maintenance.most_in_place) or write_options(write.options):
         return None
     return DeleteModes.of(session, table)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from mt_core.incremental.cost import (
@@ -31,19 +31,34 @@ from mt_core.tables.engine import (
 )
 from mt_core.tables.refresh.forecast import partitions_for, strategy_for, strategy_option
 from mt_core.tables.registry import Registry, Transaction, in_transaction
-from mt_core.tables.services import query_of
 
 RECOMPUTED = "recomputed"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangesUntil:
+    """The changes of the sources of a query up to `vector`; small ones are read as work of job `job_id`."""
+
+    reader: ChangeReader
+    job_id: str
+    query: Query
+    vector: SourceVector
+
+    def since(self, vector: SourceVector) -> SourceChanges | str:
+        """Return the changes since *vector* and the readings that they do not affect, or an obstacle."""
+        changes = self.reader.changes_since(self.query, vector, self.vector)
+        if isinstance(changes, str):
+            return changes
+        return self.reader.check_changes(self.job_id, self.query, vector, self.vector, changes)
+
+
 def plan_change(
     registry: Registry,
-    reader: ChangeReader,
+    until: ChangesUntil,
     table: MaterializedTable,
     metadata: StorageMetadata,
     *,
     base: Snapshot | None,
-    vector: SourceVector,
 ) -> tuple[Maintenance | None, str | None]:
     """Return how a run applies the changes since *base*, or None and the reason for a recomputation.
 
@@ -56,10 +71,10 @@ def plan_change(
     if table.doubt is not None:
         return None, f"{RECOMPUTED}: {table.doubt}; {_trusted_again(table)}"
     since = SourceVector.from_json(json.loads(base.sources or "[]"))
-    changes = reader.changes_since(query_of(definition), since, vector)
+    changes = until.since(since)
     if isinstance(changes, str):
         return None, f"{RECOMPUTED}: {changes}"
-    choice = strategy_for(changes, changes.changes, definition)
+    choice = strategy_for(changes, changes.by_reading(), definition)
     if choice.way is Way.RECOMPUTE:
         return None, f"{RECOMPUTED}: {choice.reason}"
     sizes = _sizes(changes, base, upsert=UPSERT in definition.options)
@@ -67,7 +82,7 @@ def plan_change(
         return None, f"{RECOMPUTED}: {failure}"
     dear = None if strategy == INCREMENTAL else _dear(registry, table, choice, sizes)
     if dear is not None:
-        partitions = partitions_for(changes, changes.changes, definition)
+        partitions = partitions_for(changes, changes.by_reading(), definition)
         if (
             partitions is None
             or partitions == choice
@@ -77,7 +92,8 @@ def plan_change(
         choice = partitions
     limited = replace(choice, most_keys=None if strategy == INCREMENTAL else sizes.most_keys)
     maintenance = Maintenance(strategy=limited, changes=changes, since=since, base=metadata.main)
-    return replace(maintenance, in_place=sizes.in_place, small=sizes.small_table), choice.reason
+    maintenance = replace(maintenance, in_place=sizes.in_place, most_in_place=sizes.most_in_place)
+    return replace(maintenance, small=sizes.small_table), choice.reason
 
 
 def read_summary(
@@ -106,8 +122,8 @@ def _dear(registry: Registry, table: MaterializedTable, choice: Strategy, sizes:
 
 def _sizes(changes: SourceChanges, base: Snapshot, *, upsert: bool) -> Sizes:
     return Sizes(
-        changed_bytes=sum(change.size or 0 for change in changes.changes.values()),
-        changed_rows=sum(change.rows or 0 for change in changes.changes.values()),
+        changed_bytes=sum(change.size or 0 for change in changes.affecting.values()),
+        changed_rows=sum(change.rows or 0 for change in changes.affecting.values()),
         source_bytes=changes.source_bytes,
         table_bytes=base.total_bytes,
         table_rows=base.total_rows,

@@ -13,7 +13,7 @@ from mt_core.model.storage import StorageMetadata
 from mt_core.model.table import MaterializedTable, RefreshMode, TableDefinition, TableIdentifier
 from mt_core.tables.definition.fingerprint import fingerprint_of
 from mt_core.tables.engine import RefreshEngine, SourceVector
-from mt_core.tables.refresh.change_plan import RECOMPUTED, plan_change
+from mt_core.tables.refresh.change_plan import RECOMPUTED, ChangesUntil, plan_change
 from mt_core.tables.refresh.cycles import refuse_new_cycle
 from mt_core.tables.refresh.forecast import forecast_lines
 from mt_core.tables.refresh.late_data import LateData, LateRows
@@ -152,9 +152,13 @@ def _how(
 ) -> str | None:
     if decision.scope is None:
         return None
-    maintenance, reason = plan_change(
-        services.registry, services.engine.changes, table, metadata, base=decision.base, vector=vector
+    until = ChangesUntil(
+        reader=services.engine.changes,
+        job_id=services.new_id(),
+        query=query_of(table.definition),
+        vector=vector,
     )
+    maintenance, reason = plan_change(services.registry, until, table, metadata, base=decision.base)
     if maintenance is not None:
         changes = maintenance.changes
         read = "some" if changes.changed_bytes is None else f"{changes.changed_bytes:,}"

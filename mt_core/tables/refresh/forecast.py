@@ -52,9 +52,9 @@ def strategy_option(definition: TableDefinition) -> str:
 
 
 def strategy_for(
-    query: ShapedQuery, changes: Mapping[str, SourceChange], definition: TableDefinition
+    query: ShapedQuery, changes: Mapping[int, SourceChange], definition: TableDefinition
 ) -> Strategy:
-    """Return the strategy that applies *changes*, keyed by source name, to the rows of a table."""
+    """Return the strategy that applies *changes*, keyed by reading, to the rows of a table."""
     choice = _chosen(query.shape, query, changes)
     obstacle = _inexact(choice, query, changes, definition) or _obstacle(choice, query, definition)
     if obstacle is not None and choice.way is Way.MERGE:
@@ -68,13 +68,13 @@ def strategy_for(
     return choice if partitions is None or _is_finer(query, choice, partitions) else partitions
 
 
-def _chosen(shape: QueryShape, query: ShapedQuery, changes: Mapping[str, SourceChange]) -> Strategy:
+def _chosen(shape: QueryShape, query: ShapedQuery, changes: Mapping[int, SourceChange]) -> Strategy:
     columns = [column.name for column in query.columns]
-    return choose(shape, by_reading(query, changes), columns=columns, relations=query.readings)
+    return choose(shape, changes, columns=columns, relations=query.readings)
 
 
 def partitions_for(
-    query: ShapedQuery, changes: Mapping[str, SourceChange], definition: TableDefinition
+    query: ShapedQuery, changes: Mapping[int, SourceChange], definition: TableDefinition
 ) -> Strategy | None:
     """Return the strategy that replaces the partitions affected by *changes*.
 
@@ -90,8 +90,8 @@ def partitions_for(
     return choice if choice.way is Way.PARTITIONS and _obstacle(choice, query, definition) is None else None
 
 
-def touched_by(query: ShapedQuery, changes: Mapping[str, SourceChange], names: Iterable[str]) -> Strategy:
-    """Return the strategy that finds the partitions affected by *changes*, which are keyed by source name.
+def touched_by(query: ShapedQuery, changes: Mapping[int, SourceChange], names: Iterable[str]) -> Strategy:
+    """Return the strategy that finds the partitions affected by *changes*, which are keyed by reading.
 
     *names* are the partition columns.
     """
@@ -99,7 +99,7 @@ def touched_by(query: ShapedQuery, changes: Mapping[str, SourceChange], names: I
     positions = {column.lower(): position for position, column in enumerate(columns)}
     return choose_partitions(
         query.shape,
-        by_reading(query, changes),
+        changes,
         [positions[name.lower()] for name in names],
         columns=columns,
         relations=query.readings,
@@ -125,7 +125,7 @@ def _is_finer(query: ShapedQuery, choice: Strategy, partitions: Strategy) -> boo
 
 
 def _inexact(
-    choice: Strategy, query: ShapedQuery, changes: Mapping[str, SourceChange], definition: TableDefinition
+    choice: Strategy, query: ShapedQuery, changes: Mapping[int, SourceChange], definition: TableDefinition
 ) -> str | None:
     """Return why *choice* would merge a sum of doubles that must be exact, or None if it merges none.
 
@@ -174,8 +174,8 @@ def forecasts_of(query: ShapedQuery, definition: TableDefinition) -> tuple[Refre
     return tuple(
         RefreshForecast(
             source=source,
-            appends=strategy_for(query, {source: appends}, definition),
-            rows=strategy_for(query, {source: rows}, definition),
+            appends=strategy_for(query, by_reading(query, {source: appends}), definition),
+            rows=strategy_for(query, by_reading(query, {source: rows}), definition),
         )
         for source in dict.fromkeys(query.readings)
     )

@@ -39,7 +39,8 @@ from mt_core.model.storage import Snapshot, StorageMetadata
 from mt_core.model.table import MaterializedTable, TableDefinition, TableIdentifier
 from mt_core.tables.definition.options import IGNORE, LATE_DATA, RECOMPUTE, REFRESH, REPORT
 from mt_core.tables.engine import ChangeReader, Maintenance, RefreshEngine, SourceVector
-from mt_core.tables.refresh.forecast import touched_by
+from mt_core.tables.refresh.change_plan import ChangesUntil
+from mt_core.tables.refresh.forecast import by_reading, touched_by
 from mt_core.tables.runs.due import is_due, scope_of
 from mt_core.tables.runs.ledger import ClaimedRun, Ledger
 from mt_core.tables.services import query_of
@@ -263,10 +264,11 @@ class LateRows:
         """
         definition, since = self.table.definition, SourceVector.of_text(sources)
         query, names = query_of(definition), sorted(definition.date_formatters)
-        changes = self.engine.changes.changes_since(query, since, self.vector)
+        until = ChangesUntil(reader=self.engine.changes, job_id=job_id, query=query, vector=self.vector)
+        changes = until.since(since)
         if isinstance(changes, str):
             return changes
-        strategy = touched_by(changes, changes.changes, names)
+        strategy = touched_by(changes, changes.by_reading(), names)
         if strategy.way is Way.NOTHING:
             return frozenset()
         if strategy.way is Way.RECOMPUTE:
@@ -333,7 +335,7 @@ def late_obstacles(reader: ChangeReader, definition: TableDefinition) -> Mapping
     names, rows = sorted(definition.date_formatters), SourceChange(kind=ChangeKind.ROWS)
     obstacles = {}
     for source in dict.fromkeys(query.readings):
-        strategy = touched_by(query, {source: rows}, names)
+        strategy = touched_by(query, by_reading(query, {source: rows}), names)
         if strategy.way is Way.RECOMPUTE:
             obstacles[source] = strategy.reason
     if obstacles and len(obstacles) == len(set(query.readings)):

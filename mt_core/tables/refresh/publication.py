@@ -32,7 +32,7 @@ from mt_core.errors import (
     SourcesChanged,
     StorageMissing,
 )
-from mt_core.incremental.strategy import NotApplied, Way
+from mt_core.incremental.strategy import UNREAD, NotApplied, ResultUnchanged, Strategy, Way
 from mt_core.model.fence import Fenced, RefreshWriter, carried_out
 from mt_core.model.partition import DoubtedPartitions, Scope
 from mt_core.model.run import RefreshRun, RunStatus
@@ -53,7 +53,7 @@ from mt_core.tables.engine import (
     Staged,
     Write,
 )
-from mt_core.tables.refresh.change_plan import plan_change, read_summary
+from mt_core.tables.refresh.change_plan import ChangesUntil, plan_change, read_summary
 from mt_core.tables.refresh.cycles import refuse_new_cycle
 from mt_core.tables.refresh.late_data import late_data
 from mt_core.tables.refresh.outcome import ClaimLost, RunEnded, failed, is_of_query, timed_out
@@ -178,14 +178,16 @@ class Publication:
             history=self._engine.metadata.ancestors(metadata),
             doubted=self._table.doubt is not None,
         )
-        self.maintenance, how = plan_change(
-            self._ledger.registry,
-            self._engine.changes,
-            self._table,
-            metadata,
-            base=decision.base,
-            vector=self._vector,
-        )
+        with self._cancelable():
+            until = ChangesUntil(
+                reader=self._engine.changes,
+                job_id=self._run.job_id or "",
+                query=self._query,
+                vector=self._vector,
+            )
+            self.maintenance, how = plan_change(
+                self._ledger.registry, until, self._table, metadata, base=decision.base
+            )
         if self.maintenance is not None and self._has_rows_of(self.maintenance.base, metadata):
             self.maintenance = replace(self.maintenance, base=self._base)
         self._in_vain = None if decision.base is None else decision.base.in_vain
@@ -301,6 +303,12 @@ class Publication:
         """
         if self.maintenance is not None and self.maintenance.base == self._base:
             try:
+                return self._staged(self._rows())
+            except ResultUnchanged:
+                self.maintenance = replace(
+                    self.maintenance, strategy=Strategy(way=Way.NOTHING, reason=UNREAD)
+                )
+                self._note({"reason": f"{self._reason}; {UNREAD}"})
                 return self._staged(self._rows())
             except NotApplied as error:
                 self._in_vain = InVain(what=error.what, size=self.maintenance.changes.changed_bytes or 0)

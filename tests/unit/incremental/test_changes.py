@@ -112,6 +112,7 @@ def test_a_new_version_that_has_expired_is_not_known() -> None:
     [
         (SourceChange(kind=ChangeKind.NOTHING), "nothing changed"),
         (SourceChange(kind=ChangeKind.COMPACTION), "compacted, no row changed"),
+        (SourceChange(kind=ChangeKind.UNREAD), "no row changed that the query reads"),
         (SourceChange(kind=ChangeKind.APPENDS, rows=1, size=1000), "1 row appended, 1,000 bytes"),
         (SourceChange(kind=ChangeKind.ROWS, rows=1000, size=1), "1,000 rows changed, 1 byte"),
         (SourceChange(kind=ChangeKind.ROWS, rows=None, size=None), "rows changed"),

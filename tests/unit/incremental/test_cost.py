@@ -57,6 +57,24 @@ def test_a_large_table_is_changed_in_place_by_a_small_change(
     assert (reason_to_recompute(Strategy(way=Way.SIGNED, reason=""), sizes) is None) is in_place
 
 
+@pytest.mark.parametrize(
+    ("table_rows", "upsert", "most"), [(1_000_000, False, 100_000), (999_999, False, 0), (50, True, 5)]
+)
+def test_a_large_table_is_changed_in_place_if_few_rows_of_rewritten_files_changed(
+    table_rows: int, upsert: bool, most: int
+) -> None:
+    sizes = Sizes(
+        changed_bytes=100,
+        changed_rows=0,
+        source_bytes=100,
+        table_bytes=90,
+        table_rows=table_rows,
+        upsert=upsert,
+    )
+
+    assert sizes.most_in_place == most
+
+
 @pytest.mark.parametrize(("table_rows", "small"), [(200_000, True), (200_001, False)])
 def test_one_task_rewrites_a_small_table(table_rows: int, small: bool) -> None:
     sizes = Sizes(changed_bytes=10, changed_rows=1, source_bytes=100, table_bytes=10, table_rows=table_rows)

@@ -2,7 +2,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from mt_core.incremental.delta import DeltaTexts, NamedImages, Reading, rows_after_images
+from mt_core.incremental.delta import (
+    DeltaTexts,
+    NamedImages,
+    Reading,
+    appended_images,
+    images_of,
+    rows_after_images,
+)
 from mt_core.incremental.first_rows import FirstRows
 from mt_core.incremental.shape import Occurrence, QueryShape
 
@@ -17,12 +24,12 @@ JOIN = DeltaTexts(
     new={"o": "2", "c": "6"},
     changed=frozenset({0}),
 )
-BOTH = replace(JOIN, changed=frozenset({0, 1}), images={"c": IMAGES})
+BOTH = replace(JOIN, changed=frozenset({0, 1}), images={1: IMAGES})
 SELF_JOIN = replace(
     JOIN,
     pieces=("SELECT * FROM ", ORDERS, " AS x JOIN ", ORDERS, " AS y"),
     changed=frozenset({0, 1}),
-    images={"o": IMAGES},
+    images={0: IMAGES, 1: IMAGES},
 )
 
 
@@ -50,7 +57,7 @@ def test_a_table_joined_to_itself_is_read_at_its_new_version_before_the_change_a
 def test_the_other_branches_of_a_union_read_nothing() -> None:
     shape = replace(SHAPE, occurrences={0: Occurrence(siblings=frozenset({1})), 1: Occurrence()})
     union = replace(
-        JOIN, pieces=("TABLE ", ORDERS, " UNION ALL TABLE ", CUSTOMERS), shape=shape, images={"o": IMAGES}
+        JOIN, pieces=("TABLE ", ORDERS, " UNION ALL TABLE ", CUSTOMERS), shape=shape, images={0: IMAGES}
     )
 
     assert union.removed() == (
@@ -66,7 +73,7 @@ def test_keys_are_those_of_rows_before_and_after_the_change() -> None:
 
 
 def test_keys_that_the_query_gives_are_those_of_its_rows_before_and_after_the_change() -> None:
-    texts = replace(JOIN, images={"o": IMAGES})
+    texts = replace(JOIN, images={0: IMAGES})
 
     assert texts.keys(["k", "n"], {0: None}, (0,)) == (
         "SELECT DISTINCT * FROM (SELECT `k` FROM (SELECT * FROM touched AS x JOIN c VERSION AS OF 6\n"
@@ -79,6 +86,26 @@ def test_keys_are_computed_again_at_the_new_versions() -> None:
         "SELECT q.* FROM (SELECT * FROM o VERSION AS OF 2 AS x JOIN c VERSION AS OF 6\n) AS q(`a`, `b`) "
         "LEFT SEMI JOIN keys AS k ON q.`b` <=> k.`b` WHERE q.`b` IN (7)"
     )
+
+
+def test_columns_that_are_not_read_are_null_in_the_images() -> None:
+    unread = {"b": "decimal(9,2)"}
+
+    changed = images_of("r", ["a", "b"], "n", few=False, unread=unread)
+    appended = appended_images("r", ["a", "b"], few=True, unread=unread)
+
+    fields = "`a`, CAST(NULL AS decimal(9,2)) AS `b`"
+    assert changed.removed == (
+        f"(SELECT {fields} FROM r LATERAL VIEW explode(array_repeat(0, -1 * `n`)) AS `_each` "
+        "WHERE -1 * `n` > 0)"
+    )
+    assert (appended.added, appended.only_added) == (f"(SELECT {fields} FROM r)", True)
+
+
+def test_rows_are_removed_only_by_readings_with_images_of_removed_rows() -> None:
+    appended = replace(JOIN, images={0: appended_images("r", ["a"], few=True)})
+
+    assert [JOIN.removes, appended.removes, replace(JOIN, images={0: IMAGES}).removes] == [False, False, True]
 
 
 def test_only_values_that_are_taken_out_are_counted() -> None:
@@ -95,7 +122,7 @@ def test_aggregates_of_removed_rows_are_taken_out_of_groups_in_which_those_of_ad
         old={"o": "1"},
         new={"o": "2"},
         changed=frozenset({0}),
-        images={"o": IMAGES},
+        images={0: IMAGES},
     )
 
     assert texts.subtracted(["k", "n", "t"], (None, "Count", "Sum"), "doubt") == (
@@ -122,7 +149,7 @@ def test_few_rows_at_hand_are_grouped_in_one_part() -> None:
 
 
 def test_a_group_that_lost_rows_and_has_none_that_came_is_in_doubt_where_no_column_counts_its_rows() -> None:
-    texts = replace(JOIN, images={"o": IMAGES})
+    texts = replace(JOIN, images={0: IMAGES})
 
     assert "max(d.doubt_sign) > 0 AS doubt" in texts.subtracted(["k", "n"], (None, "Count"), "doubt")
 

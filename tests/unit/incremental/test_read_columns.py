@@ -38,6 +38,10 @@ def table(*numbers: int) -> Nodes:
     return [{"class": kind, "num-children": 0, "output": [column(number) for number in numbers]}]
 
 
+def join(kind: str, left: Nodes, right: Nodes, condition: Nodes) -> Nodes:
+    return node("Join", left, right, condition=condition, joinType={"object": f"{_PLANS}{kind}$"})
+
+
 def project(child: Nodes, *entries: Nodes) -> Nodes:
     return node("Project", child, projectList=list(entries))
 
@@ -62,8 +66,9 @@ STAR = project(table(1, 2, 3), column(1), called(20, column(2)), column(3))
             ),
             {1, 2, 20},
         ),
-        (node("Join", project(table(1, 2), column(1)), table(4), condition=column(2)), {1, 2, 4}),
-        (project(node("Join", table(1, 2), table(4, 5), condition=column(4)), column(1)), {1, 4}),
+        (join("Inner", project(table(1, 2), column(1)), table(4), column(2)), {1, 2, 4}),
+        (project(join("Inner", table(1, 2), table(4, 5), column(4)), column(1)), {1, 4}),
+        (join("LeftSemi", table(1, 2), table(4, 5), column(4)), {1, 2, 4}),
         (project(node("Union", STAR, table(7, 8, 9)), column(1)), {1, 2, 3, 7, 8, 9}),
         (project(node("Distinct", STAR), column(1)), {1, 2, 3}),
         (project(table(1), column(1), called(9, scalar(project(table(5, 6), column(5))))), {1, 5}),

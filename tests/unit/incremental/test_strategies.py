@@ -9,7 +9,7 @@ from mt_core.incremental.first_rows import FirstRows
 from mt_core.incremental.merging import check_types, inexact_sum
 from mt_core.incremental.plan import occurrences_below, read_plan
 from mt_core.incremental.shape import QueryShape, read_shape
-from mt_core.incremental.strategy import Strategy, Way, choose
+from mt_core.incremental.strategy import UNREAD, Strategy, Way, choose
 from tests.support.maintained_queries import QUERIES, MaintainedQuery
 from tests.support.recorded_plans import Plan, recorded
 
@@ -85,6 +85,13 @@ def test_nothing_is_done_when_no_rows_changed() -> None:
     compacted = SourceChange(kind=ChangeKind.COMPACTION)
 
     assert strategy("join", o=compacted).way is Way.NOTHING
+
+
+def test_a_change_that_the_query_does_not_read_counts_for_nothing() -> None:
+    unread = SourceChange(kind=ChangeKind.UNREAD)
+
+    assert strategy("join and aggregate", o=ROWS, c=unread).way is Way.MERGE
+    assert strategy("histogram", o=unread) == Strategy(way=Way.NOTHING, reason=UNREAD)
 
 
 def test_a_change_that_is_not_known_is_recomputed_with_its_reason() -> None:

@@ -10,7 +10,7 @@ import pytest
 from mt_core.errors import QueryFailed, RequestInvalid
 from mt_core.incremental.cost import RETRIED_AFTER
 from mt_core.incremental.shape import Occurrence, QueryShape, Reach
-from mt_core.incremental.strategy import TooManyKeys
+from mt_core.incremental.strategy import ResultUnchanged, TooManyKeys
 from mt_core.model.run import RefreshRun, RunStatus
 from mt_core.model.table import TableIdentifier
 from mt_core.tables.engine import Write
@@ -162,6 +162,26 @@ def test_a_change_that_turns_out_to_touch_too_many_keys_is_recomputed_and_the_re
 
     assert (world.ways, run.strategy, run.bytes_read) == (["append", "recompute"], "recompute", 11)
     assert run.reason == f"{APPLIED}; recomputed: 7 keys changed"
+
+
+def test_changed_rows_of_which_the_query_reads_none_are_published_as_nothing() -> None:
+    world = Totals("auto")
+
+    def refuse(write: Write) -> None:
+        assert write.maintenance is not None
+        world.ways.append(str(write.maintenance.strategy.way))
+        if len(world.ways) == 1:
+            raise ResultUnchanged
+
+    world.engine.on_write = refuse
+    world.engine.commit(ORDERS, ELEVEN)
+
+    run = world.request()
+    world.work()
+    run = world.run(run.run_id)
+
+    assert (world.ways, run.status, run.strategy) == (["append", "nothing"], RunStatus.SUCCEEDED, "nothing")
+    assert run.reason == f"{APPLIED}; no row or column that the query reads changed"
 
 
 class Keyed(Totals):

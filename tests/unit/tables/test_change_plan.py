@@ -15,7 +15,8 @@ from mt_core.incremental.strategy import Way
 from mt_core.model.storage import Snapshot, StorageMetadata
 from mt_core.model.table import Column
 from mt_core.tables.engine import Query, SourceChanges, SourceVector
-from mt_core.tables.refresh.change_plan import plan_change
+from mt_core.tables.refresh.change_plan import ChangesUntil, plan_change
+from mt_core.tables.services import query_of
 from tests.support.fake_engine import FakeEngine
 from tests.support.memory_registry import MemoryRegistry
 from tests.support.registry_facts import a_table
@@ -40,13 +41,18 @@ class ChangedEngine(FakeEngine):
         shape = QueryShape(
             occurrences={0: Occurrence(reach=reach)}, lineage=({0: "k"}, {}), keys=(0,), merge=merge
         )
-        change = SourceChange(kind=kind)
+        change, self.unaffected = SourceChange(kind=kind), frozenset[int]()
         self.found = SourceChanges(
             shape=shape, columns=columns, readings=("o",), changes={"o": change}, source_bytes=1
         )
 
     def changes_since(self, query: Query, since: SourceVector, vector: SourceVector) -> SourceChanges:
         return self.found
+
+    def check_changes(
+        self, job_id: str, query: Query, since: SourceVector, vector: SourceVector, changes: SourceChanges
+    ) -> SourceChanges:
+        return replace(changes, unaffected=self.unaffected)
 
 
 KEYS = ChangedEngine(ChangeKind.ROWS, Reach.GROUPED)
@@ -63,9 +69,8 @@ def plan(engine: ChangedEngine, k: str, n: str = "bigint", **options: str) -> Wa
         table.definition, columns=columns, options={"refresh.strategy": "incremental", **options}
     )
     stored = replace(table, definition=definition)
-    maintenance, reason = plan_change(
-        MemoryRegistry(SystemClock()), engine, stored, STORAGE, base=BASE, vector=VECTOR
-    )
+    until = ChangesUntil(reader=engine, job_id="j", query=query_of(definition), vector=VECTOR)
+    maintenance, reason = plan_change(MemoryRegistry(SystemClock()), until, stored, STORAGE, base=BASE)
     return reason if maintenance is None else maintenance.strategy.way
 
 
@@ -102,6 +107,17 @@ def test_sums_of_doubles_are_added_up_only_if_a_user_asks_for_it(
 
     assert plan(engine, "bigint", "double", **{"refresh.sums-of-doubles": sums}) is way
     assert plan(engine, "bigint", "double") is Way.KEYS
+
+
+def test_nothing_is_done_for_a_change_that_the_query_does_not_read_whatever_its_shape() -> None:
+    unread = ChangedEngine(ChangeKind.ROWS, Reach.NONE)
+    unread.found = replace(unread.found, changes={"o": SourceChange(kind=ChangeKind.ROWS, rows=9, size=1)})
+    read = copy(unread)
+    unread.unaffected = frozenset({0})
+
+    assert plan(read, "double") is not Way.NOTHING
+    assert plan(unread, "double") is Way.NOTHING
+    assert (read.found.changed_bytes, replace(read.found, unaffected=frozenset({0})).changed_bytes) == (1, 0)
 
 
 def test_rounded_rows_are_taken_out_as_they_were_stored() -> None:

@@ -21,7 +21,8 @@ from mt_core.tables.engine import (
     SourceChanges,
     SourceVector,
 )
-from mt_core.tables.refresh.change_plan import plan_change
+from mt_core.tables.refresh.change_plan import ChangesUntil, plan_change
+from mt_core.tables.services import query_of
 from tests.support.fake_engine import FakeEngine
 from tests.support.memory_registry import MemoryRegistry
 from tests.support.registry_facts import a_table
@@ -71,8 +72,11 @@ def table(strategy: str, *keys: str, kind: str = "string") -> MaterializedTable:
     return replace(made, definition=definition)
 
 
-def plan(engine: ChangedEngine, stored: MaterializedTable) -> tuple[Maintenance | None, str | None]:
-    return plan_change(MemoryRegistry(SystemClock()), engine, stored, STORAGE, base=BASE, vector=VECTOR)
+def plan(
+    engine: ChangedEngine, stored: MaterializedTable, base: Snapshot = BASE
+) -> tuple[Maintenance | None, str | None]:
+    until = ChangesUntil(reader=engine, job_id="j", query=query_of(stored.definition), vector=VECTOR)
+    return plan_change(MemoryRegistry(SystemClock()), until, stored, STORAGE, base=base)
 
 
 def way(engine: ChangedEngine, stored: MaterializedTable) -> Way | None:
@@ -123,11 +127,8 @@ def test_many_keys_within_partitions_are_replaced_as_partitions() -> None:
 
 def test_rows_that_would_cost_a_copy_of_the_table_are_replaced_with_their_partitions() -> None:
     linear = ChangedEngine({0: "day"}, {0: "k"}, reach=Reach.LINEAR)
-    base = replace(BASE, total_bytes=100)
 
-    maintenance, _ = plan_change(
-        MemoryRegistry(SystemClock()), linear, table("auto", "DS"), STORAGE, base=base, vector=VECTOR
-    )
+    maintenance, _ = plan(linear, table("auto", "DS"), replace(BASE, total_bytes=100))
 
     assert maintenance is not None
     assert maintenance.strategy.way is Way.PARTITIONS

@@ -200,7 +200,9 @@ def test_what_is_in_the_catalog_is_reflected(cursor: dbapi.Cursor, engine: sa.En
     assert {"default", "shop"} <= set(found.get_schema_names())
     assert sorted(found.get_table_names("shop")) == ["daily", "sales"]
     assert found.get_materialized_view_names("shop") == ["daily"]
-    assert (found.get_materialized_view_names(), names_in_shop) == ([], (["daily"], ["daily"]))
+    assert names_in_shop == (["daily"], ["daily"])
+    # Other tests have tables in the default namespace.
+    assert "daily" not in found.get_materialized_view_names()
     assert found.get_view_names("shop") == ["days"]
     assert [
         (column["name"], str(column["type"]), column["nullable"], column["comment"]) for column in columns

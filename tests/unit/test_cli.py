@@ -34,7 +34,7 @@ def test_the_version_is_told() -> None:
 
 @pytest.mark.parametrize(
     ("name", "number", "when"),
-    [("kafka", 4, "by the statements that need them"), ("s3a", 3, "when a gateway starts")],
+    [("kafka", 4, "by the statements that need them"), ("s3a", 4, "when a gateway starts")],
 )
 def test_jars_that_are_there_are_reported_without_a_network(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str, number: int, when: str

@@ -77,7 +77,6 @@ final class RowHashes {
   void of(ColumnarBatch batch, long[] hashes) {
     int rows = batch.numRows();
     Arrays.fill(hashes, 0, rows, FIRST);
-    InternalRow[] byRow = null;
     for (Column column : columns) {
       if (column.isBatched()) {
         add(column, batch.column(column.ordinal()), hashes, rows);

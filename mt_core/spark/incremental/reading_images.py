@@ -73,7 +73,7 @@ class ReadingImages:
                     stored=self._stored(source),
                     read=scope.columns,
                     stack=stack,
-                    appended=COPIES not in rows.columns,
+                    only_added=COPIES not in rows.columns,
                 )
         return images
 

@@ -90,7 +90,7 @@ _APPENDED, _NET = "appended", "net"
 class ImageViews:
     """The row images of a reading as SQL relations over `net`, the net change between two versions.
 
-    If the change is `appended`, `net` has no COPIES. The images have the columns of the table, `stored`.
+    If rows were `only_added`, `net` has no COPIES. The images have the columns of the table, `stored`.
     Those that are not in `read` are NULL. The temporary view for them is created at first use and dropped
     when `stack` closes.
     """
@@ -99,7 +99,7 @@ class ImageViews:
     stored: StructType
     read: Collection[str]
     stack: ExitStack
-    appended: bool = False
+    only_added: bool = False
 
     @cached_property
     def _images(self) -> NamedImages:
@@ -111,7 +111,7 @@ class ImageViews:
         for each in self.stored.fields:
             if each.name not in self.read:
                 unread[each.name] = sql_type(each.dataType)
-        if self.appended:
+        if self.only_added:
             return appended_images(relation, names, few=self.few, unread=unread)
         return images_of(relation, names, COPIES, few=self.few, unread=unread)
 
@@ -130,10 +130,6 @@ class ImageViews:
     @property
     def few(self) -> bool:
         return self.net.few
-
-    @property
-    def only_added(self) -> bool:
-        return self.appended
 
 
 def changed_rows(

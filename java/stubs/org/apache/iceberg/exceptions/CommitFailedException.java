@@ -1,7 +1,7 @@
 package org.apache.iceberg.exceptions;
 
 /** What Iceberg's class has that ours are compiled against. */
-public class CommitFailedException extends RuntimeException implements CleanableFailure {
+public class CommitFailedException extends RuntimeException {
   private static final long serialVersionUID = 1;
 
   public CommitFailedException(String message, Object... args) {

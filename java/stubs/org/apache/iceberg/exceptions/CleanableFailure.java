@@ -1,4 +1,0 @@
-package org.apache.iceberg.exceptions;
-
-/** What Iceberg's interface has that ours are compiled against. */
-public interface CleanableFailure {}

@@ -38,6 +38,7 @@ from mt_core.model.storage import (
     CLOSED,
     EPOCH,
     LAST_RUN,
+    STATES,
     STREAM,
     MetadataChange,
     StorageMetadata,
@@ -115,15 +116,19 @@ class RefreshWriter(Writer[str]):
         snapshot_id: str,
         *,
         pending: Any | None = None,
+        states: str | None = None,
     ) -> MetadataChange:
         """Return the change that makes *snapshot_id* main and records what was *published*.
 
-        *pending* is the engine's form of a snapshot that the table does not contain yet. Branches that runs
-        of release 0.1.0 have left are dropped. Raises Fenced if a later writer has moved main.
+        *pending* is the engine's form of a snapshot that the table does not contain yet. *states* is the
+        property of tiny states (`storage.states_property`); without it, the property is removed. Branches
+        that runs of release 0.1.0 have left are dropped. Raises Fenced if a later writer has moved main.
         """
         self.refuse_earlier(metadata)
+        mark = self.properties_of(Mark(number=self.number, published=published))
         return MetadataChange(
-            properties=self.properties_of(Mark(number=self.number, published=published)),
+            properties=mark if states is None else {**mark, STATES: states},
+            removed=(STATES,) if states is None and STATES in metadata.properties else (),
             publish=snapshot_id,
             pending=pending,
             drop=self._branches(metadata),

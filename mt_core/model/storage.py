@@ -2,10 +2,10 @@
 
 The registry may be older than the last commit of a table, because a gateway can be killed between the two. So
 each commit contains its own facts. The table properties identify the materialized table and what was
-published last (`fence.py`). The summary of a published snapshot records its run, scope, source vector and
-fingerprint. A snapshot that changes no rows repeats them, because the snapshot before it may expire first.
-Invariant: the latest snapshot that `describes_rows` states which sources and which definition the rows on
-main come from.
+published last (`fence.py`), and contain the tiny states of the query. The summary of a published snapshot
+records its run, scope, source vector and fingerprint. A snapshot that changes no rows repeats them, because
+the snapshot before it may expire first. Invariant: the latest snapshot that `describes_rows` states which
+sources and which definition the rows on main come from.
 
 This is version 1. Tables written by any release contain these names: the meaning of a key never changes, and
 a new fact gets a new key.
@@ -14,6 +14,7 @@ a new fact gets a new key.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
@@ -30,6 +31,14 @@ UPSERT = "write.upsert"
 EQUALITY_DELETE = "equality-delete"
 # A prefix, followed by a job id: the mark of a stream that writes the table.
 STREAM = "freshtable.stream."
+# The tiny states of the stages of the query, with the name of the publish to which they belong.
+STATES = "freshtable.states"
+MOST_TINY = 16 * 1024
+"""The maximum length of the texts of all tiny states of a table together."""
+# The property of a state table: the id of the materialized table to which it belongs.
+STATE_OF = "freshtable.state-of"
+_STATE_TABLE = "_freshtable_state_"
+_STATE_TABLE_NAME = re.compile(_STATE_TABLE + "[0-9a-f]{32}_[0-9a-f]{16}")
 
 # Iceberg's metadata columns. Iceberg cannot read a table that has its own column with one of these names.
 METADATA_COLUMNS = frozenset(
@@ -52,6 +61,12 @@ LATE = "freshtable.late"
 DOUBTED = "freshtable.doubted"
 IN_VAIN = "freshtable.in-vain"
 COPIED = "freshtable.copied-rows"
+# A prefix, followed by the name of a stage: the snapshot of its state table that has its state.
+STATE = "freshtable.state."
+# Set by a recomputation without states whose change could have been applied to states.
+WANTS_STATES = "freshtable.wants-states"
+# In a state table: the number of rows of the last snapshot that replaced all rows.
+STATE_GROUPS = "freshtable.state-groups"
 # The key that Iceberg's draft of materialized views defines, and ours for what the draft has no place for.
 ICEBERG_REFRESH_STATE = "refresh-state"
 REFRESH_STATE = "freshtable.refresh-state"
@@ -80,6 +95,7 @@ _REPEATED = frozenset(
         LATE,
         DOUBTED,
         IN_VAIN,
+        WANTS_STATES,
         ICEBERG_REFRESH_STATE,
         REFRESH_STATE,
     }
@@ -92,7 +108,8 @@ class InVain:
     """The last attempt to apply a change incrementally that ended in a recomputation of all rows.
 
     `size` is the number of bytes of the change that had been read by then. `recomputed` is the number of
-    recomputations since. `what` is the part of the change that required recomputation: `keys` or `values`.
+    recomputations since. `what` is the part of the change that required recomputation, such as `keys` or
+    `values`, or `states` if all rows were computed without the states that should have been kept.
     """
 
     what: str
@@ -143,11 +160,18 @@ class Snapshot:
     delete_files: int = 0
     deleted_keys: int = 0
     in_vain: InVain | None = None
+    states: Mapping[str, str] = field(default_factory=dict)
+    wants_states: bool = False
 
     @property
     def describes_rows(self) -> bool:
         """Whether the snapshot states where the rows of the table come from."""
         return not self.replace or self.run_id is not None or self.created
+
+    @property
+    def publish_name(self) -> str | None:
+        """The name of the publish that made the rows of the snapshot, or None for a foreign commit."""
+        return None if self.run_id is None else publish_name(self.run_id, self.batch)
 
     @classmethod
     def of(cls, snapshot_id: str, summary: Mapping[str, str], *, replace: bool = False) -> Snapshot:
@@ -183,6 +207,10 @@ class Snapshot:
             delete_files=count("total-delete-files"),
             deleted_keys=count("added-equality-deletes"),
             in_vain=InVain(**json.loads(summary[IN_VAIN])) if IN_VAIN in summary else None,
+            states={
+                key.removeprefix(STATE): value for key, value in summary.items() if key.startswith(STATE)
+            },
+            wants_states=WANTS_STATES in summary,
         )
 
 
@@ -258,7 +286,7 @@ def repeated_summary(summary: Mapping[str, str]) -> dict[str, str]:
     """Return the summary of a snapshot that changes no rows; *summary* is that of main, which may expire
     first.
     """
-    return {key: value for key, value in summary.items() if key in _REPEATED}
+    return {key: value for key, value in summary.items() if key in _REPEATED or key.startswith(STATE)}
 
 
 def batch_summary(batch: int | None) -> dict[str, str]:
@@ -291,6 +319,42 @@ def in_vain_summary(in_vain: InVain | None) -> dict[str, str]:
 def publish_name(run_id: str, batch: int | None) -> str:
     """Return the value of `last-run` after a run, or one of its batches, was published."""
     return run_id if batch is None else f"{run_id}/{batch}"
+
+
+def state_table_name(table_id: str, stage: str = "") -> str:
+    """Return the name of the table that keeps the state of a stage, or how the names of all these begin."""
+    return f"{_STATE_TABLE}{table_id.replace('-', '')}_{stage}"
+
+
+def is_state_table(name: str) -> bool:
+    """Return whether a table with this name may keep a state; the property STATE_OF says whether it does."""
+    return _STATE_TABLE_NAME.fullmatch(name) is not None
+
+
+def state_summary(states: Mapping[str, str]) -> dict[str, str]:
+    """Return the summary entries that name the snapshots of state tables, keyed by stage."""
+    return {f"{STATE}{stage}": snapshot for stage, snapshot in states.items()}
+
+
+def states_property(publish: str, texts: Mapping[str, str]) -> str:
+    """Return the value of the property of tiny states: their *texts*, keyed by stage, after *publish*.
+
+    It is set even if there are none, as long as the table has states. Another form of the texts needs other
+    names of stages, by which earlier releases leave them alone.
+    """
+    body = {"version": 1, "publish": publish, "states": dict(texts)}
+    return json.dumps(body, separators=(",", ":"))
+
+
+def tiny_states(properties: Mapping[str, str], describing: Snapshot) -> dict[str, str]:
+    """Return the texts of the tiny states of a table, keyed by stage.
+
+    *describing* is the latest snapshot of main that describes its rows. There are none if the property was
+    set by another publish: main was rolled back, or another writer has changed the rows.
+    """
+    body = json.loads(properties.get(STATES) or "{}")
+    is_of_main = describing.publish_name is not None and body.get("publish") == describing.publish_name
+    return body["states"] if is_of_main else {}
 
 
 def is_run_branch(name: str) -> bool:

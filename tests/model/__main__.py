@@ -1,6 +1,7 @@
 """Search the refresh protocol.
 
-python -m tests.model                        all scenarios, then the protocol without each of its rules
+python -m tests.model                        all scenarios, then the protocol without each of its rules,
+                                             and the same of kept states
 python -m tests.model SCENARIO ...           these scenarios only
 python -m tests.model --without RULE ...     all scenarios without these rules, with what breaks first
 """
@@ -14,6 +15,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 
+from tests.model import states
 from tests.model.mutations import MUTATIONS, searched
 from tests.model.protocol import RefreshProtocol
 from tests.model.rules import Rules, Scenario
@@ -34,6 +36,8 @@ def main(arguments: Sequence[str]) -> int:
         code = _say_scenarios(chosen, pool.imap(partial(_found, rules), chosen))
         if not options.scenarios and not options.without:
             code |= _say_mutations(pool.imap(searched, MUTATIONS))
+            code |= _say_states(pool.imap(states.searched, states.STATE_SCENARIOS))
+            code |= _say_states_without_rules(pool.imap(_without_a_rule, states.STATE_MUTATIONS))
     return code
 
 
@@ -47,6 +51,26 @@ def _say_scenarios(scenarios: Sequence[Scenario], results: Iterable[Found]) -> i
         _say(f"{scenario.name:26} {found.states:8} states {found.events:8} events  {found}", *found.lines())
         code, states = code | (found.violation is not None), states + found.states
     _say(f"{len(scenarios)} scenarios, {states} states")
+    return code
+
+
+def _without_a_rule(mutation: states.StateMutation) -> Found:
+    return states.searched(mutation.scenario, mutation.without)
+
+
+def _say_states(results: Iterable[Found]) -> int:
+    code = 0
+    for scenario, found in zip(states.STATE_SCENARIOS, results, strict=True):
+        _say(f"{scenario.name:26} {found.states:8} states {found.events:8} events  {found}", *found.lines())
+        code |= found.violation is not None
+    return code
+
+
+def _say_states_without_rules(results: Iterable[Found]) -> int:
+    code = 0
+    for mutation, found in zip(states.STATE_MUTATIONS, results, strict=True):
+        _say(f"{mutation.scenario.name:60} {found}")
+        code |= found.broken is not mutation.broken
     return code
 
 

@@ -29,6 +29,10 @@ class Property(IntEnum):
     """A request that is repeated with its key makes one run."""
     ENDS = 9
     """Every request ends, no branch outlives the next publish, every schedule time is covered in the end."""
+    STATE_OF_MAIN = 10
+    """A state that a run reads is that of the rows on main."""
+    STATE_IS_KEPT = 11
+    """A run finds the state of the last publish, and after a rollback that of an earlier one."""
 
 
 class Violation(Exception):

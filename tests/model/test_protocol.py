@@ -19,6 +19,7 @@ from tests.model.protocol import RefreshProtocol
 from tests.model.rules import EVENTS, Rules, Scenario
 from tests.model.scenarios import SCENARIOS
 from tests.model.search import explore
+from tests.model.states import STATE_MUTATIONS
 
 RULES = frozenset(rule.name for rule in fields(Rules))
 # Those with a few thousand states, one of each kind.
@@ -107,7 +108,7 @@ def test_each_rule_is_needed_or_known_to_be_spare() -> None:
 
 
 def test_each_property_breaks_without_some_rule() -> None:
-    assert {each.broken for each in MUTATIONS} == set(Property)
+    assert {each.broken for each in (*MUTATIONS, *STATE_MUTATIONS)} == set(Property)
 
 
 def test_scenarios_have_names_of_their_own_and_each_event() -> None:

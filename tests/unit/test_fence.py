@@ -104,6 +104,21 @@ def test_a_refresh_publishes_without_having_opened_the_table() -> None:
     assert writer.mark_of(table.metadata.properties) == Mark(number=1, published="r1")
 
 
+def test_a_publish_sets_the_states_that_it_gives_and_one_without_removes_them() -> None:
+    table = Table()
+
+    def states() -> str | None:
+        return table.metadata.properties.get("freshtable.states")
+
+    table.publish(refresh(1), "r1", "2", states="of r1")
+    first = states()
+    table.does(refresh(2).close)
+    closed = states()
+    table.publish(refresh(2), "r2", "3")
+
+    assert (first, closed, states()) == ("of r1", "of r1", None)
+
+
 def test_a_refresh_is_fenced_by_the_publish_of_a_later_one() -> None:
     table, earlier, later = Table(), refresh(1), refresh(2)
     table.publish(later, "r2", "2")

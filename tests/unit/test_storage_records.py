@@ -17,9 +17,14 @@ from mt_core.model.storage import (
     Snapshot,
     in_vain_summary,
     is_run_branch,
+    is_state_table,
     late_summary,
     repeated_summary,
     run_summary,
+    state_summary,
+    state_table_name,
+    states_property,
+    tiny_states,
 )
 
 RUN = "0d9f8a4e-1111-4222-8333-444455556666"
@@ -141,3 +146,32 @@ def test_partitions_are_in_doubt_until_each_is_refreshed() -> None:
     assert not named.without(Scope.of([first])).without(Scope.of([second]))
     assert every.without(Scope.of([first]))
     assert not every.without(WHOLE)
+
+
+def test_states_are_recorded_under_the_keys_of_version_1() -> None:
+    summary = state_summary({"00aa11bb22cc33dd": "7"})
+
+    assert summary == {"freshtable.state.00aa11bb22cc33dd": "7"}
+    assert repeated_summary({**summary, "total-records": "1"}) == summary
+    assert Snapshot.of("1", {**SUMMARY, **summary}).states == {"00aa11bb22cc33dd": "7"}
+    text = '{"version":1,"publish":"r1/2","states":{"00aa11bb22cc33dd":"eJw="}}'
+    assert states_property("r1/2", {"00aa11bb22cc33dd": "eJw="}) == text
+
+
+def test_tiny_states_are_those_of_the_publish_that_the_property_names() -> None:
+    texts = {"00aa11bb22cc33dd": "eJw="}
+    properties, main = {"freshtable.states": states_property("r1/2", texts)}, Snapshot(snapshot_id="1")
+
+    assert tiny_states(properties, replace(main, run_id="r1", batch=2)) == texts
+    others = (replace(main, run_id="r1", batch=1), replace(main, run_id="r2", batch=2), main)
+    assert [tiny_states(properties, each) for each in others] == [{}, {}, {}]
+    assert tiny_states({}, replace(main, run_id="r1")) == {}
+
+
+def test_the_name_of_a_state_table_has_the_ids_of_its_table_and_stage() -> None:
+    name = state_table_name(RUN, "00aa11bb22cc33dd")
+
+    assert name == "_freshtable_state_0d9f8a4e111142228333444455556666_00aa11bb22cc33dd"
+    assert is_state_table(name)
+    others = (state_table_name(RUN), f"{name}_", name.upper(), "_freshtable_state_x", "orders")
+    assert not any(map(is_state_table, others))

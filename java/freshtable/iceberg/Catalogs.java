@@ -2,9 +2,13 @@ package freshtable.iceberg;
 
 import com.fasterxml.jackson.core.JsonProcessingException;
 import com.fasterxml.jackson.databind.ObjectMapper;
+import java.util.ArrayList;
+import java.util.List;
 import java.util.Set;
 import org.apache.iceberg.catalog.Catalog;
+import org.apache.iceberg.catalog.Namespace;
 import org.apache.iceberg.catalog.TableIdentifier;
+import org.apache.iceberg.exceptions.NoSuchNamespaceException;
 import org.apache.iceberg.spark.SparkCatalog;
 import org.apache.spark.sql.connector.catalog.CatalogManager;
 import org.apache.spark.sql.connector.catalog.CatalogNotFoundException;
@@ -37,6 +41,24 @@ public final class Catalogs {
     }
     Catalog catalog = ((SparkCatalog) plugin).icebergCatalog();
     return ACCEPTED.contains(catalog.getClass().getName()) ? catalog : null;
+  }
+
+  /**
+   * Returns, as JSON, the names of the tables of a namespace that begin with {@code prefix}; none if there is
+   * no such namespace. {@code levels} is a JSON array.
+   */
+  public static String tables(Catalog catalog, String levels, String prefix) throws JsonProcessingException {
+    List<String> names = new ArrayList<>();
+    try {
+      for (TableIdentifier each : catalog.listTables(Namespace.of(JSON.readValue(levels, String[].class)))) {
+        if (each.name().startsWith(prefix)) {
+          names.add(each.name());
+        }
+      }
+    } catch (NoSuchNamespaceException error) {
+      return "[]";
+    }
+    return JSON.writeValueAsString(names);
   }
 
   /** Returns the Iceberg identifier of a table. {@code levels} is a JSON array. */

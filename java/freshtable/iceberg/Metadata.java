@@ -51,6 +51,19 @@ public final class Metadata {
     return JSON.writeValueAsString(facts);
   }
 
+  /** Returns, as JSON, the values of the keys with {@code prefix} in the summaries of all snapshots. */
+  public static String values(TableMetadata metadata, String prefix) throws JsonProcessingException {
+    Set<String> values = new HashSet<>();
+    for (Snapshot each : metadata.snapshots()) {
+      each.summary().forEach((key, value) -> {
+        if (key.startsWith(prefix)) {
+          values.add(value);
+        }
+      });
+    }
+    return JSON.writeValueAsString(values);
+  }
+
   /** Returns a pending snapshot as one whose operation tells readers that it has changed no rows. */
   public static Snapshot replacing(Snapshot held) throws JsonProcessingException {
     JsonNode snapshot = JSON.readTree(SnapshotParser.toJson(held));

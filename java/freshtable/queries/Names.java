@@ -18,6 +18,7 @@ import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.connector.catalog.CatalogPlugin;
 import org.apache.spark.sql.connector.catalog.CatalogV2Implicits;
 import org.apache.spark.sql.connector.catalog.Identifier;
+import org.apache.spark.sql.connector.catalog.TableCatalog;
 import org.apache.spark.sql.connector.catalog.View;
 import org.apache.spark.sql.connector.catalog.ViewCatalog;
 import org.apache.spark.sql.types.StructType;
@@ -81,6 +82,15 @@ public final class Names {
     String[] parts = JSON.readValue(name, String[].class);
     CatalogPlugin catalog = session.sessionState().catalogManager().catalog(parts[0]);
     return CatalogV2Implicits.CatalogHelper(catalog).asTableCatalog().tableExists(identifier(parts));
+  }
+
+  /** Returns a property of a table, or null if there is no such table or property. */
+  public static String property(SparkSession session, String name, String key) throws Exception {
+    String[] parts = JSON.readValue(name, String[].class);
+    CatalogPlugin catalog = session.sessionState().catalogManager().catalog(parts[0]);
+    TableCatalog tables = CatalogV2Implicits.CatalogHelper(catalog).asTableCatalog();
+    Identifier identifier = identifier(parts);
+    return tables.tableExists(identifier) ? tables.loadTable(identifier).properties().get(key) : null;
   }
 
   /** Returns whether a function is built-in or temporary. */

@@ -9,6 +9,7 @@ from hashlib import sha256
 
 from pyspark.sql import SparkSession
 
+from mt_core.model.storage import is_state_table
 from mt_core.model.table import Column
 from mt_core.spark.catalogs.columns import columns_in
 from mt_core.spark.driver.conf import SESSION_CATALOG
@@ -89,7 +90,7 @@ class Names:
         return _view((name,), self._java.temporaryView(self._session._jsparkSession, name))
 
     def relations(self, namespace: Sequence[str]) -> list[str]:
-        """Return the tables and views of *namespace*, and the temporary views.
+        """Return the tables and views of *namespace*, and the temporary views, without state tables.
 
         If *namespace* is empty, the current namespace is used. A catalog that does not support views
         returns only tables. Raises Spark's error if the namespace does not exist or the catalog does not
@@ -99,7 +100,7 @@ class Names:
         names: list[str] = json.loads(
             self._java.relations(self._session._jsparkSession, json.dumps([catalog, *levels]))
         )
-        return names
+        return [name for name in names if not is_state_table(name)]
 
     def _split(self, namespace: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
         """Split *namespace* into its catalog, which is the current one by default, and its levels."""
@@ -112,6 +113,11 @@ class Names:
         if self.view(parts) is not None:
             return True
         return bool(self._java.tableExists(self._session._jsparkSession, json.dumps(parts)))
+
+    def property_of(self, parts: tuple[str, ...], key: str) -> str | None:
+        """Return a property of the table with this full name, or None if there is no such table."""
+        value = self._java.property(self._session._jsparkSession, json.dumps(parts), key)
+        return None if value is None else str(value)
 
     def function(self, parts: tuple[str, ...]) -> tuple[str, ...] | None:
         """Return the full name of a user-defined function, or None for a built-in one.

@@ -8,12 +8,16 @@ Rewritten files get a new sequence number, so that older delete files no longer 
 uses equality deletes, concurrent batches may still delete by key. The files then keep their old sequence
 number, and delete files that can no longer match any data file are removed in the same commit. The summary
 of the previous snapshot is repeated, so that a compaction does not hide what the last run recorded.
+
+The state tables of a table are maintained with it. A state is kept as long as any snapshot of the table names
+it, whatever its age.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from datetime import datetime
+from functools import partial
 from typing import Any
 from uuid import uuid4
 
@@ -22,7 +26,7 @@ from pyspark.sql.functions import col, collect_list, count_if, when
 from pyspark.sql.functions import min as least
 
 from mt_core.errors import CommitConflict
-from mt_core.model.storage import StorageMetadata, repeated_summary
+from mt_core.model.storage import TABLE_ID, StorageMetadata, repeated_summary
 from mt_core.model.table import TableIdentifier
 from mt_core.spark.contexts import SparkContexts
 from mt_core.spark.driver.conf import REFRESH_POOL
@@ -31,6 +35,7 @@ from mt_core.spark.driver.jvm_objects import own_class, static_member, text_map
 from mt_core.spark.files.catalog_files import prefix_io
 from mt_core.spark.iceberg.held_commit import HeldCommit
 from mt_core.spark.iceberg.metadata import Base, facts_of, metadata_of
+from mt_core.spark.states.state_upkeep import names_of_states, state_tables
 from mt_core.tables.engine import Fragments, Staged, TableHousekeeping
 
 SMALL_BYTES = 16 * 1024 * 1024
@@ -60,17 +65,42 @@ class Housekeeping(TableHousekeeping):
 
     def expire(self, identifier: TableIdentifier, older_than: datetime, keep: Collection[str]) -> None:
         with self._spark.working() as session:
-            for attempt in range(1, _EXPIRIES + 1):
-                try:
-                    self._expire(session, self._spark.catalogs.load_table(identifier), older_than, keep)
-                except SPARK_ERRORS as cause:
-                    if java_classes(cause)[:1] != (_MOVED,):
-                        raise
-                    if attempt == _EXPIRIES:
-                        moved = f"{identifier} was changed by another commit; try again."
-                        raise CommitConflict(moved) from cause
-                else:
-                    return
+            self._retry(identifier, lambda table: self._expire(session, table, older_than, keep))
+            table = self._spark.catalogs.load_table(identifier)
+            table_id = table.properties().get(TABLE_ID)
+            if table_id is not None:
+                named = names_of_states(session, table)
+                for name, _ in state_tables(self._spark, identifier, table_id):
+                    self._retry(name, partial(self._expire_states, session, name, older_than, named))
+
+    def _retry(self, identifier: TableIdentifier, expire: Callable[[Any], None]) -> None:
+        """Load a table and *expire* snapshots of it; repeat this if main has moved."""
+        for attempt in range(1, _EXPIRIES + 1):
+            try:
+                expire(self._spark.catalogs.load_table(identifier))
+            except SPARK_ERRORS as cause:
+                if java_classes(cause)[:1] != (_MOVED,):
+                    raise
+                if attempt == _EXPIRIES:
+                    moved = f"{identifier} was changed by another commit; try again."
+                    raise CommitConflict(moved) from cause
+            else:
+                return
+
+    def _expire_states(
+        self, session: SparkSession, name: TableIdentifier, older_than: datetime, named: Set[str], table: Any
+    ) -> None:
+        """Expire the old states of a state table but those *named*; drop it if it is old and none is named.
+
+        A rollback of the materialized table may return to each snapshot that names a state.
+        """
+        snapshots = {str(each.snapshotId()) for each in table.snapshots()}
+        # A run creates a table some time before its first snapshot.
+        is_old = table.operations().current().lastUpdatedMillis() < _millis(older_than)
+        if is_old and named.isdisjoint(snapshots):
+            self._spark.table_catalogs.drop(name, table, with_files=True)
+        elif old := _old_snapshots(table, older_than) - named:
+            _expire_by_id(_expiring(session, table).expireSnapshots(), old)
 
     def _expire(self, session: SparkSession, table: Any, older_than: datetime, keep: Collection[str]) -> None:
         expiry, limit = _expiring(session, table).expireSnapshots(), _millis(older_than)
@@ -80,18 +110,15 @@ class Housekeeping(TableHousekeeping):
             return
         # Expiry by age would remove the retained snapshots too. Expiry by id is slower, because Iceberg
         # reads all manifests to find unused files.
-        for snapshot_id in _old_snapshots(table, older_than).difference(keep):
-            expiry.expireSnapshotId(int(snapshot_id))
-        expiry.expireOlderThan(0).commit()
+        _expire_by_id(expiry, _old_snapshots(table, older_than).difference(keep))
 
     def remove_orphans(self, identifier: TableIdentifier, older_than: datetime) -> None:
         with self._spark.working() as session:
             table = self._spark.catalogs.load_table(identifier)
-            actions = static_member(session, "org.apache.iceberg.spark.actions.SparkActions.get")
-            orphans = actions(session._jsparkSession).deleteOrphanFiles(table)
-            # Another FileIO may write to a store in which Hadoop cannot list files.
-            lists_by_prefix = prefix_io(session, table) is not None
-            orphans.usePrefixListing(lists_by_prefix).olderThan(_millis(older_than)).execute()
+            table_id = table.properties().get(TABLE_ID)
+            states = () if table_id is None else state_tables(self._spark, identifier, table_id)
+            for each in (table, *(state for _, state in states)):
+                _remove_orphans(session, each, older_than)
 
     def fragments(self, identifier: TableIdentifier) -> Fragments:
         with (
@@ -154,6 +181,20 @@ class Housekeeping(TableHousekeeping):
         with self._spark.working() as session:
             metadata = metadata_of(session, self._spark.catalogs.load_table(identifier))
             return _staged_again(session, identifier, metadata, staged.pending)
+
+
+def _remove_orphans(session: SparkSession, table: Any, older_than: datetime) -> None:
+    actions = static_member(session, "org.apache.iceberg.spark.actions.SparkActions.get")
+    orphans = actions(session._jsparkSession).deleteOrphanFiles(table)
+    # Another FileIO may write to a store in which Hadoop cannot list files.
+    lists_by_prefix = prefix_io(session, table) is not None
+    orphans.usePrefixListing(lists_by_prefix).olderThan(_millis(older_than)).execute()
+
+
+def _expire_by_id(expiry: Any, snapshots: Collection[str]) -> None:
+    for snapshot_id in snapshots:
+        expiry.expireSnapshotId(int(snapshot_id))
+    expiry.expireOlderThan(0).commit()
 
 
 def _expiring(session: SparkSession, table: Any) -> Any:

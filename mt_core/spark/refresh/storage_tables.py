@@ -3,7 +3,8 @@
 A storage table belongs to one materialized table, whose id is in a property of the storage table and in the
 name of its folder. Creation and removal check the id in addition to the name. An interrupted command can
 therefore be repeated without affecting a table of another owner with the same name, and a name can be
-reused while the files of its previous table are still being deleted. A new table gets one empty snapshot in
+reused while the files of its previous table are still being deleted. Its state tables, which also have the id
+in their names, are dropped with it. A new table gets one empty snapshot in
 the transaction that creates it. Every run starts a branch at the current snapshot, so `main` must never be
 null.
 """
@@ -28,6 +29,7 @@ from mt_core.spark.driver.failures import SPARK_ERRORS, java_classes
 from mt_core.spark.driver.jvm_objects import java_map, static_member
 from mt_core.spark.files.catalog_files import CatalogFiles
 from mt_core.spark.iceberg.catalog_probe import TableCatalogs, check_namespace_exists
+from mt_core.spark.states.state_upkeep import drop_states
 from mt_core.tables.engine import StorageSpec, TableStorage
 
 log = logging.getLogger(__name__)
@@ -86,6 +88,7 @@ class StorageTables(TableStorage):
 
     def drop_storage(self, identifier: TableIdentifier, table_id: str, location: str) -> None:
         with self._spark.working() as session:
+            drop_states(self._spark, identifier, table_id)
             folders = {location} if location else set()
             try:
                 table = self._spark.catalogs.load_table(identifier)

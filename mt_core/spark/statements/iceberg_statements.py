@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 from mt_core.base.identifiers import display_name, sql_name
 from mt_core.base.tokens import significant
 from mt_core.errors import TableNotFound
+from mt_core.model.storage import is_state_table
 from mt_core.spark.driver.jvm_objects import java_class, java_strings, state_of
 
 _CATALOG = "org.apache.iceberg.spark.SparkCatalog"
@@ -38,6 +39,29 @@ def emptying(session: SparkSession, catalog: str, levels: tuple[str, ...]) -> It
             yield (
                 f"DROP {noun} IF EXISTS {sql_name((catalog, *map(str, each.namespace()), str(each.name())))}"
             )
+
+
+def state_drops(
+    session: SparkSession, catalog: str, levels: tuple[str, ...], *, is_cascade: bool
+) -> Iterator[str]:
+    """Yield the statements that drop the state tables of an Iceberg database before it is dropped.
+
+    Their materialized tables have been dropped before. Without CASCADE, nothing is yielded if the database
+    has other contents, because then it is not dropped.
+    """
+    plugin = state_of(session).catalogManager().catalog(catalog)
+    namespace = java_strings(session, levels)
+    if not java_class(session, _CATALOG).isInstance(plugin) or not plugin.namespaceExists(namespace):
+        return
+    tables = [str(each.name()) for each in plugin.listTables(namespace)]
+    states = [name for name in tables if is_state_table(name)]
+    if not states:
+        return
+    if is_cascade or (
+        states == tables and not [*plugin.listNamespaces(namespace)] and not [*plugin.listViews(namespace)]
+    ):
+        for name in states:
+            yield f"DROP TABLE IF EXISTS {sql_name((catalog, *levels, name))} PURGE"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,6 @@ from mt_core.model.table import TableIdentifier
 # These do not change a table's rows or columns. Any other command on a materialized table is refused.
 HARMLESS = frozenset(
     {
-        *("CommentOnTable", "CreateOrReplaceTag", "DropTag"),
         *(
             "AnalyzeTable",
             "AnalyzeColumn",
@@ -32,6 +31,8 @@ HARMLESS = frozenset(
         *("CreateVariable", "DropVariable", "SetVariable", "SetCatalogAndNamespace"),
     }
 )
+# These change only comments and tags of a table.
+CHANGES_METADATA = frozenset({"CommentOnTable", "CreateOrReplaceTag", "DropTag"})
 # Procedures that rewrite files without changing rows.
 PROCEDURES = frozenset({"rewrite_data_files", "rewrite_manifests", "rewrite_position_delete_files"})
 # Procedures that create a table, whose name is an argument.
@@ -47,6 +48,7 @@ TABLE_FIELD = frozenset(
             "SetWriteDistributionAndOrdering",
         ),
         *("SetIdentifierFields", "DropIdentifierFields", "CreateOrReplaceBranch", "DropBranch"),
+        *("CreateOrReplaceTag", "DropTag"),
     }
 )
 WRITES_TO_ITS_TABLE = frozenset(

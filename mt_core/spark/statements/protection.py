@@ -6,9 +6,10 @@ module checks the parsed plan. It collects the tables that a command changes, qu
 session would, and looks up whether one of them is a materialized table.
 
 The check is an allow-list: a command that is not known to be harmless is refused on a materialized table.
-Nested statements (scripts, EXECUTE IMMEDIATE, IDENTIFIER()) are checked too, and are refused if their
-object is known only when they run. Statements that begin with a reading keyword are not checked, so that
-queries have no additional cost.
+Nested statements (scripts, EXECUTE IMMEDIATE, IDENTIFIER()) are checked too, and are refused if their object
+is known only when they run. State tables, which keep states of materialized tables, are in no registry: they
+are known by their names and a property, and only refreshes write them. Statements that begin with a reading
+keyword are not checked, so that queries have no additional cost.
 """
 
 from __future__ import annotations
@@ -18,11 +19,13 @@ from itertools import islice
 from typing import Any, Protocol
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.functions import col
 
 from mt_core.base.identifiers import Namespace, display_name
 from mt_core.base.tokens import TokenKind, check_nesting, tokenize
 from mt_core.errors import SqlSyntaxError, TableProtected, Unsupported
 from mt_core.model.new_names import check_new_name
+from mt_core.model.storage import STATE_OF, is_state_table
 from mt_core.model.table import TableIdentifier
 from mt_core.spark.catalogs.namespaces import check_namespace
 from mt_core.spark.connectors.connector_names import ConnectorNames
@@ -30,8 +33,9 @@ from mt_core.spark.connectors.connector_tables import ConnectorSource, no_connec
 from mt_core.spark.driver.failures import SPARK_ERRORS
 from mt_core.spark.driver.jvm_objects import active_session, java_class, java_dataset, scala_items, state_of
 from mt_core.spark.queries.views import Names
-from mt_core.spark.statements.iceberg_statements import AlteredView, emptying
+from mt_core.spark.statements.iceberg_statements import AlteredView, emptying, state_drops
 from mt_core.spark.statements.protected_statements import (
+    CHANGES_METADATA,
     CREATES,
     HARMLESS,
     LOSES_COLUMNS,
@@ -51,6 +55,8 @@ _READS = frozenset({"SELECT", "VALUES", "TABLE", "SHOW", "DESCRIBE", "DESC", "US
 _CONTAINERS = frozenset(
     {"CompoundBody", "UnresolvedWith", "Union", "UnresolvedExecuteImmediate", "PlanWithUnresolvedIdentifier"}
 )
+# Forms of these that only Spark has are not answered by `Names.relations`.
+_LISTS = (["SHOW", "TABLES"], ["SHOW", "TABLE"])
 _SQL_FUNCTIONS = frozenset({"CreateSQLFunctionCommand", "CreateUserDefinedFunction"})
 _COMMAND = "org.apache.spark.sql.catalyst.plans.logical.Command"
 _SEPARATOR = "\u0000"
@@ -113,7 +119,8 @@ def run_protected(
     words = _first_words(text)
     if words and words[0] in _READS and words[:2] != ["SHOW", "CREATE"]:
         # Make only the last of the five calls of PySpark's sql(). The others are for arguments.
-        return DataFrame(session._jsparkSession.sql(text), session)
+        frame = DataFrame(session._jsparkSession.sql(text), session)
+        return _without_states(frame) if words[:2] in _LISTS else frame
     with active_session(session):
         parser = state_of(session).sqlParser()
         plan = parser.parsePlan(text)
@@ -124,8 +131,11 @@ def run_protected(
         kind = str(plan.productPrefix())
         if kind == "CompoundBody":
             return session.sql(text)
-        if kind == "DropNamespace" and plan.cascade():
-            for dropping in emptying(session, *check.namespace_of(plan)):
+        if kind == "DropNamespace":
+            namespace, is_cascade = check.namespace_of(plan), bool(plan.cascade())
+            for dropping in state_drops(session, *namespace, is_cascade=is_cascade):
+                session.sql(dropping)
+            for dropping in emptying(session, *namespace) if is_cascade else ():
                 run_protected(session, dropping, tables)
         adapted = adapt(ConnectorNames(session, connectors).adapted(plan))
         instead = (
@@ -138,6 +148,13 @@ def run_protected(
                 if instead is None or not instead.is_refused(error):
                     raise
         return run_protected(session, instead.statement(check.qualified), tables, connectors=connectors)
+
+
+def _without_states(listed: DataFrame) -> DataFrame:
+    """Return the result of SHOW TABLES without state tables."""
+    names = [row["tableName"] for row in listed.collect()]
+    states = list(filter(is_state_table, names))
+    return listed.where(~col("tableName").isin(states)) if states else listed
 
 
 def check_protected(session: SparkSession, text: str, tables: TableDirectory) -> None:
@@ -190,16 +207,37 @@ class _Check:
                 "Iceberg's Spark extension does not support them. Leave the "
                 "database out: CREATE FUNCTION name (…) creates a function for all sessions."
             )
+        elif kind in CHANGES_METADATA:
+            changed = [
+                self.qualified(parts) for parts, is_temporary in self._targets(plan, kind) if not is_temporary
+            ]
+            self._refuse_states(self._words, changed)
         elif kind not in HARMLESS:
             self._command(plan, kind)
 
     def _refuse(self, refusal: Refusal, names: Iterable[tuple[str, ...]]) -> None:
-        """Raise the error of *refusal* if a name is a materialized table, or its branch or metadata table."""
+        """Raise the error of *refusal* if a name is a materialized table, or its branch or metadata table.
+
+        Statements that change such a table are refused for state tables too.
+        """
         for full in names:
             identifiers = [*_identifiers(full), *_identifiers(full[:-1])]
             table = self._tables.first_of(identifiers) if identifiers else None
             if table is not None:
                 raise refusal.of(table)
+            if refusal.changes:
+                self._refuse_states(refusal.statement, [full])
+
+    def _refuse_states(self, statement: str, names: Iterable[tuple[str, ...]]) -> None:
+        """Raise TableProtected if a name is a state table, or its branch or metadata table."""
+        for full in names:
+            for name in (full, full[:-1]):
+                if len(name) > 2 and is_state_table(name[-1]) and self._names.property_of(name, STATE_OF):
+                    raise TableProtected(
+                        f"{display_name(name)} keeps a state of a materialized table, and {statement} must "
+                        "not change it: refreshes write it, and DROP MATERIALIZED TABLE drops it.",
+                        table=display_name(name),
+                    )
 
     # --------------------------------------------------------------------------------------------- statements
 
@@ -347,8 +385,6 @@ class _Check:
     def _call(self, plan: Any) -> None:
         """Refuse a procedure call if an argument may name a materialized table."""
         name = _parts(plan.procedure().nameParts())
-        if name[-1].lower() in PROCEDURES:
-            return
         catalog, namespace = self._names.current()
         if self._names.is_catalog(name[0]) and name[0] != catalog:
             catalog, namespace = name[0], self._names.default_namespace(name[0])
@@ -358,6 +394,9 @@ class _Check:
             )
             names = self._names_in(self._value(value, "CALL"))
             full_names = [self._names.qualify(parts, catalog, namespace) for parts in names]
+            if name[-1].lower() in PROCEDURES:
+                self._refuse_states(f"CALL {display_name(name)}", full_names)
+                continue
             if name[-1].lower() in NAMING_PROCEDURES:
                 for full in full_names:
                     check_new_name(full)

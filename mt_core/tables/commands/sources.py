@@ -11,6 +11,7 @@ from itertools import dropwhile
 
 from mt_core.base.tokens import significant
 from mt_core.errors import DefinitionInvalid, QueryFailed
+from mt_core.model.storage import is_state_table
 from mt_core.model.table import TableDefinition, TableIdentifier
 from mt_core.tables.commands.streams import refuse_streams
 from mt_core.tables.commands.upsert_sources import refuse_read, refuse_upserted_source
@@ -42,6 +43,12 @@ def analysed_alone(
             f"The query of {identifier} names {name}, which is a variable of this session; "
             "refreshes do not see it. Write its value."
         ) from error
+    state = next((each for each in analysed.sources if is_state_table(each.rpartition(".")[2])), None)
+    if state is not None:
+        raise DefinitionInvalid(
+            f"The query of {identifier} reads {state}, which keeps a state of a materialized table; "
+            "read the materialized table itself."
+        )
     views = sorted(analysed.relations & context.temporary_relations)
     functions = sorted(analysed.functions & context.temporary_functions)
     if views or functions:

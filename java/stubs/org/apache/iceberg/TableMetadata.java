@@ -1,5 +1,6 @@
 package org.apache.iceberg;
 
+import java.util.List;
 import java.util.Map;
 import java.util.Set;
 
@@ -25,6 +26,10 @@ public class TableMetadata {
 
   public SnapshotRef ref(String name) {
     throw new UnsupportedOperationException(name);
+  }
+
+  public List<Snapshot> snapshots() {
+    throw new UnsupportedOperationException();
   }
 
   public Snapshot currentSnapshot() {

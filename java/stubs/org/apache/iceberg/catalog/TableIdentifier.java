@@ -7,4 +7,8 @@ public class TableIdentifier {
   public static TableIdentifier of(String... names) {
     throw new UnsupportedOperationException(names[0]);
   }
+
+  public String name() {
+    throw new UnsupportedOperationException();
+  }
 }

@@ -1,0 +1,1 @@
+"""Kept states of the stages of queries."""

@@ -35,11 +35,13 @@ from benchmarks import (
     statement_overhead,
     streams,
     thrift,
+    tpch,
     unchanged,
 )
 from benchmarks.filled_registry import Filling
 from benchmarks.machine import Machine
 from benchmarks.report import Finding
+from benchmarks.tpch import TpchOptions
 
 RESULTS = Path(__file__).parent / "results.md"
 BENCHMARKS: dict[str, Callable[[], Iterator[Finding]]] = {
@@ -66,12 +68,20 @@ BENCHMARKS: dict[str, Callable[[], Iterator[Finding]]] = {
 }
 
 # They take too long to run with the others, or need more than `make bench` installs.
-BY_NAME: Mapping[str, Callable[[Filling], Iterator[Finding]]] = {
-    "overview": overview.measure,
-    "object_store": lambda _filling: object_store.measure(),
+BY_NAME: Mapping[str, Callable[[argparse.Namespace], Iterator[Finding]]] = {
+    "overview": lambda given: overview.measure(Filling(tables=given.tables, runs=given.runs)),
+    "object_store": lambda _given: object_store.measure(),
+    "tpch": lambda given: tpch.measure(
+        TpchOptions(
+            lineitems=given.lineitems,
+            queries=tuple(given.queries),
+            strategy=given.strategy,
+            shares=tuple(given.shares),
+        )
+    ),
 }
 
-FULL = Filling()
+FULL, TPCH = Filling(), TpchOptions()
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -80,9 +90,14 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("names", nargs="*", metavar="NAME")
     parser.add_argument("--tables", type=int, default=FULL.tables, help="of overview (%(default)s)")
     parser.add_argument("--runs", type=int, default=FULL.runs, help="of each of them (%(default)s)")
+    parser.add_argument("--lineitems", type=int, default=TPCH.lineitems, help="of tpch (%(default)s)")
+    parser.add_argument("--queries", nargs="*", default=TPCH.queries, metavar="QUERY", help="of tpch (all)")
+    parser.add_argument("--strategy", default=TPCH.strategy, help="of tpch, compared with full (%(default)s)")
+    parser.add_argument(
+        "--shares", nargs="*", type=float, default=TPCH.shares, help="of changed rows, of tpch (%(default)s)"
+    )
     options = parser.parse_args(arguments)
-    filling = Filling(tables=options.tables, runs=options.runs)
-    benchmarks = BENCHMARKS | {name: partial(measure, filling) for name, measure in BY_NAME.items()}
+    benchmarks = BENCHMARKS | {name: partial(measure, options) for name, measure in BY_NAME.items()}
     names: Sequence[str] = options.names
     if unknown := sorted(set(names) - set(benchmarks)):
         sys.stderr.write(f"There is no benchmark {unknown[0]}; there are {', '.join(benchmarks)}.\n")

@@ -43,7 +43,7 @@ DEEP = (
     "or whatever_happens or engine_contract or histories or affected_rows or upserts or protection or "
     "tables_of_queries or sources_of_others or keyed_sinks or operator_policies or operator_types or "
     "connector_streams or postgres_catalog or chains or object_store or storage_races or releases "
-    "or catalog_servers or served_catalog or browser_views"
+    "or catalog_servers or served_catalog or browser_views or state_values"
 )
 PARALLEL = ["--dist", "loadfile", "--no-loadscope-reorder"]
 # Importing them takes each process seconds; tests/architecture/test_marks.py checks that none is fast.

@@ -11,6 +11,8 @@ from mt_core.model.storage import InVain
 
 MOST_CHANGED = 0.5
 """The largest changed share of the sources' bytes for which appends are applied and partitions replaced."""
+MOST_JOINED = 0.75
+"""The largest share of the sources' bytes that a run with states reads besides the changed rows."""
 MOST_REWRITTEN = 0.75
 """A table is rewritten only if its bytes and the change's are at most this share of the sources' bytes."""
 MOST_KEYS = 0.2
@@ -38,6 +40,8 @@ class Sizes:
     """Sizes of the change, of all sources of the query, and of the table.
 
     If `upsert` is set, the table's rows are replaced by key, so the size of the table does not matter.
+    `joined_bytes` is what a run with states reads of the sources besides the changed rows, a source that is
+    read several times counted as often.
     """
 
     changed_bytes: int
@@ -46,6 +50,7 @@ class Sizes:
     table_bytes: int
     table_rows: int
     upsert: bool = False
+    joined_bytes: int = 0
 
     @property
     def share(self) -> float:
@@ -93,6 +98,13 @@ def reason_to_recompute(strategy: Strategy, sizes: Sizes) -> str | None:
         case Way.MERGE | Way.SIGNED if sizes.in_place:
             return None
         case Way.MERGE | Way.SIGNED if (
+            sizes.changed_bytes + sizes.table_bytes > MOST_REWRITTEN * sizes.source_bytes
+        ):
+            return "the table is not much smaller than its sources"
+        case Way.STAGES if sizes.joined_bytes > MOST_JOINED * sizes.source_bytes:
+            joined = sizes.joined_bytes / max(1, sizes.source_bytes)
+            return f"the change would be joined with {joined:.0%} of the sources"
+        case Way.STAGES if not (sizes.in_place and strategy.keys) and (
             sizes.changed_bytes + sizes.table_bytes > MOST_REWRITTEN * sizes.source_bytes
         ):
             return "the table is not much smaller than its sources"

@@ -83,6 +83,12 @@ class Node:
             node = node.children[0]
         return node if node.kind == "AttributeReference" else None
 
+    def nodes(self) -> Iterator[Node]:
+        """Yield the node itself and all nodes below it."""
+        yield self
+        for child in self.children:
+            yield from child.nodes()
+
     def conjuncts(self) -> Iterator[Node]:
         """Yield the conditions that are combined by AND."""
         if self.kind != "And":
@@ -130,6 +136,21 @@ def occurrences_below(node: Node) -> Iterator[int]:
         yield number
     for child in node.children:
         yield from occurrences_below(child)
+
+
+def reading_of(node: Node) -> int | None:
+    """Return the number of the relation that *node* is in the tree of a query in stages, or None."""
+    number = node.fields.get("reading")
+    return None if number is None else int(number)
+
+
+def readings_below(node: Node) -> Iterator[int]:
+    """Yield the numbers of the relations in a tree, repeated for each time that it reads them."""
+    number = reading_of(node)
+    if number is not None:
+        yield number
+    for child in node.children:
+        yield from readings_below(child)
 
 
 def all_values(plan: Sequence[Mapping[str, Any]]) -> bool:

@@ -22,8 +22,9 @@ from mt_core.incremental.plan import (
     Node,
     join_type,
     occurrence_of,
-    occurrences_below,
     read_plan,
+    reading_of,
+    readings_below,
 )
 from mt_core.incremental.read_columns import all_attributes, read_attributes
 
@@ -65,20 +66,53 @@ class _Condition:
     attributes: frozenset[int]
 
 
-def read_scopes(
-    plan: Sequence[Mapping[str, Any]], subqueries: Iterable[Sequence[Mapping[str, Any]]]
-) -> dict[int, ReadingScope]:
-    """Return the scope of each numbered relation, from the JSON of a normal form and its subqueries."""
-    trees = [read_plan(plan), *map(read_plan, subqueries)]
-    walk = _Walk(read=read_attributes(plan))
+def read_scopes(plans: Sequence[Sequence[Mapping[str, Any]]]) -> dict[int, ReadingScope]:
+    """Return the scope of each numbered relation, from the trees of a query in stages."""
+    trees = [*map(read_plan, plans)]
+    walk = _Walk(read=frozenset[int]().union(*map(read_attributes, plans)))
     for number, tree in enumerate(trees):
         walk.visit(tree, Conjunct(tree=number, path=(), number=0), ())
-    times = Counter(number for tree in trees for number in occurrences_below(tree))
+    times = Counter(number for tree in trees for number in readings_below(tree))
     # A relation that the plan reads in several places is filtered differently in each.
     return {
         number: scope if times[number] == 1 else replace(scope, filters=())
         for number, scope in walk.scopes.items()
     }
+
+
+def combined_scopes(
+    in_text: Mapping[int, ReadingScope], in_trees: Mapping[int, ReadingScope]
+) -> dict[int, ReadingScope]:
+    """Return scopes with all columns that the text or the trees of a query read, and the trees' filters.
+
+    *in_text* is the result of `columns_in_text`, *in_trees* that of `read_scopes`.
+    """
+    return {
+        number: replace(tree, columns=tree.columns | text.columns)
+        if (tree := in_trees.get(number)) is not None
+        else text
+        for number, text in in_text.items()
+    }
+
+
+def columns_in_text(plans: Iterable[Sequence[Mapping[str, Any]]]) -> dict[int, ReadingScope]:
+    """Return the scope of each numbered relation without filters, from a normal form and its subqueries.
+
+    The trees of a query in stages may read fewer columns than its text: Spark removes expressions that cannot
+    matter, such as `x IS NOT NULL` for a column that is never NULL. SQL over changed rows needs all columns
+    of the text.
+    """
+    columns: dict[int, frozenset[str]] = {}
+    for plan in plans:
+        read = read_attributes(plan)
+        for node in read_plan(plan).nodes():
+            number = occurrence_of(node)
+            if number is not None:
+                leaves = (below for below in node.nodes() if not below.children)
+                given = (column for leaf in leaves for column in leaf.expressions("output"))
+                names = frozenset(str(each.fields["name"]) for each in given if each.identity in read)
+                columns[number] = columns.get(number, frozenset()) | names
+    return {number: ReadingScope(columns=names) for number, names in columns.items()}
 
 
 @dataclass(slots=True)
@@ -90,7 +124,7 @@ class _Walk:
 
     def visit(self, node: Node, at: Conjunct, above: Sequence[_Condition]) -> None:
         """Visit an operator, whose rows matter only if they satisfy the conditions *above*."""
-        number = occurrence_of(node)
+        number = reading_of(node)
         if number is not None:
             self._reading(number, node, above)
             return
@@ -100,20 +134,12 @@ class _Walk:
 
     def _reading(self, number: int, node: Node, conditions: Iterable[_Condition]) -> None:
         names = dict[int, str]()
-        for relation in _leaves(node):
-            for column in relation.expressions("output"):
-                names[column.identity] = str(column.fields["name"])
+        for column in node.expressions("output"):
+            names[column.identity] = str(column.fields["name"])
         columns = frozenset(name for attribute, name in names.items() if attribute in self.read)
         filters = tuple(each.place for each in conditions if each.attributes <= names.keys())
         before = self.scopes.get(number, ReadingScope(columns=frozenset()))
         self.scopes[number] = ReadingScope(columns=before.columns | columns, filters=filters)
-
-
-def _leaves(node: Node) -> Iterator[Node]:
-    if not node.children:
-        yield node
-    for child in node.children:
-        yield from _leaves(child)
 
 
 def _passed(node: Node, child: int, at: Conjunct, above: Iterable[_Condition]) -> Iterator[_Condition]:

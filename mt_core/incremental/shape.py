@@ -34,7 +34,8 @@ from mt_core.incremental.plan import (
     occurrences_below,
     read_plan,
 )
-from mt_core.incremental.reading_scopes import ReadingScope, read_scopes
+from mt_core.incremental.reading_scopes import ReadingScope, columns_in_text
+from mt_core.incremental.stages.stage_plan import StagePlan
 
 Lineage = Mapping[int, str]
 """The relation columns that have the same values as a result column, by relation number."""
@@ -89,7 +90,7 @@ class QueryShape:
     is the position of a column that counts the rows of each group. `values` are the relations that only
     scalar subqueries read: their changes do not matter while the values of the subqueries stay the same.
     `first` describes a top-level ORDER BY and LIMIT. `scopes` has the columns and the rows that the query
-    uses of each relation.
+    uses of each relation. `stages` says which aggregates can be kept as states, or why there are none.
     """
 
     occurrences: Mapping[int, Occurrence]
@@ -100,6 +101,7 @@ class QueryShape:
     row_count: int | None = None
     first: FirstRows | None = None
     scopes: Mapping[int, ReadingScope] = field(default_factory=dict)
+    stages: StagePlan | str = "it has no aggregate"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,7 +167,7 @@ def read_shape(
         values=only_hidden if only_hidden and all_values(plan) else frozenset(),
         row_count=row_count_of(root),
         first=_first_rows(root, unclear),
-        scopes=read_scopes(plan, subqueries),
+        scopes=columns_in_text([plan, *subqueries]),
     )
 
 

@@ -6,6 +6,9 @@ subtract the query over the changed rows, merge aggregates, replace all rows of 
 way is chosen only if its result equals a recomputation. If none qualifies, the strategy is RECOMPUTE, with a
 reason for the user. Whether the way is also cheaper is decided afterwards (`cost`). Some preconditions can be
 checked only while a run reads rows; these raise `NotApplied`.
+
+A query either has stages or is maintained by these ways, whatever changes (`stages_of`): what a run keeps for
+the next one must not depend on the change.
 """
 
 from __future__ import annotations
@@ -18,9 +21,12 @@ from mt_core.incremental.changes import ChangeKind, SourceChange
 from mt_core.incremental.first_rows import FirstRows
 from mt_core.incremental.merging import Merge, can_subtract
 from mt_core.incremental.shape import Occurrence, QueryShape, Reach
+from mt_core.incremental.stages.stage_plan import StagePlan
 
 UNREAD = "no row or column that the query reads changed"
 """The reason for doing nothing after a change that does not concern the query."""
+STATES_FAILED = "states"
+"""What a run did in vain that could not keep the states of a query, as `NotApplied.what`."""
 
 
 class Way(StrEnum):
@@ -31,6 +37,7 @@ class Way(StrEnum):
     MERGE = "merge"
     SIGNED = "signed"
     KEYS = "keys"
+    STAGES = "stages"
     PARTITIONS = "partitions"
     RECOMPUTE = "recompute"
 
@@ -39,7 +46,8 @@ class Way(StrEnum):
 class Strategy:
     """A way with its reason, worded for users.
 
-    `keys` are the positions of the columns that identify the rows to replace (KEYS, PARTITIONS).
+    `keys` are the positions of the columns that identify the rows to replace (KEYS, PARTITIONS, and STAGES,
+    whose keys are those of the only stage, or none if all rows are replaced).
     `key_columns` maps each changed relation to its own columns with these values, or to None if the query
     over the changed rows must compute them. `merge` contains the aggregate of each column (MERGE). `first` is
     the LIMIT of a query without aggregates. `most_keys` limits the number of keys to replace (KEYS; None for
@@ -109,9 +117,8 @@ def choose(
     *columns* and *relations* are names for the reason.
     """
     changed = {number: change for number, change in changes.items() if change.kind.changes_rows}
-    for number, change in changed.items():
-        if change.from_nothing:
-            return Strategy(way=Way.RECOMPUTE, reason=f"{relations[number]} had no rows before")
+    if (recomputed := _from_nothing(changed, relations)) is not None:
+        return recomputed
     values = frozenset(
         number for number, change in changed.items() if number in shape.values and change.base_live
     )
@@ -158,6 +165,39 @@ def _chosen(
     )
 
 
+def stages_of(shape: QueryShape, others: Strategy) -> StagePlan | None:
+    """Return the stages that maintain a query, or None if the other ways do.
+
+    *others* is the strategy without stages if rows of all relations change at once. Stages keep states, and
+    compute what is above them again. So they leave it to the other ways where these write only the rows that
+    change, or where the rest of the query would read whole relations and keys divide the result. A strategy
+    that depends on scalar subqueries does not count, since their values usually change with the rows.
+    """
+    plan = shape.stages
+    if isinstance(plan, str) or others.way in (Way.APPEND, Way.SIGNED, Way.MERGE):
+        return None
+    by_key = others.way in (Way.KEYS, Way.PARTITIONS) and not others.values
+    return None if plan.rest and by_key else plan
+
+
+def choose_stages(
+    plan: StagePlan,
+    changes: Mapping[int, SourceChange],
+    *,
+    keys: Sequence[int],
+    relations: Sequence[str],
+) -> Strategy:
+    """Return how to apply *changes* to the states of a query.
+
+    *keys* are the positions of the columns by which the rows of changed groups can be replaced.
+    """
+    changed = {number: change for number, change in changes.items() if change.kind.changes_rows}
+    settled = _from_nothing(changed, relations) or _nothing(changed, changes) or _unknown(changed, relations)
+    if settled is not None:
+        return settled
+    return Strategy(way=Way.STAGES, reason=plan.described(frozenset(changed), relations), keys=tuple(keys))
+
+
 def choose_partitions(
     shape: QueryShape,
     changes: Mapping[int, SourceChange],
@@ -195,6 +235,14 @@ def choose_partitions(
         keys=tuple(partition),
         key_columns=key_columns,
     )
+
+
+def _from_nothing(changed: Mapping[int, SourceChange], relations: Sequence[str]) -> Strategy | None:
+    """Return the strategy that recomputes the table if a relation had no rows before, or None."""
+    for number, change in changed.items():
+        if change.from_nothing:
+            return Strategy(way=Way.RECOMPUTE, reason=f"{relations[number]} had no rows before")
+    return None
 
 
 def _nothing(changed: Mapping[int, SourceChange], changes: Mapping[int, SourceChange]) -> Strategy | None:

@@ -22,6 +22,7 @@ from mt_core.base.identifiers import Namespace
 from mt_core.base.rowset import RowSet
 from mt_core.incremental.changes import ChangeKind, SourceChange
 from mt_core.incremental.shape import QueryShape
+from mt_core.incremental.stages.stage_plan import StagePlan
 from mt_core.incremental.strategy import Strategy
 from mt_core.model.partition import NOTHING, Scope
 from mt_core.model.progress import Progress
@@ -126,13 +127,13 @@ class ShapedQuery:
 class SourceChanges(ShapedQuery):
     """How the sources of a query have changed between two vectors.
 
-    `changes` is keyed by source name. `source_bytes` is the size of all sources at the newer vector.
+    `changes` is keyed by source name, and so are `sizes`, the bytes of the sources at the newer vector.
     `unaffected` are the readings of changed sources of which it is known that the query reads no value that
     changed, by their positions in `readings`.
     """
 
     changes: Mapping[str, SourceChange]
-    source_bytes: int
+    sizes: Mapping[str, int]
     unaffected: frozenset[int] = frozenset()
 
     def by_reading(self) -> dict[int, SourceChange]:
@@ -162,6 +163,19 @@ class SourceChanges(ShapedQuery):
         """The size of the changes that concern the query, in bytes; None if it is unknown for any source."""
         sizes = [change.size for change in self.affecting.values()]
         return None if None in sizes else sum(size or 0 for size in sizes)
+
+    @property
+    def source_bytes(self) -> int:
+        """The size of all sources."""
+        return sum(self.sizes.values())
+
+    @property
+    def joined_bytes(self) -> int:
+        """The size of what a run with states reads of the sources besides the changed rows."""
+        if isinstance(self.shape.stages, str):
+            return 0
+        changed = frozenset(number for number, each in self.by_reading().items() if each.kind.changes_rows)
+        return self.shape.stages.bytes_joined(changed, self.readings, self.sizes)
 
     @property
     def since(self) -> datetime | None:
@@ -211,7 +225,8 @@ class Write:
     rows are the same.
 
     `summary` becomes part of the snapshot; `options` are the dynamic options of the write; `query_types` are
-    the types that the query's columns had when it was defined.
+    the types that the query's columns had when it was defined. `stages` are the stages of the query whose
+    states are kept at *vector*, None for a write without states.
     """
 
     job_id: str
@@ -225,6 +240,7 @@ class Write:
     options: Mapping[str, str] = field(default_factory=dict)
     query_types: Mapping[str, str] = field(default_factory=dict)
     maintenance: Maintenance | None = None
+    stages: StagePlan | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -232,12 +248,14 @@ class Staged:
     """The snapshot that a write has staged, and the table's metadata as it was.
 
     The table does not contain the snapshot yet. A publish adds `pending`, the engine's form of it, to this
-    metadata, or to later metadata with the same last sequence number.
+    metadata, or to later metadata with the same last sequence number. `states` is the value of the property
+    STATES that the publish sets, None for a write without states.
     """
 
     snapshot: Snapshot
     metadata: StorageMetadata
     pending: Any = field(repr=False)
+    states: str | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -399,7 +417,7 @@ class TableStorage(Protocol):
         """
 
     def drop_storage(self, identifier: TableIdentifier, table_id: str, location: str) -> None:
-        """Remove the table if it has this table id, and the files under *location*.
+        """Remove the table if it has this table id, its states, and the files under *location*.
 
         Harmless if they do not exist.
         """
@@ -444,11 +462,12 @@ class TableHousekeeping(Protocol):
     def expire(self, identifier: TableIdentifier, older_than: datetime, keep: Collection[str]) -> None:
         """Delete snapshots older than *older_than*, with their files.
 
-        Main, the snapshots in *keep*, and those that a branch or tag refers to are retained.
+        Main, the snapshots in *keep*, and those that a branch or tag refers to are retained. Old states are
+        deleted too, unless a remaining snapshot names them.
         """
 
     def remove_orphans(self, identifier: TableIdentifier, older_than: datetime) -> None:
-        """Delete files written before *older_than* that no snapshot refers to."""
+        """Delete files of the table and its states, written before *older_than*, to which nothing refers."""
 
     def fragments(self, identifier: TableIdentifier) -> Fragments:
         """Count the files that a compaction would remove."""

@@ -162,7 +162,7 @@ def test_batches_that_delete_by_keys_go_on_while_their_table_is_compacted(
     follower: Follower, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     compactions = Compacted(follower, monkeypatch, compact_delete_files=3)
-    world, query = follower.world, "SELECT city, avg(amount) AS mean FROM orders GROUP BY city"
+    world, query = follower.world, "SELECT city, median(amount) AS middle FROM orders GROUP BY city"
     world.spark("INSERT INTO orders SELECT uuid(), CAST(id AS INT) FROM range(20000)")
     follower.follow("totals", query, options="'write.upsert' = 'equality-delete'")
     for amount in range(2, 8):

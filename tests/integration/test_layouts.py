@@ -54,7 +54,7 @@ def planned(world: RefreshWorld, name: str, day: str) -> tuple[int, int]:
 QUERIES = {
     "signed": "SELECT k, city, ts, s, v FROM o",
     "merge": "SELECT k, city, ts, s, count(*) AS n, sum(v) AS v FROM o GROUP BY k, city, ts, s",
-    "keys": "SELECT k, city, ts, s, avg(v) AS v FROM o GROUP BY k, city, ts, s",
+    "keys": "SELECT k, city, ts, s, median(v) AS v FROM o GROUP BY k, city, ts, s",
 }
 
 
@@ -104,7 +104,7 @@ def test_rows_are_replaced_by_key_in_a_table_that_is_laid_out_by_transforms(worl
         "CREATE TABLE o (k INT, city STRING, ts TIMESTAMP, s STRING, v INT) USING iceberg",
         f"INSERT INTO o VALUES {ROWS}",
     )
-    query = "SELECT k, city, ts, s, avg(v) AS v FROM o GROUP BY k, city, ts, s"
+    query = "SELECT k, city, ts, s, median(v) AS v FROM o GROUP BY k, city, ts, s"
     world.create(
         "mt",
         query,

@@ -11,13 +11,8 @@ from urllib.parse import urlsplit
 import pytest
 
 from mt_core.incremental import cost
-from mt_core.incremental.delta import numbered
 from mt_core.model.run import RunStatus
-from mt_core.spark.driver.jvm_objects import active_session
 from mt_core.spark.incremental import maintained_rows
-from mt_core.spark.incremental.query_shapes import pieces_of, plan_of
-from mt_core.spark.queries.lineage import LineageReader
-from mt_core.tables.engine import Query
 from tests.depth import DEPTH, dice, rounds
 from tests.integration.maintained_world import (
     AUTO,
@@ -33,9 +28,10 @@ from tests.integration.maintained_world import (
 )
 from tests.integration.refresh_world import RefreshWorld
 from tests.integration.refresh_world import world as world
+from tests.integration.shape_plans import plans_of
 from tests.integration.upsert_writer import UpsertWriter
 from tests.support.maintained_queries import PARTITIONED_QUERIES, QUERIES, SOURCES
-from tests.support.recorded_plans import recorded, trimmed
+from tests.support.recorded_plans import recorded, recorded_trees
 from tests.support.started_jobs import started_jobs
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
@@ -75,7 +71,7 @@ def test_changed_rows_are_applied_in_the_way_that_the_query_allows(
     check_rows(maintained, "update", "merge")
 
     maintained.append("o", 3)
-    assert maintained.refresh()["join and aggregate"] == "merge"
+    assert maintained.refresh()["join and aggregate"] == "stages"
 
 
 @pytest.mark.slow
@@ -504,13 +500,11 @@ def test_texts_are_replaced_as_keys_where_a_source_has_a_partition_without_a_val
 
 def test_the_recorded_plans_are_those_that_spark_makes(world: RefreshWorld) -> None:
     world.spark(*(f"CREATE TABLE {name} ({columns}) USING iceberg" for name, columns in SOURCES.items()))
-    plans = recorded()
+    plans, trees = recorded(), recorded_trees()
 
     for query in QUERIES[::9]:
-        with active_session(world.session):
-            pieces = pieces_of(LineageReader(world.session).read(Query(text=query.sql)))
-            plan = trimmed(*plan_of(world.session.sql(numbered(pieces))))
-        assert plan == plans[query.name], query.name
+        made = plans_of(world.session, query.sql)
+        assert made == (plans[query.name], trees[query.name]), query.name
 
 
 @pytest.mark.slow

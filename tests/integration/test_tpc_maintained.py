@@ -18,6 +18,7 @@ from tests.depth import DEPTH, dice, rounds
 from tests.integration.maintained_world import AUTO, FORMATS, INCREMENTAL
 from tests.integration.refresh_world import RefreshWorld, Row
 from tests.integration.refresh_world import world as world
+from tests.integration.staged_queries import check_rest
 from tests.integration.tpc import TpcSuite, tpc_suite, without_choice
 from tests.integration.tpc_plans import plans_of
 from tests.support.tpc_plans import SUITES, recorded_queries
@@ -167,3 +168,20 @@ def test_the_recorded_plans_of_a_suite_are_those_that_spark_makes(
     world: RefreshWorld, folder: Path, name: str
 ) -> None:
     assert plans_of(world.session, tpc_suite(name, folder)) == recorded_queries(name)
+
+
+@pytest.mark.skipif(
+    DEPTH == 1, reason="make test-deep runs it; test_staged_queries.py has queries of all shapes"
+)
+@pytest.mark.timeout(1800 * DEPTH)
+@pytest.mark.parametrize("name", SUITES)
+def test_the_rest_of_a_query_over_its_lowest_aggregates_returns_what_the_query_returns(
+    world: RefreshWorld, folder: Path, name: str
+) -> None:
+    suite = tpc_suite(name, folder)
+    for table, file in suite.tables.items():
+        world.spark(f"CREATE TABLE {table} USING iceberg AS SELECT * FROM parquet.`{file}`")
+
+    sums = [check_rest(world.session, *each) for each in without_choice(name, suite.queries).items()]
+
+    assert len([number for number in sums if number]) > len(sums) * 0.8

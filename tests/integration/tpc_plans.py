@@ -18,11 +18,12 @@ from mt_core.model.table import Column
 from mt_core.spark.catalogs.columns import columns_of
 from mt_core.spark.driver.jvm_objects import active_session
 from mt_core.spark.incremental.query_shapes import pieces_of, plan_of
+from mt_core.spark.incremental.staged_query import StagedQuery
 from mt_core.spark.queries.lineage import LineageReader
 from mt_core.tables.engine import Query
 from tests.integration.tpc import TpcSuite, tpc_suite
 from tests.support import tpc_strategies
-from tests.support.recorded_plans import trimmed
+from tests.support.recorded_plans import trimmed, trimmed_trees
 from tests.support.tpc_plans import SUITES, RecordedQuery, recorded_queries, write_queries
 
 
@@ -48,6 +49,7 @@ def _recorded(session: SparkSession, text: str) -> RecordedQuery:
         readings=tuple(reading.source.rpartition(".")[2] for reading in readings(pieces)),
         plan=plan,
         subqueries=subqueries,
+        trees=trimmed_trees(StagedQuery.of(session, numbered(pieces)).trees()),
         obstacle=lineage.unstable or lineage.unpinnable,
     )
 

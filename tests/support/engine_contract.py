@@ -15,12 +15,12 @@ import pytest
 
 from mt_core.errors import Canceled, CommitConflict, QueryFailed, StorageMissing, TableExists
 from mt_core.model.partition import WHOLE
-from mt_core.model.storage import CLOSED, MetadataChange, Snapshot
+from mt_core.model.storage import CLOSED, STATES, MetadataChange, Snapshot
 from mt_core.model.table import Column
 from mt_core.tables.engine import Query, RefreshEngine, UnreadSources
 from tests.support.engine_contract_changes import ChangesContract
 from tests.support.engine_contract_upkeep import UpkeepContract
-from tests.support.engine_steps import EngineSteps, SourceTables, day, row, versions
+from tests.support.engine_steps import STATES_NAMED, EngineSteps, SourceTables, day, row, versions
 from tests.support.marks import epoch_of, last_run_of, mark
 
 
@@ -123,6 +123,13 @@ class EngineContract(ChangesContract, UpkeepContract):
 
         assert steps.facts() == (7, None, main, {"run_r1": main})
 
+    def test_a_swap_sets_and_removes_the_states_of_a_table(self, steps: EngineSteps) -> None:
+        steps.swap(MetadataChange(properties={STATES: "{}"}))
+        states = steps.load().properties[STATES]
+        steps.swap(MetadataChange(removed=(STATES,)))
+
+        assert (states, STATES in steps.load().properties) == ("{}", False)
+
     def test_a_swap_drops_branches(self, steps: EngineSteps) -> None:
         steps.begin("run_r1")
         steps.swap(MetadataChange(branches={"run_r2": str(steps.load().main)}, drop=("run_r1",)))
@@ -180,6 +187,7 @@ class EngineContract(ChangesContract, UpkeepContract):
             before.fingerprint,
             before.strategy,
         )
+        assert closing.states == before.states == STATES_NAMED
         assert (closing.added_rows, closing.deleted_rows) == (0, 0)
         assert (closing.total_rows, closing.data_files) == (before.total_rows, before.data_files)
         assert steps.snapshots()[1] == before

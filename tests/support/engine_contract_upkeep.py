@@ -9,7 +9,7 @@ import pytest
 from mt_core.errors import EngineError
 from mt_core.model.storage import MetadataChange
 from mt_core.tables.engine import Fragments
-from tests.support.engine_steps import EngineSteps, row
+from tests.support.engine_steps import STATES_NAMED, EngineSteps, row
 
 
 class UpkeepContract:
@@ -38,6 +38,7 @@ class UpkeepContract:
         )
         assert (facts.run_id, facts.scope, facts.pinned) == (before.run_id, before.scope, before.pinned)
         assert (facts.sources, facts.fingerprint) == (before.sources, before.fingerprint)
+        assert facts.states == before.states == STATES_NAMED
         assert (steps.load().main, steps.rows()) == (before.snapshot_id, rows)
         change = MetadataChange(publish=facts.snapshot_id, pending=staged.pending)
         steps.engine.metadata.swap(steps.identifier, staged.metadata, change)

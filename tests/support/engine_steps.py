@@ -11,7 +11,7 @@ from uuid import uuid4
 
 from mt_core.incremental.strategy import Way, choose, choose_partitions
 from mt_core.model.partition import WHOLE, PartitionSpec, Scope
-from mt_core.model.storage import MetadataChange, Snapshot, StorageMetadata, run_summary
+from mt_core.model.storage import MetadataChange, Snapshot, StorageMetadata, run_summary, state_summary
 from mt_core.model.table import Column, TableIdentifier
 from mt_core.tables.engine import (
     Comparison,
@@ -28,6 +28,8 @@ from mt_core.tables.engine import (
 from tests.support.marks import epoch_of, last_run_of, mark
 
 COLUMNS = (Column(name="ds", type="string"), Column(name="k", type="int"), Column(name="v", type="int"))
+STATES_NAMED = {"0123456789abcdef": "1"}
+"""The states that each run names, by stage."""
 Row = Mapping[str, Any]
 _numbers = count(1)
 
@@ -109,7 +111,7 @@ class EngineSteps:
             fingerprint="fingerprint-1",
             schedule_time=datetime(2026, 3, 30, tzinfo=UTC),
             strategy="recompute",
-        )
+        ) | state_summary(STATES_NAMED)
         main = self.load().main
         assert main is not None
         return Write(

@@ -27,7 +27,17 @@ from mt_core.incremental.shape import QueryShape
 from mt_core.incremental.strategy import ResultUnchanged, Way, check_keys
 from mt_core.model.partition import PartitionSpec, Scope
 from mt_core.model.progress import Progress
-from mt_core.model.storage import EPOCH, LAST_RUN, MetadataChange, Snapshot, StorageMetadata
+from mt_core.model.storage import (
+    EPOCH,
+    LAST_RUN,
+    STATES,
+    MetadataChange,
+    Snapshot,
+    StorageMetadata,
+    state_summary,
+    states_property,
+    tiny_states,
+)
 from mt_core.model.table import Column, TableIdentifier
 from mt_core.tables.definition.shape import stored_order
 from mt_core.tables.engine import (
@@ -254,7 +264,7 @@ class FakeEngine(FakeSources):
             columns=shaped.columns,
             readings=shaped.readings,
             changes={name: source.change(old, new)},
-            source_bytes=len(source.versions[new]),
+            sizes={name: len(source.versions[new])},
         )
 
     def check_changes(
@@ -351,6 +361,7 @@ class FakeEngine(FakeSources):
         storage.branches.update(change.branches)
         storage.epoch = int(change.properties.get(EPOCH, storage.epoch))
         storage.last_run = change.properties.get(LAST_RUN, storage.last_run)
+        storage.states = None if STATES in change.removed else change.properties.get(STATES, storage.states)
 
     def _add_empty(self, storage: FakeStorage) -> None:
         main = storage.snapshots[storage.main]
@@ -403,9 +414,14 @@ class FakeEngine(FakeSources):
                 "total-data-files": str(kept_files + 1),
                 "total-records": str(len(kept) + len(rows)),
             }
-            facts = Snapshot.of(self._next_id(), {**write.summary, **counts})
+            states = self._states(write, storage)
+            tiny = dict(sorted(states.items())[:1])
+            named = state_summary({stage: states[stage] for stage in states.keys() - tiny.keys()})
+            facts = Snapshot.of(self._next_id(), {**write.summary, **counts, **named})
             self.writes += 1
-            return self._staged(write.table, facts, storage.metadata(), (*kept, *rows), write.base)
+            staged = self._staged(write.table, facts, storage.metadata(), (*kept, *rows), write.base)
+            text = None if write.stages is None else states_property(facts.publish_name or "", tiny)
+            return replace(staged, states=text)
 
     def repeat(self, write: Write, staged: Staged, metadata: StorageMetadata) -> Staged:
         with self._lock:
@@ -414,7 +430,25 @@ class FakeEngine(FakeSources):
                 raise CommitConflict(f"Snapshot {write.base} of {write.table} has expired.")
             rows = storage.snapshots[staged.snapshot.snapshot_id].rows
             facts = replace(staged.snapshot, snapshot_id=self._next_id())
-            return self._staged(write.table, facts, metadata, rows, write.base)
+            repeated = self._staged(write.table, facts, metadata, rows, write.base)
+            return replace(repeated, states=staged.states)
+
+    def _states(self, write: Write, storage: FakeStorage) -> dict[str, str]:
+        """Return the states that a write keeps, by stage: the version of the source from which each follows.
+
+        The first is in the property, the others are named in the summary. Changes are applied to the states
+        of the base.
+        """
+        if write.stages is None:
+            return {}
+        names = {stage.name for stage in write.stages.stages}
+        if write.maintenance is not None:
+            base, versions = storage.snapshots[write.base].facts, self._source(write.query)[1].versions
+            kept = {**tiny_states(storage.metadata().properties, base), **base.states}
+            assert kept.keys() == names
+            since = versions[version_at(write.maintenance.since.sources[0].version)]
+            assert all(versions[int(state)] == since for state in kept.values())
+        return dict.fromkeys(names, str(version_at(write.vector.sources[0].version)))
 
     def _written(self, write: Write, before: tuple[Row, ...]) -> tuple[tuple[Row, ...], tuple[Row, ...]]:
         """Return the table's rows after a write that follows *before*, and the rows that it preserved."""

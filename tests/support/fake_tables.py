@@ -11,7 +11,7 @@ from typing import Any
 from mt_core.incremental.changes import ChangeKind, SourceChange
 from mt_core.incremental.shape import Occurrence, QueryShape
 from mt_core.model.partition import Scope
-from mt_core.model.storage import PIN, TABLE_ID, Snapshot, StorageMetadata
+from mt_core.model.storage import PIN, STATES, TABLE_ID, Snapshot, StorageMetadata
 from mt_core.model.table import Column
 from mt_core.tables.engine import StorageSpec
 from tests.support.marks import mark
@@ -90,6 +90,7 @@ class FakeStorage:
     last_run: str | None = None
     branches: dict[str, str] = field(default_factory=dict)
     last_number: int = 0
+    states: str | None = None
 
     @property
     def rows(self) -> tuple[Row, ...]:
@@ -105,7 +106,11 @@ class FakeStorage:
     def metadata(self) -> StorageMetadata:
         return StorageMetadata(
             location=self.spec.location,
-            properties={TABLE_ID: self.spec.table_id, **mark(self.epoch, self.last_run)},
+            properties={
+                TABLE_ID: self.spec.table_id,
+                **mark(self.epoch, self.last_run),
+                **({} if self.states is None else {STATES: self.states}),
+            },
             main=self.main,
             branches=dict(self.branches),
             columns=tuple(column.name for column in self.columns),

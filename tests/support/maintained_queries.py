@@ -17,9 +17,9 @@ SOURCES = {
 class MaintainedQuery:
     """A query, and the ways in which a refresh applies a change of one source.
 
-    The ways are named as in `maintenance.strategy.Way`. `appends` has the way for appended rows, `rows` the
-    way for updated and deleted rows, provided that scalar subqueries return the same values. `partition` is
-    the table's partition column.
+    The ways are named as in `incremental.strategy.Way`. `appends` has the way for appended rows, `rows` the
+    way for updated and deleted rows, provided that scalar subqueries return the same values. A query with
+    stages has one way for all changes. `partition` is the table's partition column.
     """
 
     name: str
@@ -62,7 +62,7 @@ QUERIES = (
         "SELECT id AS k, 1L AS n FROM o UNION ALL SELECT cid, count(*) FROM c GROUP BY cid",
         o="append, signed", c="keys, keys"),
     _query("union with one row", "SELECT id AS k FROM o UNION ALL SELECT count(*) FROM c",
-        o="keys, keys", c="recompute, recompute"),
+        o="stages, stages", c="stages, stages"),
     _query("explode", "SELECT id, e FROM o LATERAL VIEW explode(split(s, '')) t AS e", o="append, signed"),
     _query("aggregate",
         "SELECT cid, count(*) n, sum(amt) s, min(id) mi, max(s) ma, bool_and(amt > 10) b, "
@@ -79,21 +79,22 @@ QUERIES = (
         o="keys, keys"),
     _query("try_sum", "SELECT cid, try_sum(amt) t FROM o GROUP BY cid", o="keys, keys"),
     _query("key not in the list", "SELECT sum(amt) s, count(*) n FROM o GROUP BY cid",
-        o="recompute, recompute"),
+        o="stages, stages"),
     _query("computed from aggregates", "SELECT cid, sum(amt) / count(*) AS r FROM o GROUP BY cid",
-        o="keys, keys"),
+        o="stages, stages"),
     _query("join and aggregate",
         "SELECT c.seg, sum(o.amt) s, count(*) n FROM o JOIN c ON o.cid = c.cid GROUP BY c.seg",
-        o="merge, merge", c="merge, merge"),
+        o="stages, stages", c="stages, stages"),
     _query("aggregate of a union",
         "SELECT k, count(*) n FROM (SELECT cid AS k FROM o UNION ALL SELECT cid FROM c) GROUP BY k",
-        o="merge, merge", c="merge, merge"),
+        o="stages, stages", c="stages, stages"),
     _query("having",
         "SELECT o.cid, c.seg, sum(o.amt) s FROM o JOIN c ON o.cid = c.cid "
-        "GROUP BY o.cid, c.seg HAVING count(*) > 2", o="keys, keys", c="keys, keys"),
-    _query("rollup", "SELECT cid % 2 p, s, sum(amt) t FROM o GROUP BY ROLLUP(cid % 2, s)", o="keys, keys"),
+        "GROUP BY o.cid, c.seg HAVING count(*) > 2", o="stages, stages", c="stages, stages"),
+    _query("rollup", "SELECT cid % 2 p, s, sum(amt) t FROM o GROUP BY ROLLUP(cid % 2, s)",
+        o="stages, stages"),
     _query("grouping sets", "SELECT cid, s, count(*) n FROM o GROUP BY GROUPING SETS ((cid), (cid, s))",
-        o="keys, keys"),
+        o="stages, stages"),
     _query("left join", "SELECT o.id, o.cid, c.seg FROM o LEFT JOIN c ON o.cid = c.cid",
         o="append, signed", c="keys, keys"),
     _query("right join", "SELECT o.id, c.cid, c.seg FROM o RIGHT JOIN c ON o.cid = c.cid",
@@ -126,22 +127,23 @@ QUERIES = (
     _query("first of each",
         "SELECT cid, id FROM (SELECT cid, id, row_number() OVER (PARTITION BY cid ORDER BY amt DESC, id) rn "
         "FROM o) WHERE rn = 1", o="keys, keys"),
-    _query("distinct", "SELECT DISTINCT cid, s FROM o", o="merge, keys"),
-    _query("union", "SELECT cid FROM o UNION SELECT cid FROM c", o="merge, keys", c="merge, keys"),
+    _query("distinct", "SELECT DISTINCT cid, s FROM o", o="stages, stages"),
+    _query("union", "SELECT cid FROM o UNION SELECT cid FROM c", o="stages, stages", c="stages, stages"),
     _query("except", "SELECT cid FROM o EXCEPT SELECT cid FROM c", o="merge, keys", c="keys, keys"),
     _query("intersect", "SELECT cid FROM o INTERSECT SELECT cid FROM c", o="merge, keys", c="keys, keys"),
-    _query("except all", "SELECT cid FROM o EXCEPT ALL SELECT cid FROM c", o="keys, keys", c="keys, keys"),
+    _query("except all", "SELECT cid FROM o EXCEPT ALL SELECT cid FROM c",
+        o="stages, stages", c="stages, stages"),
     _query("two levels",
         "SELECT cid, max(n) m FROM (SELECT cid, s, count(*) n FROM o GROUP BY cid, s) GROUP BY cid",
-        o="keys, keys"),
+        o="stages, stages"),
     _query("histogram", "SELECT n, count(*) m FROM (SELECT cid, count(*) n FROM o GROUP BY cid) GROUP BY n",
-        o="recompute, recompute"),
+        o="stages, stages"),
     _query("exploded groups",
         "SELECT cid, e FROM (SELECT cid, count(s) AS n FROM o GROUP BY cid) "
-        "LATERAL VIEW explode(sequence(1, CAST(n AS INT) + 1)) t AS e", o="keys, keys"),
+        "LATERAL VIEW explode(sequence(1, CAST(n AS INT) + 1)) t AS e", o="stages, stages"),
     _query("join with groups",
         "SELECT c.seg, g.n FROM c JOIN (SELECT cid, count(*) n FROM o GROUP BY cid) g ON g.cid = c.cid",
-        o="recompute, recompute", c="append, signed"),
+        o="stages, stages", c="stages, stages"),
     _query("groups joined",
         "SELECT g.cid, g.n, h.m FROM (SELECT cid, count(*) n FROM o GROUP BY cid) g LEFT "
         "JOIN (SELECT cid, max(cap) m FROM c GROUP BY cid) h ON g.cid = h.cid",
@@ -174,7 +176,7 @@ QUERIES = (
         "SELECT c.seg, o.id, o.amt, o.s FROM o JOIN c ON o.cid = c.cid "
         "ORDER BY c.seg, o.amt DESC, o.id, o.s LIMIT 9", o="merge, recompute", c="merge, recompute"),
     _query("first rows of groups", "SELECT cid, count(*) n FROM o GROUP BY cid ORDER BY n, cid LIMIT 3",
-        o="recompute, recompute"),
+        o="stages, stages"),
     _query("lateral", "SELECT o.id, t.seg FROM o, LATERAL (SELECT seg FROM c WHERE c.cid = o.cid) t",
         o="recompute, recompute", c="recompute, recompute"),
     _query("limit", "SELECT id FROM o ORDER BY amt DESC, id LIMIT 5", o="recompute, recompute"),
@@ -185,7 +187,7 @@ QUERIES = (
         "JOIN w d ON d.cid = b.cid", o="append, signed"),
     _query("with, twice in aggregates",
         "WITH w AS (SELECT cid, s, amt FROM o) SELECT cid, count(*) n FROM w GROUP BY cid UNION ALL "
-        "SELECT cid, sum(amt) FROM w GROUP BY cid", o="keys, keys"),
+        "SELECT cid, sum(amt) FROM w GROUP BY cid", o="stages, stages"),
     _query("with over with, twice",
         "WITH v (k, m) AS (SELECT cid, id FROM o -- rows\n), w AS (SELECT v.k, v.m, c.seg FROM v "
         "JOIN c ON c.cid = v.k) SELECT a.k, a.m, w.seg FROM w a, w WHERE a.k = w.k",
@@ -195,7 +197,7 @@ QUERIES = (
         "FROM w GROUP BY cid) g ON g.cid = w.cid", o="keys, keys"),
     _query("with of groups, twice",
         "WITH g AS (SELECT cid, count(*) n FROM o GROUP BY cid) SELECT a.cid, a.n, b.n AS m FROM g a LEFT "
-        "JOIN g b ON a.cid = b.cid", o="keys, keys"),
+        "JOIN g b ON a.cid = b.cid", o="stages, stages"),
     _query("with, in and exists",
         "WITH w AS (TABLE c) SELECT id, cid FROM o WHERE cid IN (SELECT cid FROM w) AND EXISTS (SELECT 1 "
         "FROM w WHERE w.cid = o.cid AND cap > 1)", o="append, signed", c="keys, keys"),
@@ -243,9 +245,9 @@ QUERIES = (
         "SELECT id, CASE WHEN amt > 20 THEN 'big' "
         "WHEN amt IS NULL THEN s ELSE 'small' END size, coalesce(s, '-') t FROM o", o="append, signed"),
     _query("constants", "SELECT 1 AS one, 'a' AS a FROM o", o="append, signed"),
-    _query("distinct expression", "SELECT DISTINCT cid % 4 AS k, d FROM o", o="merge, keys"),
+    _query("distinct expression", "SELECT DISTINCT cid % 4 AS k, d FROM o", o="stages, stages"),
     _query("distinct of a join", "SELECT DISTINCT o.cid, c.seg FROM o JOIN c ON o.cid = c.cid",
-        o="merge, keys", c="merge, keys"),
+        o="stages, stages", c="stages, stages"),
     _query("count distinct of all", "SELECT count(DISTINCT cid) n FROM o", o="recompute, recompute"),
     _query("distinct and filter",
         "SELECT cid, count(DISTINCT s) FILTER (WHERE amt > 10) n FROM o GROUP BY cid", o="keys, keys"),
@@ -256,12 +258,12 @@ QUERIES = (
         o="merge, keys"),
     _query("group by number", "SELECT cid, d, count(*) n FROM o GROUP BY 1, 2", o="merge, merge"),
     _query("group by all", "SELECT cid, s, sum(amt) t FROM o GROUP BY ALL", o="merge, merge"),
-    _query("keys without aggregates", "SELECT cid, s FROM o GROUP BY cid, s", o="merge, keys"),
+    _query("keys without aggregates", "SELECT cid, s FROM o GROUP BY cid, s", o="stages, stages"),
     _query("key twice", "SELECT cid, cid AS again, count(*) n FROM o GROUP BY cid", o="merge, merge"),
     _query("key renamed above",
-        "SELECT k, n FROM (SELECT cid AS k, count(*) n FROM o GROUP BY cid) WHERE k > 3", o="keys, keys"),
+        "SELECT k, n FROM (SELECT cid AS k, count(*) n FROM o GROUP BY cid) WHERE k > 3", o="stages, stages"),
     _query("filter of groups by key", "SELECT cid, count(*) n FROM o GROUP BY cid HAVING cid > 2",
-        o="keys, keys"),
+        o="stages, stages"),
     _query("median and mode",
         "SELECT cid, median(amt) m, stddev(x) d, count_if(amt > 5) c FROM o GROUP BY cid", o="keys, keys"),
     _query("any and every", "SELECT cid, every(amt > 1) e, some(amt > 9) s FROM o GROUP BY cid",
@@ -269,8 +271,8 @@ QUERIES = (
     _query("bits", "SELECT cid, bit_and(id) a, bit_or(id) b, bit_xor(id) c FROM o GROUP BY cid",
         o="merge, keys"),
     _query("min by", "SELECT cid, min_by(id, id) a, max_by(s, s) b FROM o GROUP BY cid", o="keys, keys"),
-    _query("cube", "SELECT s, d, count(*) n FROM o GROUP BY CUBE (s, d)", o="keys, keys"),
-    _query("grouping", "SELECT s, grouping(s) g, sum(amt) t FROM o GROUP BY ROLLUP (s)", o="keys, keys"),
+    _query("cube", "SELECT s, d, count(*) n FROM o GROUP BY CUBE (s, d)", o="stages, stages"),
+    _query("grouping", "SELECT s, grouping(s) g, sum(amt) t FROM o GROUP BY ROLLUP (s)", o="stages, stages"),
     _query("aggregate of a left join by left key",
         "SELECT o.cid, count(c.cid) n FROM o LEFT JOIN c ON c.cid = o.cid GROUP BY o.cid",
         o="merge, merge", c="keys, keys"),
@@ -281,13 +283,13 @@ QUERIES = (
         "SELECT c.cid, c.seg, g.n FROM c LEFT JOIN (SELECT cid, count(*) n FROM o "
         "GROUP BY cid) g ON g.cid = c.cid", c="append, signed", o="keys, keys"),
     _query("aggregate of distinct",
-        "SELECT cid, count(*) n FROM (SELECT DISTINCT cid, s FROM o) GROUP BY cid", o="keys, keys"),
+        "SELECT cid, count(*) n FROM (SELECT DISTINCT cid, s FROM o) GROUP BY cid", o="stages, stages"),
     _query("three levels",
         "SELECT cid, sum(m) t FROM (SELECT cid, s, max(n) m FROM (SELECT cid, s, d, count(*) n FROM o "
-        "GROUP BY cid, s, d) GROUP BY cid, s) GROUP BY cid", o="keys, keys"),
+        "GROUP BY cid, s, d) GROUP BY cid, s) GROUP BY cid", o="stages, stages"),
     _query("aggregate of groups by part",
         "SELECT s, sum(n) t FROM (SELECT cid, s, count(*) n FROM o GROUP BY cid, s) GROUP BY s",
-        o="keys, keys"),
+        o="stages, stages"),
     _query("window functions",
         "SELECT id, cid, lag(id) OVER w l, lead(id) OVER w e, rank() OVER w r, dense_rank() OVER w d FROM o "
         "WINDOW w AS (PARTITION BY cid ORDER BY id, amt, s, d)", o="keys, keys"),
@@ -307,7 +309,7 @@ QUERIES = (
         o="keys, keys", c="keys, keys"),
     _query("window of groups",
         "SELECT cid, s, n, max(n) OVER (PARTITION BY cid) m FROM (SELECT cid, s, count(*) n "
-        "FROM o GROUP BY cid, s)", o="keys, keys"),
+        "FROM o GROUP BY cid, s)", o="stages, stages"),
     _query("last three of each",
         "SELECT cid, id, amt FROM (SELECT *, dense_rank() OVER (PARTITION BY cid ORDER BY id DESC) rn "
         "FROM o) WHERE rn <= 3", o="keys, keys"),
@@ -322,11 +324,11 @@ QUERIES = (
         "FROM o WHERE o.cid IS NULL", o="append, signed", c="append, signed"),
     _query("union of unlike groups",
         "SELECT cid, count(*) n FROM o GROUP BY cid UNION ALL SELECT cap, count(*) FROM c GROUP BY cap",
-        o="keys, keys", c="keys, keys"),
+        o="stages, stages", c="stages, stages"),
     _query("union with constants",
         "SELECT id FROM o UNION ALL SELECT 7L UNION ALL SELECT * FROM VALUES (8L) t(x)", o="keys, keys"),
     _query("intersect all", "SELECT cid FROM o INTERSECT ALL SELECT cid FROM c",
-        o="keys, keys", c="keys, keys"),
+        o="stages, stages", c="stages, stages"),
     _query("except of two columns", "SELECT cid, s FROM o EXCEPT SELECT cid, seg FROM c",
         o="merge, keys", c="keys, keys"),
     _query("aggregate of except",
@@ -337,7 +339,7 @@ QUERIES = (
     _query("explode and count",
         "SELECT e, count(*) n FROM (SELECT explode(split(s, '')) e FROM o) GROUP BY e", o="merge, merge"),
     _query("pivot", "SELECT * FROM (SELECT cid, s, amt FROM o) PIVOT (sum(amt) FOR s IN ('a', 'b'))",
-        o="keys, keys"),
+        o="stages, stages"),
     _query("unpivot",
         "SELECT * FROM (SELECT id, cid, CAST(amt AS BIGINT) AS a FROM o) UNPIVOT (v FOR k IN (cid, a))",
         o="append, signed"),

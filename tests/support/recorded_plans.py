@@ -1,16 +1,19 @@
 """Recorded Spark plans of `maintained_queries`.
 
 They are the JSON that the maintenance rules read, reduced to the relevant fields.
+`python -m tests.integration.shape_plans` records them.
 """
 
 from __future__ import annotations
 
 import json
+import lzma
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 RECORD = Path(__file__).with_name("recorded_plans.json")
+TREES = RECORD.with_name("recorded_trees.json.xz")
 # Fields that the rules do not read, and fields that differ between analyses.
 _NOISE = frozenset({
     "qualifier", "metadata", "nonInheritableMetadataKeys", "nullable", "jvmId", "table", "catalog", "options",
@@ -25,6 +28,32 @@ def recorded() -> Mapping[str, tuple[Plan, list[Plan]]]:
     return {
         name: (plan, subqueries) for name, (plan, subqueries) in json.loads(RECORD.read_text("utf-8")).items()
     }
+
+
+def recorded_trees() -> Mapping[str, list[Plan]]:
+    """Return the trees of each query in stages by name: the reduced plan and those of its subqueries."""
+    trees: Mapping[str, list[Plan]] = json.loads(lzma.decompress(TREES.read_bytes()))
+    return trees
+
+
+def write_plans(plans: Mapping[str, tuple[Plan, list[Plan]]], trees: Mapping[str, list[Plan]]) -> None:
+    """Store what `recorded` and `recorded_trees` return, each query in one line."""
+    RECORD.write_text(lines_of(plans), encoding="utf-8")
+    TREES.write_bytes(lzma.compress(lines_of(trees).encode(), preset=9))
+
+
+def lines_of(values: Mapping[str, Any]) -> str:
+    """Return a JSON object with one line for each value."""
+    lines = (
+        f"{json.dumps(name)}: {json.dumps(value, separators=(',', ':'))}" for name, value in values.items()
+    )
+    return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
+def trimmed_trees(trees: Iterable[Plan]) -> list[Plan]:
+    """Return the trees of a query in stages as `trimmed` does."""
+    ids: dict[int, int] = {}
+    return [_trimmed(each, ids) for each in trees]
 
 
 def trimmed(plan: str, subqueries: Iterable[str]) -> tuple[Plan, list[Plan]]:

@@ -1,67 +1,41 @@
 package freshtable.queries;
 
-import com.fasterxml.jackson.core.JsonProcessingException;
 import com.fasterxml.jackson.databind.JsonNode;
-import com.fasterxml.jackson.databind.ObjectMapper;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
-import org.apache.spark.sql.Row;
+import java.util.function.Predicate;
+import org.apache.spark.sql.catalyst.analysis.DeduplicateRelations;
 import org.apache.spark.sql.catalyst.expressions.Alias;
 import org.apache.spark.sql.catalyst.expressions.And;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.ExprId;
 import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.NamedExpression;
+import org.apache.spark.sql.catalyst.plans.Inner$;
 import org.apache.spark.sql.catalyst.plans.logical.Filter;
 import org.apache.spark.sql.catalyst.plans.logical.Join;
+import org.apache.spark.sql.catalyst.plans.logical.JoinHint;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
-import org.apache.spark.sql.catalyst.plans.logical.SubqueryAlias;
-import org.apache.spark.sql.classic.Dataset;
-import org.apache.spark.sql.classic.SparkSession;
+import scala.Option;
+import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
 import scala.runtime.AbstractPartialFunction;
 
 /**
- * Parts of analysed plans, evaluated over given rows instead of the rows of a relation.
+ * Parts of plans.
  *
- * <p>A part is addressed by its path, the positions of children from the root, and a relation by its alias.
- * Parts are cut from the plan and not from the text of the query, so that they keep what the analysis has
- * added: casts, resolved names and functions.
+ * <p>An operator is addressed by its path, the positions of children from the root. Parts are cut from the plan
+ * and not from the text of the query, so that they keep what the analysis has added: casts, resolved names and
+ * functions.
  */
-public final class PlanParts {
-  private static final ObjectMapper JSON = new ObjectMapper();
-
+final class PlanParts {
   private PlanParts() {}
 
-  /**
-   * Returns the rows that satisfy conditions of a plan on a relation.
-   *
-   * <p>{@code places} is a JSON array of conditions. Each is an array of the path of its operator and its
-   * position among the conditions that AND combines there. Between the operator and the relation there are
-   * only operators that pass or rename columns. The rows have the columns of the relation that the conditions
-   * read, by name.
-   */
-  public static Dataset<Row> filtered(
-      SparkSession session, LogicalPlan plan, String alias, String places, Dataset<Row> rows)
-      throws JsonProcessingException {
-    Expression condition = null;
-    for (JsonNode place : JSON.readTree(places)) {
-      LogicalPlan operator = at(plan, place.get(0));
-      Expression each = conjuncts(condition(operator)).get(place.get(1).asInt());
-      Expression own = overRows(each, operator, alias, rows);
-      if (own.deterministic()) {
-        condition = condition == null ? own : new And(condition, own);
-      }
-    }
-    return condition == null
-        ? rows
-        : Dataset.ofRows(session, new Filter(condition, rows.queryExecution().analyzed()));
-  }
-
   /** Returns the operator at a path. */
-  private static LogicalPlan at(LogicalPlan root, JsonNode path) {
+  static LogicalPlan at(LogicalPlan root, JsonNode path) {
     LogicalPlan operator = root;
     for (JsonNode position : path) {
       operator = operator.children().apply(position.asInt());
@@ -69,8 +43,10 @@ public final class PlanParts {
     return operator;
   }
 
-  private static Expression condition(LogicalPlan operator) {
-    return operator instanceof Join join ? join.condition().get() : ((Filter) operator).condition();
+  /** Returns a condition of a filter or a join: one of those that AND combines there. */
+  static Expression condition(LogicalPlan operator, int number) {
+    Expression all = operator instanceof Join join ? join.condition().get() : ((Filter) operator).condition();
+    return conjuncts(all).get(number);
   }
 
   private static List<Expression> conjuncts(Expression condition) {
@@ -82,42 +58,41 @@ public final class PlanParts {
     return both;
   }
 
-  /** Returns an expression of an operator as an expression over rows of a relation below the operator. */
-  private static Expression overRows(
-      Expression expression, LogicalPlan operator, String alias, Dataset<Row> rows) {
+  /**
+   * Returns an expression of an operator as an expression over rows of a relation below it. Between them there
+   * are only operators that pass or rename columns.
+   */
+  static Expression overRows(
+      Expression expression, LogicalPlan operator, Predicate<LogicalPlan> isRelation, LogicalPlan rows) {
     Expression over = expression;
-    for (LogicalPlan below : pathTo(alias, operator)) {
+    for (LogicalPlan below : pathTo(isRelation, operator)) {
       if (below != operator && below instanceof Project project) {
         over = replaced(over, valuesOf(project));
       }
-      if (isAlias(below, alias)) {
+      if (isRelation.test(below)) {
         over = replaced(over, columnsOf(below, rows));
       }
     }
-    if (!over.references().subsetOf(rows.queryExecution().analyzed().outputSet())) {
+    if (!over.references().subsetOf(rows.outputSet())) {
       throw new IllegalArgumentException("The condition " + expression + " reads other columns.");
     }
     return over;
   }
 
   /** Returns the operators from {@code root} to the relation, or an empty list if it is not below. */
-  private static List<LogicalPlan> pathTo(String alias, LogicalPlan root) {
+  private static List<LogicalPlan> pathTo(Predicate<LogicalPlan> isRelation, LogicalPlan root) {
     List<LogicalPlan> path = new ArrayList<>(List.of(root));
-    if (isAlias(root, alias)) {
+    if (isRelation.test(root)) {
       return path;
     }
     for (LogicalPlan child : CollectionConverters.asJava(root.children())) {
-      List<LogicalPlan> below = pathTo(alias, child);
+      List<LogicalPlan> below = pathTo(isRelation, child);
       if (!below.isEmpty()) {
         path.addAll(below);
         return path;
       }
     }
     return List.of();
-  }
-
-  private static boolean isAlias(LogicalPlan operator, String alias) {
-    return operator instanceof SubqueryAlias named && named.identifier().name().equals(alias);
   }
 
   private static Map<ExprId, Expression> valuesOf(Project project) {
@@ -130,10 +105,8 @@ public final class PlanParts {
     return values;
   }
 
-  private static Map<ExprId, Expression> columnsOf(LogicalPlan relation, Dataset<Row> rows) {
-    Map<String, Attribute> given = new HashMap<>();
-    CollectionConverters.asJava(rows.queryExecution().analyzed().output())
-        .forEach(column -> given.put(column.name(), column));
+  private static Map<ExprId, Expression> columnsOf(LogicalPlan relation, LogicalPlan rows) {
+    Map<String, Attribute> given = columnsOf(rows);
     Map<ExprId, Expression> columns = new HashMap<>();
     CollectionConverters.asJava(relation.output()).forEach(column -> {
       if (given.containsKey(column.name())) {
@@ -141,6 +114,40 @@ public final class PlanParts {
       }
     });
     return columns;
+  }
+
+  /** Returns the columns of a plan by their names. */
+  static Map<String, Attribute> columnsOf(LogicalPlan rows) {
+    Map<String, Attribute> columns = new HashMap<>();
+    CollectionConverters.asJava(rows.output()).forEach(each -> columns.put(each.name(), each));
+    return columns;
+  }
+
+  /** Returns an expression as a column with a name and an id. */
+  static NamedExpression named(Expression value, String name, ExprId id) {
+    return new Alias(value, name, id, sequence(List.of()), Option.empty(), sequence(List.of()));
+  }
+
+  /** Returns a plan of the same rows in which all columns have ids that no other plan has. */
+  static LogicalPlan fresh(LogicalPlan plan) {
+    Join twice = new Join(plan, plan, Inner$.MODULE$, Option.empty(), JoinHint.NONE());
+    return DeduplicateRelations.apply(twice).children().apply(1);
+  }
+
+  /** Raises an exception if an operator reads columns that its children do not have. */
+  static void check(LogicalPlan plan) {
+    if (plan.missingInput().nonEmpty()) {
+      throw new IllegalArgumentException(
+          "There are no columns " + plan.missingInput().mkString(", ") + " for " + plan.simpleStringWithNodeId());
+    }
+    CollectionConverters.asJava(plan.children()).forEach(PlanParts::check);
+    CollectionConverters.asJava(plan.subqueries()).forEach(PlanParts::check);
+  }
+
+  /** Returns the items of a list as a Scala Seq. */
+  @SuppressWarnings("unchecked")
+  static <T> Seq<T> sequence(List<? extends T> items) {
+    return (Seq<T>) CollectionConverters.asScala(items).toSeq();
   }
 
   private static Expression replaced(Expression expression, Map<ExprId, Expression> values) {

@@ -143,6 +143,16 @@ def collect_or_checkpoint(frame: DataFrame) -> ComputedRows:
     )
 
 
+def collect_or_keep(frame: DataFrame) -> ComputedRows:
+    """Compute the rows of *frame* as `collect_or_checkpoint` does, but never twice.
+
+    The executors keep the rows while they are collected, which costs more if they are few.
+    """
+    kept = frame.localCheckpoint(eager=False)
+    rows = kept.limit(MOST_LOCAL + 1).toArrow()
+    return ComputedRows.of_frame(kept) if rows.num_rows > MOST_LOCAL else local_rows(frame, rows)
+
+
 def local_rows(like: DataFrame, rows: Table) -> ComputedRows:
     """Return *rows* as local rows, with the schema and session of *like*."""
     return ComputedRows(session=like.sparkSession, schema=like.schema, table=rows)

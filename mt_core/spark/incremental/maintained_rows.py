@@ -22,7 +22,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import col
 
 from mt_core.base.identifiers import quote
-from mt_core.errors import EngineError, SourcesChanged
+from mt_core.errors import EngineError
 from mt_core.incremental.changes import ChangeKind
 from mt_core.incremental.delta import (
     DeltaTexts,
@@ -50,11 +50,11 @@ from mt_core.spark.incremental.appended_partitions import appended_values
 from mt_core.spark.incremental.changed_groups import ChangedGroups
 from mt_core.spark.incremental.query_shapes import pieces_of, values_of
 from mt_core.spark.incremental.reading_images import ReadingImages
+from mt_core.spark.incremental.reading_versions import check_unchanged, relations_at
 from mt_core.spark.incremental.row_images import ImageViews, net_rows, signed
 from mt_core.spark.incremental.small_change import SmallChange
 from mt_core.spark.queries.lineage import Lineage
-from mt_core.spark.queries.source_relations import is_query, relation_at
-from mt_core.spark.queries.source_versions import agrees, pins
+from mt_core.spark.queries.source_versions import pins
 from mt_core.tables.definition.shape import stored_order
 from mt_core.tables.engine import Maintenance, SourceVector, Write
 
@@ -77,7 +77,7 @@ def maintained_rows(
     None, and the table is rewritten. Raises SourcesChanged, ValueChanged or Ties if the changes cannot be
     applied, and ResultUnchanged if the query reads none of the changed rows.
     """
-    _check_unchanged(lineage, write.vector)
+    check_unchanged(lineage, write.vector)
     changes, strategy = maintenance.changes, maintenance.strategy
     stored_order(write.table, changes.columns, write.columns, write.query_types)
     names = [column.name for column in changes.columns]
@@ -156,7 +156,7 @@ def changed_key_values(
     session: SparkSession, lineage: Lineage, vector: SourceVector, maintenance: Maintenance
 ) -> frozenset[tuple[str | None, ...]]:
     """Return the distinct values of the key columns in the changed rows, as text."""
-    _check_unchanged(lineage, vector)
+    check_unchanged(lineage, vector)
     names, strategy = [column.name for column in maintenance.changes.columns], maintenance.strategy
     known = _values_in_manifests(session, lineage, vector, maintenance)
     if known is not None:
@@ -192,13 +192,6 @@ def _values_in_manifests(
             return None
         distinct |= values
     return frozenset(distinct)
-
-
-def _check_unchanged(lineage: Lineage, vector: SourceVector) -> None:
-    if not agrees(lineage, {each.name: each.version or {} for each in vector.sources}):
-        raise SourcesChanged(
-            "A view, function or table of the query changed while the refresh was starting; run it again."
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -410,7 +403,7 @@ def _texts(
         old=old,
         new=new,
         changed=frozenset(changed) - values,
-        relations=_relations(session, lineage, old, new),
+        relations=relations_at(session, lineage, [old, new]),
         from_nothing=frozenset(name for name, change in changes.changes.items() if change.from_nothing),
     )
     if values:
@@ -420,24 +413,6 @@ def _texts(
     unread = {number for number, views in images.items() if views.few and not views.net.count()}
     images = {number: views for number, views in images.items() if number not in unread}
     return replace(texts, images=images, changed=texts.changed - unread), images
-
-
-def _relations(
-    session: SparkSession, lineage: Lineage, old: Mapping[str, str], new: Mapping[str, str]
-) -> dict[tuple[str, str], str]:
-    """Return subqueries for source versions that `VERSION AS OF` cannot read with the current columns."""
-    relations: dict[tuple[str, str], str] = {}
-    with lineage.lock:
-        for source in lineage.sources:
-            for version in {old.get(source.name), new.get(source.name)} - {None}:
-                relation = relation_at(session, lineage, source, str(version))
-                if relation is None:
-                    raise SourcesChanged(
-                        f"The columns of {source.name} in snapshot {version} are not known; run it again."
-                    )
-                if is_query(relation):
-                    relations[source.name, str(version)] = relation
-    return relations
 
 
 def _check_values(session: SparkSession, texts: DeltaTexts, values: Collection[int]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
@@ -11,76 +10,29 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from mt_core.base.identifiers import sql_name
-from mt_core.incremental.delta import Piece, Reading, numbered
+from mt_core.incremental.delta import Piece, Reading
 from mt_core.incremental.merging import check_types
-from mt_core.incremental.plan import OCCURRENCE_PREFIX
-from mt_core.incremental.reading_scopes import Conjunct
 from mt_core.incremental.shape import QueryShape, read_shape
 from mt_core.model.table import Column
 from mt_core.spark.catalogs.columns import columns_of
-from mt_core.spark.driver.jvm_objects import java_dataset, own_class, scala_items, static_member
+from mt_core.spark.driver.jvm_objects import java_dataset, own_class, scala_items
 from mt_core.spark.iceberg.computed_rows import computed
 from mt_core.spark.iceberg.temporary_views import temporary_view
 from mt_core.spark.queries.lineage import Lineage
 from mt_core.spark.queries.lineage import Reading as SourceReading
 from mt_core.spark.queries.plan_json import json_of
 
-_OPTIMIZER = "org.apache.spark.sql.catalyst.optimizer"
-# Spark's own rules that rewrite subqueries into joins. They see a subquery within another only once that is a
-# join, and have to pull up its conditions before they rewrite it.
-_OF_PREDICATES = ("PullupCorrelatedPredicates", "RewritePredicateSubquery")
-_OF_VALUES = ("RewriteCorrelatedScalarSubquery",)
-_DEEPEST_SUBQUERY = 20
-# Spark's own rules that rewrite DISTINCT and set operators into joins and aggregates.
-_OF_SETS = (
-    "RewriteExceptAll",
-    "RewriteIntersectAll",
-    "ReplaceIntersectWithSemiJoin",
-    "ReplaceExceptWithAntiJoin",
-    "ReplaceDistinctWithAggregate",
-)
-
 
 def plan_of(frame: DataFrame) -> tuple[str, tuple[str, ...]]:
     """Return the JSON of a query's normal form and of each subquery that remains in its expressions."""
-    session, plan = frame.sparkSession, _normal_form(frame)
+    session, plan = frame.sparkSession, normal_form(frame)
     return json_of(session, plan), tuple(json_of(session, each) for each in scala_items(plan.subqueriesAll()))
 
 
-def _normal_form(frame: DataFrame) -> Any:
-    session, plan = frame.sparkSession, frame._jdf.queryExecution().analyzed()
-    plan = static_member(session, f"{_OPTIMIZER}.InlineCTE")(True, False).apply(plan)
-    for _ in range(_DEEPEST_SUBQUERY):
-        rewritten = _rewritten(session, plan, _OF_PREDICATES)
-        if rewritten.fastEquals(plan):
-            rewritten = _rewritten(session, plan, _OF_VALUES)
-        if rewritten.fastEquals(plan):
-            break
-        plan = rewritten
-    return _rewritten(session, plan, _OF_SETS)
-
-
-def _rewritten(session: SparkSession, plan: Any, rules: Iterable[str]) -> Any:
-    for rule in rules:
-        plan = static_member(session, f"{_OPTIMIZER}.{rule}.apply")(plan)
-    return plan
-
-
-def rows_in_scope(
-    session: SparkSession, lineage: Lineage, number: int, filters: Sequence[Conjunct], rows: DataFrame
-) -> DataFrame:
-    """Return the *rows* of a reading that satisfy *filters*, conditions in the normal form of the query.
-
-    The conditions must be in the same tree.
-    """
-    plan = _normal_form(session.sql(numbered(pieces_of(lineage))))
-    tree = filters[0].tree
-    part = plan.subqueriesAll().apply(tree - 1) if tree else plan
-    places = json.dumps([[each.path, each.number] for each in filters])
-    filtered = own_class(session, "freshtable.queries.PlanParts").filtered(
-        session._jsparkSession, part, f"{OCCURRENCE_PREFIX}{number}", places, rows._jdf
-    )
-    return DataFrame(filtered, session)
+def normal_form(frame: DataFrame) -> Any:
+    """Return the plan of a query without WITH, correlated subqueries and operations on sets."""
+    rules = own_class(frame.sparkSession, "freshtable.queries.NormalForm")
+    return rules.of(frame._jdf.queryExecution().analyzed())
 
 
 def values_of(session: SparkSession, text: str) -> DataFrame:
@@ -91,7 +43,7 @@ def values_of(session: SparkSession, text: str) -> DataFrame:
     with ExitStack() as stack:
         views = [
             stack.enter_context(temporary_view(DataFrame(java_dataset(session, plan), session)))
-            for plan in scala_items(_normal_form(session.sql(text)).subqueriesAll())
+            for plan in scala_items(normal_form(session.sql(text)).subqueriesAll())
         ]
         items = ", ".join(f"(SELECT * FROM {view}) AS _{number}" for number, view in enumerate(views))
         return computed(session.sql(f"SELECT {items}"))

@@ -30,7 +30,6 @@ from mt_core.spark.iceberg.computed_rows import ComputedRows
 from mt_core.spark.iceberg.inline_plans import PLANS
 from mt_core.spark.iceberg.jvm_rows import stored_schema
 from mt_core.spark.iceberg.scan_tasks import MOST_BYTES, MOST_ROWS
-from mt_core.spark.incremental.query_shapes import rows_in_scope
 from mt_core.spark.incremental.row_images import (
     COPIES,
     ImageViews,
@@ -39,6 +38,7 @@ from mt_core.spark.incremental.row_images import (
     net_rows,
     small_changed_rows,
 )
+from mt_core.spark.incremental.staged_query import StagedQuery
 from mt_core.spark.queries.lineage import Lineage, Source
 from mt_core.tables.engine import SourceChanges
 
@@ -167,7 +167,8 @@ class ReadingImages:
         def within(at: Mapping[str, str]) -> DataFrame:
             frame = self.session.table(at["rows"])
             if scope.filters:
-                frame = rows_in_scope(self.session, self.lineage, number, scope.filters, frame)
+                query = StagedQuery.of_lineage(self.session, self.lineage)
+                frame = query.filtered(number, scope.filters, frame)
             if appended:
                 return frame.select(*map(quote, names or given[:1]))
             return net_rows(frame.select(*map(quote, [*names, COPIES])))

@@ -12,11 +12,14 @@ the files of the two versions are compared instead.
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 from weakref import WeakKeyDictionary
+
+from pyspark.sql import SparkSession
 
 from mt_core.incremental.changes import (
     ChangeKind,
@@ -27,22 +30,27 @@ from mt_core.incremental.changes import (
     first_change,
 )
 from mt_core.incremental.delta import numbered, readings
+from mt_core.incremental.reading_scopes import combined_scopes, read_scopes
 from mt_core.incremental.shape import QueryShape
+from mt_core.incremental.stages.compiler import compile_stages
+from mt_core.incremental.stages.stage_plan import StagePlan
 from mt_core.model.storage import COLUMNS, EMPTY, PIN, SCHEMA
 from mt_core.model.table import Column
 from mt_core.spark.catalogs.columns import iceberg_columns
 from mt_core.spark.contexts import SparkContexts
 from mt_core.spark.driver.conf import REFRESH_POOL
-from mt_core.spark.driver.failures import SPARK_ERRORS
+from mt_core.spark.driver.failures import SPARK_ERRORS, translate
 from mt_core.spark.driver.jvm_objects import active_session, static_member
 from mt_core.spark.incremental.file_difference import files_between
 from mt_core.spark.incremental.query_shapes import pieces_of, shape_of_query
 from mt_core.spark.incremental.reading_images import ReadingImages
+from mt_core.spark.incremental.staged_query import StagedQuery, Tree
 from mt_core.spark.queries.lineage import Lineage, Source
 from mt_core.spark.queries.source_relations import relation_at
 from mt_core.spark.queries.source_versions import not_plain_reason, pin_of, pins
 from mt_core.tables.engine import ChangeReader, Query, ShapedQuery, SourceChanges, SourceVector
 
+log = logging.getLogger(__name__)
 MOST_COMMITS = 1000
 _Understood = tuple[QueryShape, tuple[Column, ...]]
 _PARSER = "org.apache.iceberg.SnapshotParser"
@@ -72,7 +80,7 @@ class SourceLogs(ChangeReader):
             return obstacle
         old, new = pins(since), pins(vector)
         changes: dict[str, SourceChange] = {}
-        source_bytes = 0
+        sizes: dict[str, int] = {}
         with self._spark.working():
             lineage = self._spark.versions.lineage(query)
             shape = self._shape(query, lineage)
@@ -82,15 +90,15 @@ class SourceLogs(ChangeReader):
                 for source in lineage.sources:
                     if source.name in new:
                         read = _columns_read(shape[0], _sources_read(lineage), source.name)
-                        change, size = self._change(lineage, source, old[source.name], new[source.name], read)
-                        changes[source.name] = change
-                        source_bytes += size
+                        changes[source.name], sizes[source.name] = self._change(
+                            lineage, source, old[source.name], new[source.name], read
+                        )
         return SourceChanges(
             shape=shape[0],
             columns=shape[1],
             readings=_sources_read(lineage),
             changes=changes,
-            source_bytes=source_bytes,
+            sizes=sizes,
         )
 
     def check_changes(
@@ -136,6 +144,11 @@ class SourceLogs(ChangeReader):
                     shape = shape_of_query(session, numbered(pieces_of(lineage)))
             except SPARK_ERRORS:
                 shape = "one of its relations cannot be replaced in the text"
+            if not isinstance(shape, str):
+                trees = _trees(session, lineage)
+                stages = _stages(session, lineage, trees)
+                scopes = combined_scopes(shape[0].scopes, read_scopes(trees))
+                shape = replace(shape[0], stages=stages, scopes=scopes), shape[1]
             self._shapes[lineage] = shape
         return shape
 
@@ -205,6 +218,29 @@ class SourceLogs(ChangeReader):
         if base is not None:
             log[old] = _commit(json.loads(to_json(base)))
         return log
+
+
+def _trees(session: SparkSession, lineage: Lineage) -> Sequence[Tree]:
+    """Return the trees of a query in stages, or none if Spark cannot simplify its plan."""
+    try:
+        return StagedQuery.of_lineage(session, lineage).trees()
+    except SPARK_ERRORS as error:
+        log.info("a query has no stages: %s", translate(error), extra={"action": "stages_unknown"})
+        return ()
+
+
+def _stages(session: SparkSession, lineage: Lineage, trees: Sequence[Tree]) -> StagePlan | str:
+    """Return the stages of a query, or why it has none."""
+    if session.conf.get("spark.sql.ansi.enabled") != "true":
+        return "spark.sql.ansi.enabled is off, so that sums may overflow to NULL"
+    if not trees:
+        return "Spark cannot simplify its plan"
+    try:
+        return compile_stages(trees, sources=_sources_read(lineage), version=session.version)
+    except (LookupError, TypeError, ValueError):
+        # A plan of a form that the compiler has not seen must not stop refreshes that need no stages.
+        log.exception("the stages of a query are not known", extra={"action": "stages_unknown"})
+        return "its plan has a form that is not known"
 
 
 def _commit(snapshot: Mapping[str, Any]) -> Commit:

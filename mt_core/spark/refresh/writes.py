@@ -23,17 +23,19 @@ from mt_core.base.identifiers import quote
 from mt_core.errors import QueryFailed, RequestInvalid, SourcesChanged
 from mt_core.incremental.strategy import ResultUnchanged, Way
 from mt_core.model.partition import PartitionSpec, Scope
-from mt_core.model.storage import StorageMetadata
+from mt_core.model.storage import StorageMetadata, state_summary
 from mt_core.model.table import Column
 from mt_core.spark.catalogs.columns import sql_type
 from mt_core.spark.contexts import SparkContexts
 from mt_core.spark.driver.conf import REFRESH_POOL
 from mt_core.spark.driver.jvm_objects import active_session
 from mt_core.spark.iceberg.held_commit import HeldCommit
-from mt_core.spark.iceberg.metadata import facts_of, metadata_of
+from mt_core.spark.iceberg.metadata import ancestors, facts_of, metadata_of
 from mt_core.spark.iceberg.recent_files import RecentFilesCache
-from mt_core.spark.iceberg.replace_rows import AllRows, DeleteModes, replace_rows
+from mt_core.spark.iceberg.replace_rows import AllRows, Change, DeleteModes, replace_rows
 from mt_core.spark.incremental.maintained_rows import changed_key_values, maintained_rows
+from mt_core.spark.incremental.maintained_stages import staged_rows
+from mt_core.spark.states.kept_states import KeptStates
 from mt_core.tables.definition.options import execution_settings, write_options
 from mt_core.tables.definition.shape import stored_order
 from mt_core.tables.engine import Comparison, Maintenance, Query, RowWriter, SourceVector, Staged, Write
@@ -91,8 +93,9 @@ class StagedWrites(RowWriter):
         table = self._spark.catalogs.load_table(write.table)
         maintenance = write.maintenance
         metadata = metadata_of(session, table)
+        if write.stages is not None:
+            return self._staged_with_states(session, write, table, metadata)
         commit = _commit(session, write, metadata)
-        recent = None
         if maintenance is None:
             replace_rows(commit, self._all(session, write, predicate_of(write.scope, write.columns)), None)
         elif maintenance.strategy.way is Way.PARTITIONS:
@@ -106,18 +109,45 @@ class StagedWrites(RowWriter):
             modes = _delete_modes(session, table, write, maintenance)
             lineage = self._spark.versions.lineage(write.query)
             with maintained_rows(session, lineage, write, maintenance, table, modes) as (change, modes):
-                before = self._recent.of(session, write.table, maintenance.base)
-                recent = replace_rows(commit, change, modes, before)
+                return self._changed(session, metadata, commit, change, modes)
+        return _staged(session, metadata, commit)
+
+    def _changed(
+        self,
+        session: SparkSession,
+        metadata: StorageMetadata,
+        commit: HeldCommit,
+        change: Change,
+        modes: DeleteModes | None,
+    ) -> Staged:
+        """Write a change, also into the files of the changes before."""
+        before = self._recent.of(session, commit.name, commit.base or "")
+        recent = replace_rows(commit, change, modes, before)
         staged = _staged(session, metadata, commit)
         if recent is not None:
-            self._recent.store(session, write.table, staged.snapshot.snapshot_id, recent)
+            self._recent.store(session, commit.name, staged.snapshot.snapshot_id, recent)
         return staged
+
+    def _staged_with_states(
+        self, session: SparkSession, write: Write, table: Any, metadata: StorageMetadata
+    ) -> Staged:
+        """Write the states of the stages and then the rows of the query over them."""
+        described = next((each for each in ancestors(session, metadata) if each.describes_rows), None)
+        kept = KeptStates(session, self._spark, write.table, metadata, described)
+        lineage, maintenance = self._spark.versions.lineage(write.query), write.maintenance
+        modes = None if maintenance is None else _delete_modes(session, table, write, maintenance)
+        with staged_rows(session, lineage, write, kept, modes) as rows:
+            named = replace(write, summary={**write.summary, **rows.states.summary})
+            commit = _commit(session, named, metadata)
+            staged = self._changed(session, metadata, commit, rows.change, rows.modes)
+        return replace(staged, states=rows.states.text)
 
     def repeat(self, write: Write, staged: Staged, metadata: StorageMetadata) -> Staged:
         with self._spark.working() as session:
-            commit = _commit(session, write, metadata)
+            named = replace(write, summary={**write.summary, **state_summary(staged.snapshot.states)})
+            commit = _commit(session, named, metadata)
             commit.repeat(staged.pending)
-            return _staged(session, metadata, commit)
+            return replace(_staged(session, metadata, commit), states=staged.states)
 
     def _all(self, session: SparkSession, write: Write, scope: SparkColumn | None) -> AllRows:
         """Return the replacement of all table rows in *scope* by the query's rows.

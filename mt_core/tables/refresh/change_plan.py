@@ -1,4 +1,12 @@
-"""The change plan of a run: how source changes are applied to the table's rows, or why all are recomputed."""
+"""The change plan of a run: how source changes are applied to the table's rows, or why all are recomputed.
+
+A query with stages is maintained by the states of its stages, which must be those of the rows to which the
+changes are applied. Main names them, by the publish that wrote them (`Snapshot.states`, and the property
+STATES for tiny ones). If it names none, all rows are recomputed, and the same run may keep the states for the
+next one. With 'incremental' every recomputation does. With 'auto' a recomputation keeps the states of a table
+that has some, or whose last recomputation found that states would have served: a table that is computed once,
+or whose changes cost more than a recomputation, has none.
+"""
 
 from __future__ import annotations
 
@@ -15,11 +23,19 @@ from mt_core.incremental.cost import (
     recently_failed,
     slower_than_recomputing,
 )
-from mt_core.incremental.strategy import Strategy, Way
+from mt_core.incremental.stages.stage_plan import StagePlan
+from mt_core.incremental.strategy import STATES_FAILED, Strategy, Way
 from mt_core.model.partition import Scope
 from mt_core.model.run import RefreshRun, RunStatus
-from mt_core.model.storage import BYTES_READ, UPSERT, Snapshot, StorageMetadata
-from mt_core.model.table import MaterializedTable
+from mt_core.model.storage import (
+    BYTES_READ,
+    STATES,
+    UPSERT,
+    Snapshot,
+    StorageMetadata,
+    tiny_states,
+)
+from mt_core.model.table import MaterializedTable, TableDefinition
 from mt_core.tables.definition.fingerprint import fingerprint_of
 from mt_core.tables.definition.options import FULL, INCREMENTAL
 from mt_core.tables.engine import (
@@ -29,8 +45,15 @@ from mt_core.tables.engine import (
     SourceChanges,
     SourceVector,
 )
-from mt_core.tables.refresh.forecast import partitions_for, strategy_for, strategy_option
+from mt_core.tables.refresh.forecast import (
+    kept_stages,
+    partitions_for,
+    shaped_query,
+    strategy_for,
+    strategy_option,
+)
 from mt_core.tables.registry import Registry, Transaction, in_transaction
+from mt_core.tables.runs.decide import Decision
 
 RECOMPUTED = "recomputed"
 
@@ -52,34 +75,53 @@ class ChangesUntil:
         return self.reader.check_changes(self.job_id, self.query, vector, self.vector, changes)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangePlan:
+    """How a run computes its rows.
+
+    `maintenance` applies the changes of the sources to the rows of main; None for a recomputation. `reason`
+    explains a choice to users; None if the definition requests recomputation, or if main does not have the
+    rows of the definition. `stages` are the stages whose states the run keeps if it recomputes all rows.
+    `wants_states` says that states would have served, but that the run does not keep them.
+    """
+
+    maintenance: Maintenance | None = None
+    reason: str | None = None
+    stages: StagePlan | None = None
+    wants_states: bool = False
+
+
 def plan_change(
     registry: Registry,
     until: ChangesUntil,
     table: MaterializedTable,
     metadata: StorageMetadata,
     *,
-    base: Snapshot | None,
-) -> tuple[Maintenance | None, str | None]:
-    """Return how a run applies the changes since *base*, or None and the reason for a recomputation.
-
-    *base* is the snapshot whose rows main has. The reason is for users. It is None if the definition requests
-    recomputation, or if there is no *base*.
-    """
-    definition, strategy = table.definition, strategy_option(table.definition)
-    if strategy == FULL or base is None or metadata.main is None:
-        return None, None
+    decision: Decision,
+) -> ChangePlan:
+    """Return how a run carries out *decision* on a table with *metadata*."""
+    base, definition, strategy = decision.base, table.definition, strategy_option(table.definition)
+    if strategy == FULL or metadata.main is None or decision.scope is None or not decision.scope.whole:
+        return ChangePlan()
     if table.doubt is not None:
-        return None, f"{RECOMPUTED}: {table.doubt}; {_trusted_again(table)}"
+        reason = None if base is None else f"{RECOMPUTED}: {table.doubt}; {_trusted_again(table)}"
+        return ChangePlan(reason=reason)
+    keeps = _keeps_states(until.vector, strategy, metadata, base)
+    if base is None:
+        return ChangePlan(stages=_stages_of(until, definition) if keeps else None)
     since = SourceVector.from_json(json.loads(base.sources or "[]"))
     changes = until.since(since)
     if isinstance(changes, str):
-        return None, f"{RECOMPUTED}: {changes}"
+        stages = _stages_of(until, definition) if keeps else None
+        return ChangePlan(reason=f"{RECOMPUTED}: {changes}", stages=stages)
+    recomputed = ChangePlan(stages=kept_stages(changes, definition) if keeps else None)
     choice = strategy_for(changes, changes.by_reading(), definition)
     if choice.way is Way.RECOMPUTE:
-        return None, f"{RECOMPUTED}: {choice.reason}"
+        return replace(recomputed, reason=f"{RECOMPUTED}: {choice.reason}")
     sizes = _sizes(changes, base, upsert=UPSERT in definition.options)
+    without_states = ChangePlan(wants_states=recomputed.stages is not None)
     if strategy != INCREMENTAL and (failure := recently_failed(choice, sizes, base.in_vain)) is not None:
-        return None, f"{RECOMPUTED}: {failure}"
+        return replace(without_states, reason=f"{RECOMPUTED}: {failure}")
     dear = None if strategy == INCREMENTAL else _dear(registry, table, choice, sizes)
     if dear is not None:
         partitions = partitions_for(changes, changes.by_reading(), definition)
@@ -88,12 +130,50 @@ def plan_change(
             or partitions == choice
             or _dear(registry, table, partitions, sizes) is not None
         ):
-            return None, f"{RECOMPUTED}: {dear}"
-        choice = partitions
+            return replace(without_states, reason=f"{RECOMPUTED}: {dear}")
+        choice, recomputed = partitions, without_states
+    if choice.way is Way.STAGES and not _has_states(metadata, base, changes.shape.stages):
+        wants = recomputed.stages is None
+        why = _FAILED_STATES if _states_failed(base) else _NO_STATES
+        return replace(recomputed, reason=f"{RECOMPUTED}: {why}", wants_states=wants)
     limited = replace(choice, most_keys=None if strategy == INCREMENTAL else sizes.most_keys)
     maintenance = Maintenance(strategy=limited, changes=changes, since=since, base=metadata.main)
     maintenance = replace(maintenance, in_place=sizes.in_place, most_in_place=sizes.most_in_place)
-    return replace(maintenance, small=sizes.small_table), choice.reason
+    maintenance = replace(maintenance, small=sizes.small_table)
+    return replace(recomputed, maintenance=maintenance, reason=choice.reason)
+
+
+_NO_STATES = "main has no states of the query's stages"
+_FAILED_STATES = "states of the query's stages could not be kept"
+
+
+def _keeps_states(
+    vector: SourceVector, strategy: str, metadata: StorageMetadata, base: Snapshot | None
+) -> bool:
+    """Return whether a recomputation keeps the states of a query that uses them."""
+    if vector.unstable or vector.unpinnable or vector.unversioned:
+        return False
+    if base is not None and _states_failed(base):
+        return False
+    wanted = STATES in metadata.properties or (base is not None and base.wants_states)
+    return wanted or strategy == INCREMENTAL
+
+
+def _states_failed(base: Snapshot) -> bool:
+    """Return whether one of the last runs could not keep the states, so that they are not tried again."""
+    last = base.in_vain
+    return last is not None and last.what == STATES_FAILED and last.recomputed < RETRIED_AFTER
+
+
+def _stages_of(until: ChangesUntil, definition: TableDefinition) -> StagePlan | None:
+    query = shaped_query(until.reader, definition)
+    return None if isinstance(query, str) else kept_stages(query, definition)
+
+
+def _has_states(metadata: StorageMetadata, base: Snapshot, stages: StagePlan | str) -> bool:
+    """Return whether main has a state for each of the *stages*, as of the rows of *base*."""
+    names = tiny_states(metadata.properties, base).keys() | base.states.keys()
+    return not isinstance(stages, str) and names >= {stage.name for stage in stages.stages}
 
 
 def read_summary(
@@ -128,6 +208,7 @@ def _sizes(changes: SourceChanges, base: Snapshot, *, upsert: bool) -> Sizes:
         table_bytes=base.total_bytes,
         table_rows=base.total_rows,
         upsert=upsert,
+        joined_bytes=changes.joined_bytes,
     )
 
 

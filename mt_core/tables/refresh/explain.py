@@ -158,16 +158,18 @@ def _how(
         query=query_of(table.definition),
         vector=vector,
     )
-    maintenance, reason = plan_change(services.registry, until, table, metadata, base=decision.base)
-    if maintenance is not None:
-        changes = maintenance.changes
+    plan = plan_change(services.registry, until, table, metadata, decision=decision)
+    if plan.maintenance is not None:
+        changes = plan.maintenance.changes
         read = "some" if changes.changed_bytes is None else f"{changes.changed_bytes:,}"
-        return f"{maintenance.strategy}; reads {read} of {changes.source_bytes:,} bytes"
+        return f"{plan.maintenance.strategy}; reads {read} of {changes.source_bytes:,} bytes"
     if not decision.scope.whole:
         return None
     size = services.engine.changes.source_bytes(query_of(table.definition), vector)
     reads = "" if size is None else f"; reads all {size:,} bytes"
-    return f"{Way.RECOMPUTE}{'' if reason is None else reason.removeprefix(RECOMPUTED)}{reads}"
+    kept = "; keeps states" if plan.stages is not None else ""
+    why = "" if plan.reason is None else plan.reason.removeprefix(RECOMPUTED)
+    return f"{Way.RECOMPUTE}{why}{kept}{reads}"
 
 
 def _scope_now(

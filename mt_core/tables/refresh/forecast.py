@@ -21,7 +21,15 @@ from mt_core.errors import DefinitionInvalid
 from mt_core.incremental.changes import ChangeKind, SourceChange, can_be_looked_up
 from mt_core.incremental.merging import inexact_sum
 from mt_core.incremental.shape import QueryShape
-from mt_core.incremental.strategy import Strategy, Way, choose, choose_partitions
+from mt_core.incremental.stages.stage_plan import StagePlan
+from mt_core.incremental.strategy import (
+    Strategy,
+    Way,
+    choose,
+    choose_partitions,
+    choose_stages,
+    stages_of,
+)
 from mt_core.model.table import RefreshMode, TableDefinition, TableIdentifier
 from mt_core.tables.definition.options import AUTO, DOUBLES, EXACT, FULL, INCREMENTAL, MERGED, STRATEGY
 from mt_core.tables.definition.shape import is_exact
@@ -55,6 +63,27 @@ def strategy_for(
     query: ShapedQuery, changes: Mapping[int, SourceChange], definition: TableDefinition
 ) -> Strategy:
     """Return the strategy that applies *changes*, keyed by reading, to the rows of a table."""
+    plan = kept_stages(query, definition)
+    if plan is None:
+        return _without_stages(query, changes, definition)
+    choice = choose_stages(plan, changes, keys=plan.row_keys or (), relations=query.readings)
+    return choice if _obstacle(choice, query, definition) is None else replace(choice, keys=())
+
+
+def kept_stages(query: ShapedQuery, definition: TableDefinition) -> StagePlan | None:
+    """Return the stages that maintain a table, or None if its changes are applied without states.
+
+    A table whose schedule times refresh partitions of their own has no rows as of one version, and no states.
+    """
+    if definition.date_formatters:
+        return None
+    rows = dict.fromkeys(range(len(query.readings)), SourceChange(kind=ChangeKind.ROWS))
+    return stages_of(query.shape, _without_stages(query, rows, definition))
+
+
+def _without_stages(
+    query: ShapedQuery, changes: Mapping[int, SourceChange], definition: TableDefinition
+) -> Strategy:
     choice = _chosen(query.shape, query, changes)
     obstacle = _inexact(choice, query, changes, definition) or _obstacle(choice, query, definition)
     if obstacle is not None and choice.way is Way.MERGE:
@@ -147,7 +176,7 @@ def _obstacle(choice: Strategy, query: ShapedQuery, definition: TableDefinition)
     """
     stored = {column.name.lower(): column.type for column in definition.columns}
     match choice.way:
-        case Way.KEYS | Way.PARTITIONS:
+        case Way.KEYS | Way.PARTITIONS | Way.STAGES:
             used = looked_up = [query.columns[position] for position in choice.keys]
         case Way.MERGE:
             used = list(query.columns)
@@ -170,12 +199,18 @@ def _obstacle(choice: Strategy, query: ShapedQuery, definition: TableDefinition)
 
 def forecasts_of(query: ShapedQuery, definition: TableDefinition) -> tuple[RefreshForecast, ...]:
     """Return a forecast for each source, in the order in which the query reads them."""
-    appends, rows = SourceChange(kind=ChangeKind.APPENDS), SourceChange(kind=ChangeKind.ROWS)
+
+    def strategy(source: str, kind: ChangeKind) -> Strategy:
+        choice = strategy_for(query, by_reading(query, {source: SourceChange(kind=kind)}), definition)
+        if choice.way is not Way.RECOMPUTE or not isinstance(query.shape.stages, str):
+            return choice
+        return replace(choice, reason=f"{choice.reason}; no stages: {query.shape.stages}")
+
     return tuple(
         RefreshForecast(
             source=source,
-            appends=strategy_for(query, by_reading(query, {source: appends}), definition),
-            rows=strategy_for(query, by_reading(query, {source: rows}), definition),
+            appends=strategy(source, ChangeKind.APPENDS),
+            rows=strategy(source, ChangeKind.ROWS),
         )
         for source in dict.fromkeys(query.readings)
     )
@@ -195,7 +230,9 @@ def forecast_lines(
         return f"{Way.RECOMPUTE} ('{AUTO}' has {strategy})" if computes_all else str(strategy)
 
     return {
-        each.source: (f"appended rows: {shown(each.appends)}", f"changed rows:  {shown(each.rows)}")
+        each.source: (f"any change:    {shown(each.rows)}",)
+        if each.appends == each.rows
+        else (f"appended rows: {shown(each.appends)}", f"changed rows:  {shown(each.rows)}")
         for each in forecasts_of(query, definition)
     }
 

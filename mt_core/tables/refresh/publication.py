@@ -32,19 +32,25 @@ from mt_core.errors import (
     SourcesChanged,
     StorageMissing,
 )
-from mt_core.incremental.strategy import UNREAD, NotApplied, ResultUnchanged, Strategy, Way
+from mt_core.incremental.stages.stage_plan import StagePlan
+from mt_core.incremental.strategy import STATES_FAILED, UNREAD, NotApplied, ResultUnchanged, Strategy, Way
 from mt_core.model.fence import Fenced, RefreshWriter, carried_out
 from mt_core.model.partition import DoubtedPartitions, Scope
 from mt_core.model.run import RefreshRun, RunStatus
 from mt_core.model.storage import (
+    WANTS_STATES,
     InVain,
     MetadataChange,
+    Snapshot,
     StorageMetadata,
     batch_summary,
     in_vain_summary,
     late_summary,
     publish_name,
     run_summary,
+    state_summary,
+    states_property,
+    tiny_states,
 )
 from mt_core.tables.engine import (
     Maintenance,
@@ -53,7 +59,7 @@ from mt_core.tables.engine import (
     Staged,
     Write,
 )
-from mt_core.tables.refresh.change_plan import ChangesUntil, plan_change, read_summary
+from mt_core.tables.refresh.change_plan import ChangePlan, ChangesUntil, plan_change, read_summary
 from mt_core.tables.refresh.cycles import refuse_new_cycle
 from mt_core.tables.refresh.late_data import late_data
 from mt_core.tables.refresh.outcome import ClaimLost, RunEnded, failed, is_of_query, timed_out
@@ -66,6 +72,8 @@ from mt_core.tables.runs.losses import losses_of
 from mt_core.tables.services import query_of
 
 MAX_RESTARTS = 3
+# Errors that another way to compute the rows would meet as well.
+_OF_THE_TABLE = (CommitConflict, SourcesChanged, StorageMissing)
 Note = Callable[[Mapping[str, Any]], None]
 log = logging.getLogger(__name__)
 
@@ -111,6 +119,10 @@ class Publication:
         self._doubted: DoubtedPartitions | None = None
         # How changes are applied to the rows that main had when decide read it; None for a recomputation.
         self.maintenance: Maintenance | None = None
+        self._plan = ChangePlan()
+        # The snapshot whose rows main had then, and the tiny states of these rows.
+        self._described: Snapshot | None = None
+        self._tiny: Mapping[str, str] = {}
         self._in_vain: InVain | None = None
         self._reason, self._restarts = "", 0
         # The number of the next batch; None for a run that publishes once.
@@ -185,9 +197,10 @@ class Publication:
                 query=self._query,
                 vector=self._vector,
             )
-            self.maintenance, how = plan_change(
-                self._ledger.registry, until, self._table, metadata, base=decision.base
-            )
+            self._plan = plan_change(self._ledger.registry, until, self._table, metadata, decision=decision)
+        self.maintenance, how = self._plan.maintenance, self._plan.reason
+        self._described = decision.base
+        self._tiny = {} if decision.base is None else tiny_states(metadata.properties, decision.base)
         if self.maintenance is not None and self._has_rows_of(self.maintenance.base, metadata):
             self.maintenance = replace(self.maintenance, base=self._base)
         self._in_vain = None if decision.base is None else decision.base.in_vain
@@ -275,11 +288,35 @@ class Publication:
     def _stage(self) -> tuple[Write, Staged]:
         try:
             with self._cancelable():
-                return self._maintained() or self._staged(self._rows())
+                return self._maintained() or self._with_states() or self._staged(self._rows())
         except (CommitConflict, SourcesChanged) as error:
             if self._restarts >= MAX_RESTARTS:
                 raise
             raise _Restart from error
+
+    def _with_states(self) -> tuple[Write, Staged] | None:
+        """Stage all rows with the states of the query's stages.
+
+        Returns None if the run keeps no states, or if computing or writing them fails: that may be no fault
+        of the query, which is then computed alone.
+        """
+        if self._stages is None:
+            return None
+        try:
+            return self._staged(self._rows())
+        except _OF_THE_TABLE:
+            raise
+        except (NotApplied, QueryFailed, EngineError) as error:
+            log.warning(
+                "the states of %s were not kept: %s",
+                self._identifier,
+                error,
+                extra={"action": "states_failed", "table": str(self._identifier)},
+            )
+            self._note({"reason": f"{self._reason}; without states since these failed: {error}"})
+            self._plan = replace(self._plan, stages=None)
+            self._in_vain = InVain(what=STATES_FAILED, size=0)
+            return None
 
     @contextmanager
     def _cancelable(self) -> Iterator[None]:
@@ -316,6 +353,11 @@ class Publication:
             except QueryFailed as error:
                 # A query can fail on changed rows but succeed on all rows, so all rows are recomputed.
                 self._note({"reason": f"{self._reason}; recomputed since that failed: {error}"})
+            except EngineError as error:
+                # A state may not be readable or writable, without which the rows can still be computed.
+                if self._stages is None or isinstance(error, _OF_THE_TABLE):
+                    raise
+                self._note({"reason": f"{self._reason}; recomputed since that failed: {error}"})
         self.maintenance = None
         return None
 
@@ -341,11 +383,35 @@ class Publication:
             | batch_summary(self.batch)
             | late_summary(self._left, None if self._doubted is None else self._doubted.without(self._scope))
             | in_vain_summary(self._in_vain if self.maintenance is None else None)
+            | self._states_summary()
             | self._refresh_state(),
             options={**self._table.dynamic_options, **self._run.options},
             query_types=self._table.definition.query_types,
             maintenance=self.maintenance,
+            stages=self._stages,
         )
+
+    @property
+    def _stages(self) -> StagePlan | None:
+        """The stages whose states the write computes and keeps."""
+        if self.maintenance is None:
+            return self._plan.stages
+        stages = self.maintenance.changes.shape.stages
+        return None if self.way is not Way.STAGES or isinstance(stages, str) else stages
+
+    def _states_summary(self) -> dict[str, str]:
+        """Return the summary entries for states that the write itself does not keep."""
+        wants, names = self._plan.wants_states, dict[str, str]()
+        if self.way is Way.NOTHING and self._described is not None:
+            wants, names = self._described.wants_states, state_summary(self._described.states)
+        return {**names, WANTS_STATES: "true"} if wants and self._stages is None else names
+
+    def _states_property(self, write: Write, staged: Staged) -> str | None:
+        """Return the property STATES of the publish; a run that changes nothing keeps the states of main."""
+        described = self._described
+        if self.way is Way.NOTHING and described is not None and (self._tiny or described.states):
+            return states_property(self._publish_name, self._tiny)
+        return staged.states if write.stages is not None else None
 
     def _refresh_state(self) -> dict[str, str]:
         """Return the summary entries for other engines.
@@ -392,6 +458,7 @@ class Publication:
                 self._publish_name,
                 staged.snapshot.snapshot_id,
                 pending=staged.pending,
+                states=self._states_property(write, staged),
             )
 
         try:

@@ -109,3 +109,35 @@ def test_many_keys_are_recomputed() -> None:
 
 def test_nothing_costs_nothing() -> None:
     assert verdict(Way.NOTHING, changed=100 * MB, source=100 * MB) is None
+
+
+@pytest.mark.parametrize(
+    ("joined", "reason"), [(75, None), (76, "the change would be joined with 76% of the sources")]
+)
+def test_states_are_used_unless_most_of_the_sources_would_be_read(joined: int, reason: str | None) -> None:
+    sizes = Sizes(
+        changed_bytes=50,
+        changed_rows=5,
+        source_bytes=100,
+        table_bytes=25,
+        table_rows=5,
+        joined_bytes=joined,
+    )
+
+    assert reason_to_recompute(Strategy(way=Way.STAGES, reason=""), sizes) == reason
+
+
+@pytest.mark.parametrize(
+    ("keys", "rows", "reason"),
+    [
+        ((), 5_000_000, "the table is not much smaller than its sources"),
+        ((0,), 5, "the table is not much smaller than its sources"),
+        ((0,), 5_000_000, None),
+    ],
+)
+def test_a_table_as_large_as_its_sources_is_not_rewritten_from_states(
+    keys: tuple[int, ...], rows: int, reason: str | None
+) -> None:
+    sizes = Sizes(changed_bytes=1, changed_rows=5, source_bytes=100, table_bytes=90, table_rows=rows)
+
+    assert reason_to_recompute(Strategy(way=Way.STAGES, reason="", keys=keys), sizes) == reason

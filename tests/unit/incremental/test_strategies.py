@@ -1,84 +1,23 @@
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import pytest
 
 from mt_core.incremental.changes import ChangeKind, SourceChange
 from mt_core.incremental.first_rows import FirstRows
 from mt_core.incremental.merging import check_types, inexact_sum
-from mt_core.incremental.plan import occurrences_below, read_plan
-from mt_core.incremental.shape import QueryShape, read_shape
-from mt_core.incremental.strategy import UNREAD, Strategy, Way, choose
+from mt_core.incremental.strategy import UNREAD, Strategy, Way
 from tests.support.maintained_queries import QUERIES, MaintainedQuery
-from tests.support.recorded_plans import Plan, recorded
+from tests.support.shape_strategies import APPENDS, BY_NAME, ROWS, TYPES, shape_of, strategy, way
 
-APPENDS, ROWS = SourceChange(kind=ChangeKind.APPENDS), SourceChange(kind=ChangeKind.ROWS)
 LOST = SourceChange(kind=ChangeKind.UNKNOWN, base_live=False, reason="snapshot 1 has expired")
-PLANS = recorded()
-# Types of results that decide whether aggregates combine; the recorded plans do not name those of the result.
-TYPES: Mapping[str, Mapping[str, str]] = {
-    "sum of doubles": {"cid": "bigint", "s": "double"},
-    "try_sum": {"cid": "bigint", "t": "decimal(20,2)"},
-}
-BY_NAME = {query.name: query for query in QUERIES}
-
-
-def shape_of(query: MaintainedQuery) -> QueryShape:
-    plan, subqueries = PLANS[query.name]
-    return read_shape(plan, subqueries)
-
-
-def source_of(plan: Plan, number: int) -> str:
-    """Return the source that the relation with that number reads:
-    the name below the alias that carries the number.
-    """
-    node = next(
-        node for node in _nodes(plan) if node.get("identifier", {}).get("name") == f"_source_{number}"
-    )
-    below = _nodes(plan)[_nodes(plan).index(node) + 1 :]
-    return next(str(each["identifier"]["name"]) for each in below if "identifier" in each)
-
-
-def _nodes(plan: Plan) -> Plan:
-    return [node for node in plan if node["class"] == "SubqueryAlias"]
-
-
-def readings_of(name: str) -> list[str]:
-    """Return the source of each relation of a query, by number."""
-    plan, subqueries = PLANS[name]
-    places = {number: part for part in (plan, *subqueries) for number in occurrences_below(read_plan(part))}
-    return [source_of(places[number], number) for number in sorted(places)]
-
-
-def strategy(name: str, **changes: SourceChange) -> Strategy:
-    """Return the strategy for changes of sources, by their names; the others stay as they are."""
-    shape, readings = shape_of(BY_NAME[name]), readings_of(name)
-    unchanged = SourceChange(kind=ChangeKind.NOTHING)
-    return choose(
-        shape,
-        {number: changes.get(source, unchanged) for number, source in enumerate(readings)},
-        columns=[f"column {position}" for position in range(len(shape.lineage))],
-        relations=readings,
-    )
 
 
 @pytest.mark.parametrize(
     "query", [query for query in QUERIES if query.name not in TYPES], ids=lambda query: query.name
 )
-def test_appends_to_one_source_are_applied_in_the_way_of_the_query(query: MaintainedQuery) -> None:
-    ways = {source: str(strategy(query.name, **{source: APPENDS}).way) for source in query.appends}
-
-    assert ways == query.appends
-
-
-@pytest.mark.parametrize(
-    "query", [query for query in QUERIES if query.name not in TYPES], ids=lambda query: query.name
-)
-def test_changed_rows_of_one_source_are_applied_in_the_way_of_the_query(query: MaintainedQuery) -> None:
-    ways = {source: str(strategy(query.name, **{source: ROWS}).way) for source in query.rows}
-
-    assert ways == query.rows
+def test_changes_of_one_source_are_applied_in_the_way_of_the_query(query: MaintainedQuery) -> None:
+    assert {source: way(query.name, source, APPENDS) for source in query.appends} == query.appends
+    assert {source: way(query.name, source, ROWS) for source in query.rows} == query.rows
 
 
 def test_nothing_is_done_when_no_rows_changed() -> None:

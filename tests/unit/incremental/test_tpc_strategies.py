@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 from mt_core.incremental.plan import occurrences_below, read_plan
+from tests.support import stage_pages
 from tests.support.tpc_plans import SUITES, recorded_queries
 from tests.support.tpc_strategies import PAGE, page
 
@@ -26,6 +27,12 @@ def test_the_plan_of_each_query_has_all_readings_of_its_text() -> None:
 
 def test_the_ways_in_which_changes_are_applied_are_those_of_the_page() -> None:
     assert page().splitlines() == PAGE.read_text(encoding="utf-8").splitlines()
+
+
+def test_the_stages_of_each_query_and_shape_are_those_of_their_page() -> None:
+    page_of_stages = stage_pages.PAGE.read_text(encoding="utf-8")
+
+    assert stage_pages.page().splitlines() == page_of_stages.splitlines()
 
 
 def test_no_plan_reads_a_column_of_an_outer_query() -> None:

@@ -12,10 +12,13 @@ from mt_core.incremental.changes import ChangeKind, SourceChange
 from mt_core.incremental.merging import Merge
 from mt_core.incremental.shape import Occurrence, QueryShape, Reach
 from mt_core.incremental.strategy import Way
+from mt_core.model.partition import WHOLE
+from mt_core.model.run import ReasonCode
 from mt_core.model.storage import Snapshot, StorageMetadata
 from mt_core.model.table import Column
 from mt_core.tables.engine import Query, SourceChanges, SourceVector
 from mt_core.tables.refresh.change_plan import ChangesUntil, plan_change
+from mt_core.tables.runs.decide import Decision
 from mt_core.tables.services import query_of
 from tests.support.fake_engine import FakeEngine
 from tests.support.memory_registry import MemoryRegistry
@@ -24,6 +27,7 @@ from tests.support.registry_facts import a_table
 VECTOR = SourceVector(sources=())
 STORAGE = StorageMetadata(location="", properties={}, main="1", branches={})
 BASE = Snapshot(snapshot_id="1", sources="[]")
+CHANGED = Decision(scope=WHOLE, reason="o changed", code=ReasonCode.SOURCES_CHANGED, base=BASE)
 DOUBLES = (Column(name="k", type="double"), Column(name="n", type="bigint"))
 
 
@@ -43,7 +47,7 @@ class ChangedEngine(FakeEngine):
         )
         change, self.unaffected = SourceChange(kind=kind), frozenset[int]()
         self.found = SourceChanges(
-            shape=shape, columns=columns, readings=("o",), changes={"o": change}, source_bytes=1
+            shape=shape, columns=columns, readings=("o",), changes={"o": change}, sizes={"o": 1}
         )
 
     def changes_since(self, query: Query, since: SourceVector, vector: SourceVector) -> SourceChanges:
@@ -70,8 +74,8 @@ def plan(engine: ChangedEngine, k: str, n: str = "bigint", **options: str) -> Wa
     )
     stored = replace(table, definition=definition)
     until = ChangesUntil(reader=engine, job_id="j", query=query_of(definition), vector=VECTOR)
-    maintenance, reason = plan_change(MemoryRegistry(SystemClock()), until, stored, STORAGE, base=BASE)
-    return reason if maintenance is None else maintenance.strategy.way
+    changed = plan_change(MemoryRegistry(SystemClock()), until, stored, STORAGE, decision=CHANGED)
+    return changed.reason if changed.maintenance is None else changed.maintenance.strategy.way
 
 
 @pytest.mark.parametrize(("engine", "way"), [(KEYS, Way.KEYS), (MERGE, Way.MERGE), (SIGNED, Way.SIGNED)])

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from uuid import uuid4
 
 import pytest
 
 from mt_core.errors import DefinitionInvalid, QueryFailed, RequestInvalid
+from mt_core.model.storage import state_table_name
 from mt_core.model.table import TableIdentifier
 from mt_core.spark.queries.determinism import unstable_literal
 from mt_core.tables.definition.options import EXECUTION, WRITE, check_execution_config, write_options
@@ -154,6 +156,21 @@ def test_a_temporary_view_that_hides_a_table_is_refused() -> None:
 
     assert "names orders, which is a temporary view in this session" in text
     assert world.sql(WHOLE_TABLE.replace("FROM orders", "FROM lake.default.orders")).wait_for is not None
+
+
+def test_a_query_cannot_read_the_state_of_another() -> None:
+    world = ManagerWorld()
+    state = f"lake.default.{state_table_name(str(uuid4()), '00aa11bb22cc33dd')}"
+    world.engine.create_source(state, [{"ds": "2026-03-01", "amount": 1}])
+
+    text = world.refused(
+        lambda: world.sql(WHOLE_TABLE.replace("FROM orders", f"FROM {state}")), DefinitionInvalid
+    )
+
+    assert text == (
+        f"The query of lake.default.totals reads {state}, which keeps a state of a materialized table; "
+        "read the materialized table itself."
+    )
 
 
 @pytest.mark.parametrize("written", ["Lim", "`Lim`", "session.Lim", "SYSTEM . /* a */ `session`.Lim"])

@@ -13,6 +13,8 @@ from mt_core.clock import SystemClock
 from mt_core.incremental.changes import ChangeKind, SourceChange
 from mt_core.incremental.shape import Lineage, Occurrence, QueryShape, Reach
 from mt_core.incremental.strategy import Way
+from mt_core.model.partition import WHOLE
+from mt_core.model.run import ReasonCode
 from mt_core.model.storage import Snapshot, StorageMetadata
 from mt_core.model.table import Column, MaterializedTable
 from mt_core.tables.engine import (
@@ -22,6 +24,7 @@ from mt_core.tables.engine import (
     SourceVector,
 )
 from mt_core.tables.refresh.change_plan import ChangesUntil, plan_change
+from mt_core.tables.runs.decide import Decision
 from mt_core.tables.services import query_of
 from tests.support.fake_engine import FakeEngine
 from tests.support.memory_registry import MemoryRegistry
@@ -57,7 +60,7 @@ class ChangedEngine(FakeEngine):
             columns=(Column(name="ds", type=kind), Column(name="k", type="bigint")),
             readings=("o",),
             changes={"o": SourceChange(kind=ChangeKind.ROWS, rows=rows, size=size)},
-            source_bytes=10,
+            sizes={"o": 10},
         )
 
     def changes_since(self, query: Query, since: SourceVector, vector: SourceVector) -> SourceChanges:
@@ -76,7 +79,9 @@ def plan(
     engine: ChangedEngine, stored: MaterializedTable, base: Snapshot = BASE
 ) -> tuple[Maintenance | None, str | None]:
     until = ChangesUntil(reader=engine, job_id="j", query=query_of(stored.definition), vector=VECTOR)
-    return plan_change(MemoryRegistry(SystemClock()), until, stored, STORAGE, base=base)
+    decision = Decision(scope=WHOLE, reason="changed", code=ReasonCode.SOURCES_CHANGED, base=base)
+    planned = plan_change(MemoryRegistry(SystemClock()), until, stored, STORAGE, decision=decision)
+    return planned.maintenance, planned.reason
 
 
 def way(engine: ChangedEngine, stored: MaterializedTable) -> Way | None:

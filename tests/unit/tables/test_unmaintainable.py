@@ -38,7 +38,8 @@ def test_create_refuses_it_with_the_reason_and_the_way_out() -> None:
     assert str(caught.value) == (
         "Option refresh.strategy of lake.default.totals cannot be 'incremental', "
         "since no change of a source could be applied: no column divides the result by the changed rows: "
-        "lake.default.orders: a window function is above it. Use 'auto' or 'full', which compute all rows."
+        "lake.default.orders: a window function is above it; no stages: it has no aggregate. "
+        "Use 'auto' or 'full', which compute all rows."
     )
     assert caught.value.facts == {
         "table": "lake.default.totals",

@@ -1,0 +1,267 @@
+package freshtable.queries;
+
+import com.fasterxml.jackson.core.JsonProcessingException;
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.IdentityHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.regex.Pattern;
+import org.apache.spark.sql.Row;
+import org.apache.spark.sql.catalyst.expressions.And;
+import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.Cast;
+import org.apache.spark.sql.catalyst.expressions.EvalMode;
+import org.apache.spark.sql.catalyst.expressions.ExprId;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.Literal;
+import org.apache.spark.sql.catalyst.expressions.NamedExpression;
+import org.apache.spark.sql.catalyst.plans.logical.Aggregate;
+import org.apache.spark.sql.catalyst.plans.logical.Filter;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.Project;
+import org.apache.spark.sql.catalyst.plans.logical.SubqueryAlias;
+import org.apache.spark.sql.catalyst.plans.logical.Union;
+import org.apache.spark.sql.classic.Dataset;
+import org.apache.spark.sql.classic.SparkSession;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.StructType;
+import scala.Option;
+import scala.jdk.javaapi.CollectionConverters;
+
+/**
+ * A query that can be computed in stages: its aggregates as partial sums, and the rest of the query over them.
+ *
+ * <p>The query is cut at places. A place is a JSON array of a tree and a path: tree 0 is the plan of the
+ * query, and the others are those of the scalar subqueries in its expressions; the path has the positions of
+ * children from the root of the tree. The relations that the query reads are its readings, numbered by the
+ * aliases in its text. Wherever they are read, given rows take their place, with columns of the same names.
+ */
+public final class StagedQuery {
+  private static final ObjectMapper JSON = new ObjectMapper();
+  /** The prefix of the alias of a reading, OCCURRENCE_PREFIX of mt_core.incremental.plan. */
+  private static final String PREFIX = "_source_";
+  private static final Pattern READING = Pattern.compile(PREFIX + "[0-9]+");
+
+  private final SparkSession session;
+  private final List<LogicalPlan> trees;
+  private final Map<ExprId, Integer> subqueries;
+  private final Map<ExprId, Integer> readings;
+  private final List<String> columns;
+
+  private StagedQuery(SparkSession session, LogicalPlan normalForm, LogicalPlan reduced) {
+    this.session = session;
+    this.columns = new ArrayList<>();
+    CollectionConverters.asJava(normalForm.output()).forEach(each -> columns.add(each.name()));
+    this.readings = new HashMap<>();
+    addReadings(normalForm, readings);
+    Subqueries.all(normalForm).values().forEach(each -> addReadings(each, readings));
+    this.trees = new ArrayList<>(List.of(reduced));
+    this.subqueries = new HashMap<>();
+    Subqueries.all(reduced).forEach((id, plan) -> {
+      subqueries.put(id, trees.size());
+      trees.add(plan);
+    });
+  }
+
+  /**
+   * Returns a query, given in normal form with numbered aliases of its readings.
+   */
+  public static StagedQuery of(SparkSession session, LogicalPlan normalForm) {
+    return new StagedQuery(session, normalForm, NormalForm.reduced(normalForm));
+  }
+
+  /** Returns the trees as a JSON array, with the facts that {@link PlanFacts} adds to Spark's JSON. */
+  public String json() throws JsonProcessingException {
+    return JSON.writeValueAsString(new PlanFacts(subqueries, readings).of(trees));
+  }
+
+  /**
+   * Returns the rows of a reading that satisfy conditions of the query.
+   *
+   * @param places a JSON array of conditions, each an array of the place of its operator, a filter or a join,
+   *     and its position among the conditions that AND combines there
+   * @param rows rows with the columns of the reading that the conditions read
+   */
+  public Dataset<Row> filtered(int reading, String places, Dataset<Row> rows) throws JsonProcessingException {
+    LogicalPlan given = planOf(rows);
+    Expression condition = null;
+    for (JsonNode place : JSON.readTree(places)) {
+      LogicalPlan operator = operator(place.get(0));
+      Expression own =
+          PlanParts.overRows(
+              PlanParts.condition(operator, place.get(1).asInt()),
+              operator,
+              each -> isReading(each, reading),
+              given);
+      if (own.deterministic()) {
+        condition = condition == null ? own : new And(condition, own);
+      }
+    }
+    return condition == null
+        ? rows
+        : Dataset.ofRows(((Dataset<?>) rows).sparkSession(), new Filter(condition, given));
+  }
+
+  /** Returns the columns of the partial sums of an aggregate. */
+  public StructType schema(String place) throws JsonProcessingException {
+    return Partials.of(aggregate(place)).schema();
+  }
+
+  /**
+   * Returns the partial sums of an aggregate over given rows of the readings below it.
+   *
+   * @param changed a reading whose rows are those of a change, or null. The branches of a UNION that do not
+   *     read it then have no rows: they do not belong to the change.
+   */
+  public Dataset<Row> groups(String place, Map<Integer, Dataset<Row>> leaves, Integer changed)
+      throws JsonProcessingException {
+    Aggregate aggregate = aggregate(place);
+    LogicalPlan child = changed == null ? aggregate.child() : branchesOf(aggregate.child(), changed);
+    LogicalPlan rows = new Replacing(leaves, Map.of()).in(child);
+    return dataset(sessionOf(leaves.values().toArray()), Partials.of(aggregate).groups(rows));
+  }
+
+  /** Returns partial sums of an aggregate with one row for each of its groups. */
+  public Dataset<Row> folded(String place, Dataset<Row> partials) throws JsonProcessingException {
+    return dataset(sessionOf(partials), Partials.of(aggregate(place)).folded(planOf(partials)));
+  }
+
+  /**
+   * Returns what the query returns.
+   *
+   * @param states partial sums for aggregates, by place
+   * @param leaves rows of the readings that are not only below these
+   */
+  public Dataset<Row> rest(Map<String, Dataset<Row>> states, Map<Integer, Dataset<Row>> leaves)
+      throws JsonProcessingException {
+    Map<LogicalPlan, LogicalPlan> evaluated = new IdentityHashMap<>();
+    for (Map.Entry<String, Dataset<Row>> state : states.entrySet()) {
+      Aggregate aggregate = aggregate(state.getKey());
+      Partials partials = Partials.of(aggregate);
+      evaluated.put(
+          aggregate, partials.evaluated(partials.folded(PlanParts.fresh(planOf(state.getValue())))));
+    }
+    LogicalPlan rest = new Replacing(leaves, evaluated).in(trees.get(0));
+    List<Attribute> output = CollectionConverters.asJava(rest.output());
+    List<NamedExpression> named = new ArrayList<>();
+    for (int i = 0; i < columns.size(); i++) {
+      named.add(PlanParts.named(output.get(i), columns.get(i), NamedExpression.newExprId()));
+    }
+    return dataset(
+        sessionOf(states.values().toArray()), new Project(PlanParts.sequence(named), rest));
+  }
+
+  /** Empties the branches of UNIONs beside those that read a reading. */
+  private LogicalPlan branchesOf(LogicalPlan operator, int number) {
+    if (!reads(operator, number)) {
+      return operator;
+    }
+    List<LogicalPlan> children = new ArrayList<>();
+    for (LogicalPlan child : CollectionConverters.asJava(operator.children())) {
+      if (operator instanceof Union && !reads(child, number)) {
+        children.add(new Filter(Literal.FalseLiteral(), child));
+      } else {
+        children.add(branchesOf(child, number));
+      }
+    }
+    return children.isEmpty() ? operator : operator.withNewChildren(PlanParts.sequence(children));
+  }
+
+  private boolean reads(LogicalPlan operator, int number) {
+    return CollectionConverters.asJava(operator.collectLeaves()).stream()
+        .anyMatch(leaf -> isReading(leaf, number));
+  }
+
+  private boolean isReading(LogicalPlan operator, int number) {
+    return operator.children().isEmpty()
+        && Integer.valueOf(number).equals(PlanFacts.readingOf(operator, readings));
+  }
+
+  private SparkSession sessionOf(Object... rows) {
+    return rows.length == 0 ? session : ((Dataset<?>) rows[0]).sparkSession();
+  }
+
+  private Aggregate aggregate(String place) throws JsonProcessingException {
+    return (Aggregate) operator(JSON.readTree(place));
+  }
+
+  private LogicalPlan operator(JsonNode place) {
+    return PlanParts.at(trees.get(place.get(0).asInt()), place.get(1));
+  }
+
+  private static LogicalPlan planOf(Dataset<Row> rows) {
+    return rows.queryExecution().analyzed();
+  }
+
+  private static Dataset<Row> dataset(SparkSession session, LogicalPlan plan) {
+    PlanParts.check(plan);
+    plan.setAnalyzed();
+    return Dataset.ofRows(session, plan);
+  }
+
+  private static void addReadings(LogicalPlan plan, Map<ExprId, Integer> found) {
+    if (plan instanceof SubqueryAlias named && READING.matcher(named.identifier().name()).matches()) {
+      Integer number = Integer.valueOf(named.identifier().name().substring(PREFIX.length()));
+      CollectionConverters.asJava(plan.collectLeaves())
+          .forEach(leaf -> CollectionConverters.asJava(leaf.output())
+              .forEach(column -> found.put(column.exprId(), number)));
+      return;
+    }
+    CollectionConverters.asJava(plan.children()).forEach(each -> addReadings(each, found));
+  }
+
+  /** Puts given rows in the place of readings and of aggregates. */
+  private final class Replacing {
+    private final Map<Integer, Dataset<Row>> leaves;
+    private final Map<LogicalPlan, LogicalPlan> aggregates;
+
+    Replacing(Map<Integer, Dataset<Row>> leaves, Map<LogicalPlan, LogicalPlan> aggregates) {
+      this.leaves = leaves;
+      this.aggregates = aggregates;
+    }
+
+    LogicalPlan in(LogicalPlan operator) {
+      return Subqueries.replacedIn(replaced(operator), each -> in(each.plan()));
+    }
+
+    private LogicalPlan replaced(LogicalPlan operator) {
+      LogicalPlan evaluated = aggregates.get(operator);
+      if (evaluated != null) {
+        return evaluated;
+      }
+      if (operator.children().isEmpty()) {
+        Integer number = PlanFacts.readingOf(operator, readings);
+        return number == null ? operator : leaf(operator, number);
+      }
+      List<LogicalPlan> children = new ArrayList<>();
+      CollectionConverters.asJava(operator.children()).forEach(each -> children.add(in(each)));
+      return operator.withNewChildren(PlanParts.sequence(children));
+    }
+
+    private LogicalPlan leaf(LogicalPlan relation, int number) {
+      Dataset<Row> rows = leaves.get(number);
+      if (rows == null) {
+        throw new IllegalArgumentException("Rows of reading " + number + " are needed.");
+      }
+      LogicalPlan given = PlanParts.fresh(planOf(rows));
+      Map<String, Attribute> own = PlanParts.columnsOf(given);
+      List<NamedExpression> renamed = new ArrayList<>();
+      CollectionConverters.asJava(relation.output()).forEach(column -> {
+        Attribute value = own.get(column.name());
+        if (value != null) {
+          renamed.add(PlanParts.named(typed(value, column.dataType()), column.name(), column.exprId()));
+        }
+      });
+      return new Project(PlanParts.sequence(renamed), given);
+    }
+  }
+
+  private static Expression typed(Expression value, DataType type) {
+    return value.dataType().asNullable().equals(type.asNullable())
+        ? value
+        : new Cast(value, type, Option.empty(), EvalMode.ANSI());
+  }
+}

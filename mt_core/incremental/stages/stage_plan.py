@@ -1,0 +1,89 @@
+"""The stage plan of a query: which aggregates are kept as states, and what is computed over them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+_MOST_NAMED = 3
+
+Place = str
+"""A place of an operator in the trees of a query, as JSON.
+
+It is `[tree, [position, ...]]`: tree 0 is the query, tree n its n-th scalar subquery; the positions of
+children lead from the root of the tree to the operator.
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stage:
+    """An aggregate of which the groups are kept as a state.
+
+    `name` identifies what the aggregate computes, of which sources: 16 hexadecimal digits, equal for equal
+    aggregates of any query. `places` are all places of the aggregate in the query, which share one state; it
+    is computed at the first one. `readings` are the readings below the first place. The others read the same
+    sources. `keys` is the number of grouping keys, which a state has first, in the order of the
+    grouping expressions. `words` describes keys and functions to users.
+    """
+
+    name: str
+    places: tuple[Place, ...]
+    readings: frozenset[int]
+    keys: int
+    words: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StagePlan:
+    """How a query is computed from states.
+
+    `stages` have different names, at least one. `rest` are the readings that no stage contains: the
+    operators above the stages read them. `row_keys` are the positions of the columns of the result that have
+    the grouping keys of the only stage, in the order of its keys. They are None unless each row of the
+    result depends on one group of this stage alone.
+    """
+
+    stages: tuple[Stage, ...]
+    rest: frozenset[int] = frozenset()
+    row_keys: tuple[int, ...] | None = None
+
+    def touched(self, changed: frozenset[int]) -> tuple[Stage, ...]:
+        """Return the stages that contain one of the *changed* readings."""
+        return tuple(each for each in self.stages if each.readings & changed)
+
+    def described(self, changed: frozenset[int], relations: Sequence[str]) -> str:
+        """Return which states change with the *changed* readings, and what the rest reads, for users.
+
+        *relations* are the names of the readings.
+        """
+        touched = [each.words for each in self.touched(changed)]
+        if len(self.stages) == 1:
+            states = f"a state of {touched[0]}" if touched else "the state does not change"
+        else:
+            states = f"{len(touched)} of {len(self.stages)} states"
+            states += f": {shortened(touched, '; ')}" if touched else ""
+        names = list(dict.fromkeys(relations[number] for number in sorted(self.rest)))
+        return f"{states}; the rest reads {shortened(names)}" if names else states
+
+    def bytes_joined(
+        self, changed: frozenset[int], relations: Sequence[str], sizes: Mapping[str, int]
+    ) -> int:
+        """Return how many bytes a run reads of the sources besides the rows that changed.
+
+        The change of a state is the sum of its changes by each of the *changed* readings, and each of them
+        reads all other readings of the stage. *sizes* are those of the sources.
+        """
+
+        def size_of(readings: Collection[int]) -> int:
+            return sum(sizes.get(relations[number], 0) for number in readings)
+
+        joined = sum(
+            size_of(stage.readings - {number}) for stage in self.stages for number in stage.readings & changed
+        )
+        return joined + size_of(self.rest)
+
+
+def shortened(words: Sequence[str], separator: str = ", ") -> str:
+    """Return the first of *words*, and how many more there are."""
+    named = separator.join(words[:_MOST_NAMED])
+    return named if len(words) <= _MOST_NAMED else f"{named} and {len(words) - _MOST_NAMED} more"

@@ -1,0 +1,104 @@
+"""Queries in stages: the sums of their aggregates, and the rest of the query over them.
+
+The plans stay in the JVM (`freshtable.queries.StagedQuery`), which cuts them: an aggregate at a place of a
+query gives partial sums over rows that stand for the relations below it, and the query itself is computed
+from such sums.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
+
+from mt_core.incremental.delta import numbered
+from mt_core.incremental.reading_scopes import Conjunct
+from mt_core.incremental.stages.stage_plan import Place
+from mt_core.spark.driver.jvm_objects import active_session, own_class
+from mt_core.spark.iceberg.jvm_rows import columns_of
+from mt_core.spark.incremental.query_shapes import normal_form, pieces_of
+from mt_core.spark.queries.lineage import Lineage
+
+Tree = list[dict[str, Any]]
+_CLASS = "freshtable.queries.StagedQuery"
+# The query of each lineage, with the identity of its session: the JVM of an earlier one may be gone.
+_kept: WeakKeyDictionary[Lineage, tuple[str, StagedQuery]] = WeakKeyDictionary()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StagedQuery:
+    """A query whose aggregates are at places: a tree, and the path to an operator in it, as JSON.
+
+    Partial sums have a row for each group: the grouping values `k0`, `k1` and so on, the number of `rows`,
+    and for each aggregate function its sum and its number of values that are not NULL, such as `s0` and `n0`.
+    """
+
+    session: SparkSession
+    _java: Any = field(repr=False)
+
+    @classmethod
+    def of(cls, session: SparkSession, text: str) -> StagedQuery:
+        """Return the query with the *text*, which must have numbered readings."""
+        with active_session(session):
+            java = own_class(session, _CLASS).of(session._jsparkSession, normal_form(session.sql(text)))
+        return cls(session=session, _java=java)
+
+    @classmethod
+    def of_lineage(cls, session: SparkSession, lineage: Lineage) -> StagedQuery:
+        """Return the query of a lineage, from a cache."""
+        identity = str(session._jsparkSession.sessionUUID())
+        kept, query = _kept.get(lineage, ("", None))
+        if query is None or kept != identity:
+            query = cls.of(session, numbered(pieces_of(lineage)))
+            _kept[lineage] = identity, query
+        return query
+
+    def trees(self) -> list[Tree]:
+        """Return the plan of the query and those of the scalar subqueries in it, as JSON with more facts."""
+        trees: list[Tree] = json.loads(self._java.json())
+        return trees
+
+    def filtered(self, number: int, conditions: Sequence[Conjunct], rows: DataFrame) -> DataFrame:
+        """Return the *rows* of a reading that satisfy *conditions* of the query."""
+        places = json.dumps([[[each.tree, each.path], each.number] for each in conditions])
+        return self._frame(self._java.filtered(number, places, rows._jdf))
+
+    def schema(self, place: Place) -> StructType:
+        """Return the columns of the partial sums of an aggregate."""
+        return columns_of(self._java.schema(place))
+
+    def groups(self, place: Place, leaves: Mapping[int, DataFrame], changed: int | None = None) -> DataFrame:
+        """Return the partial sums of an aggregate over rows of the readings below it.
+
+        *leaves* are the rows by the numbers of the readings. They need only the columns that the query reads.
+        If those of the reading *changed* are the rows of a change, the sums are what they change: branches of
+        UNIONs that do not read it are left out.
+        """
+        return self._frame(self._java.groups(place, _java_rows(leaves), changed))
+
+    def folded(self, place: Place, partials: DataFrame) -> DataFrame:
+        """Return partial sums of an aggregate, added up to one row for each group of which a row remains.
+
+        This is a state, never a change: that may have other sums with as many rows.
+        """
+        return self._frame(self._java.folded(place, partials._jdf))
+
+    def rest(self, states: Mapping[Place, DataFrame], leaves: Mapping[int, DataFrame]) -> DataFrame:
+        """Return what the query returns.
+
+        *states* are the partial sums of aggregates, and *leaves* the rows of the readings that the query
+        reads elsewhere than below these.
+        """
+        return self._frame(self._java.rest(_java_rows(states), _java_rows(leaves)))
+
+    def _frame(self, java: Any) -> DataFrame:
+        return DataFrame(java, self.session)
+
+
+def _java_rows(frames: Mapping[Any, DataFrame]) -> dict[Any, Any]:
+    return {key: frame._jdf for key, frame in frames.items()}

@@ -1,0 +1,72 @@
+"""How a table with stages is written: without a job if little changed, in place if it is large.
+
+The rows of many queries after many changes are the subject of test_staged_histories.py.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from mt_core.model.run import RefreshRun, RunStatus
+from tests.integration.maintained_world import INCREMENTAL, MERGE_ON_READ, take_tables_for_large
+from tests.integration.refresh_world import RefreshWorld
+from tests.integration.refresh_world import world as world
+from tests.support.started_jobs import started_jobs
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+
+UPSERT = INCREMENTAL.replace(")", ", 'write.upsert' = 'equality-delete')")
+
+
+def create(world: RefreshWorld, query: str, clauses: str = INCREMENTAL) -> None:
+    """Create the sources `l` and `o`, and a materialized table."""
+    world.spark(
+        "CREATE TABLE l (o BIGINT, flag STRING, qty INT, price DECIMAL(12,2)) "
+        f"USING iceberg TBLPROPERTIES ({MERGE_ON_READ})",
+        f"CREATE TABLE o (id BIGINT, segment STRING) USING iceberg TBLPROPERTIES ({MERGE_ON_READ})",
+        "INSERT INTO l SELECT id % 100, substr('ANR', 1 + cast(id % 3 AS INT), 1), cast(id % 50 AS INT), "
+        "cast(id * 1.17 AS DECIMAL(12,2)) FROM range(1000)",
+        "INSERT INTO o SELECT id, concat('s', id % 5) FROM range(100)",
+    )
+    created = world.create("mt", query, clauses=clauses)
+    assert created.status is RunStatus.SUCCEEDED, created.error
+
+
+def refreshed(world: RefreshWorld, query: str, *statements: str) -> RefreshRun:
+    """Change the sources and refresh the table; assert that it has the rows of its query."""
+    world.spark(*statements)
+    run = world.tick("mt")
+    assert run.status is RunStatus.SUCCEEDED, run.error
+    assert world.rows("mt") == world.plain(query), run.reason
+    return run
+
+
+def test_a_small_change_of_a_report_over_one_source_starts_no_job(world: RefreshWorld) -> None:
+    query = (
+        "SELECT flag, avg(price) AS a, sum(qty) / count(*) AS q FROM l GROUP BY flag ORDER BY flag LIMIT 9"
+    )
+    create(world, query)
+    refreshed(world, query, "UPDATE l SET qty = qty + 1 WHERE o = 3")
+    world.spark("UPDATE l SET price = price + 1 WHERE o = 7")
+
+    before = started_jobs(world.session)
+    run = world.tick("mt")
+
+    assert (run.strategy, started_jobs(world.session) - before) == ("stages", 0), run.reason
+    assert world.rows("mt") == world.plain(query)
+
+
+@pytest.mark.parametrize("clauses", [INCREMENTAL, UPSERT], ids=["rows", "keys"])
+def test_only_changed_groups_of_a_large_table_are_replaced(
+    world: RefreshWorld, monkeypatch: pytest.MonkeyPatch, clauses: str
+) -> None:
+    take_tables_for_large(monkeypatch, True, files=False)
+    query = "SELECT l.o, sum(qty) AS q, avg(price) AS p FROM l JOIN o ON l.o = o.id GROUP BY l.o"
+    create(world, query, clauses)
+
+    changed = refreshed(world, query, "UPDATE l SET price = price + 1, qty = qty + 3 WHERE o % 50 = 1")
+    gone = refreshed(world, query, "DELETE FROM l WHERE o = 5", "INSERT INTO o VALUES (1000, NULL)")
+    new = refreshed(world, query, "INSERT INTO l VALUES (1000, 'A', 5, 100.25), (NULL, 'X', 7, 3.50)")
+
+    assert [run.strategy for run in (changed, gone, new)] == ["stages"] * 3
+    assert [run.rows_inserted for run in (changed, gone, new)] == [2, 0, 1]

@@ -1,0 +1,112 @@
+"""Queries that are maintained by stages, over sources that all change at once.
+
+`f` is a table of facts; `o` and `p` are tables that describe it; `e` is empty at first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+SOURCES = {
+    "f": {
+        "id": "INT", "k": "INT", "g": "STRING", "d": "DOUBLE", "day": "DATE", "a": "DECIMAL", "wide": "LARGE",
+        "b": "BIGINT",
+    },
+    "o": {"k": "INT", "p": "INT", "name": "STRING", "rate": "DECIMAL", "flag": "BOOLEAN"},
+    "p": {"p": "INT", "region": "STRING", "w": "INT"},
+    "e": {"k": "INT", "a": "DECIMAL", "b": "BIGINT", "note": "STRING"},
+}  # fmt: skip
+"""The columns of each source, with their types (`tests.integration.source_stories.TYPES`)."""
+
+REQUIRED = frozenset({("f", "id")})
+"""The columns that are NOT NULL, of which Spark's rules remove readings."""
+
+_BY_K = "SELECT k, sum(a) AS s, count(*) AS n FROM f GROUP BY k"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueryWithStages:
+    """A query, and the sources that it reads.
+
+    Changes are applied by stages if `by_stages`, otherwise in whatever way.
+    """
+
+    name: str
+    sql: str
+    sources: tuple[str, ...]
+    by_stages: bool = True
+
+
+def _queries(by_stages: bool = True, **texts: str) -> Iterator[QueryWithStages]:
+    for name, text in texts.items():
+        sources, _, sql = text.partition(": ")
+        name = name.replace("_", " ")
+        yield QueryWithStages(name=name, sql=sql, sources=tuple(sources.split()), by_stages=by_stages)
+
+
+QUERIES_WITH_STAGES = (
+    *_queries(
+        not_null="f: SELECT k, count(id) AS n, avg(id) AS m, "
+        "sum(CASE WHEN id IS NULL THEN 0 ELSE a END) AS s FROM f WHERE id = id GROUP BY k",
+        averages="f: SELECT k, g, avg(a) AS m, avg(b) AS mb, sum(wide) / count(*) AS r, count(d) AS n "
+        "FROM f GROUP BY k, g",
+        having="f: SELECT g, sum(b) AS s FROM f GROUP BY g HAVING count(*) > 2 AND avg(a) < 2",
+        ratio="f: SELECT g, 100 * sum(CASE WHEN k = 1 THEN a ELSE 0 END) / nullif(sum(a), 0) AS share "
+        "FROM f GROUP BY g",
+        one_row="f: SELECT count(*) AS n, sum(a) AS s, avg(wide) AS m, count(*) FILTER (WHERE k > 2) AS c "
+        "FROM f",
+        filters="f: SELECT k, sum(a) FILTER (WHERE b > 1) AS s, avg(b) FILTER (WHERE g = 'a') AS m "
+        "FROM f WHERE day IS NOT NULL GROUP BY k",
+        keys_that_are_doubles="f: SELECT d, count(*) AS n, avg(a) AS m FROM f GROUP BY d",
+        keys_that_are_computed="f: SELECT date_trunc('MONTH', day) AS m, k % 2 = 0 AS e, avg(b) AS x FROM f "
+        "GROUP BY date_trunc('MONTH', day), k % 2 = 0",
+        key_not_in_the_list="f: SELECT sum(a) AS s, avg(b) AS m FROM f GROUP BY k",
+        histogram="f: SELECT n, count(*) AS m FROM (SELECT k, count(*) AS n FROM f GROUP BY k) GROUP BY n",
+        maximum_of_sums="f: SELECT g, max(s) AS m, min(n) AS l FROM (SELECT g, k, sum(a) AS s, count(*) AS n "
+        "FROM f GROUP BY g, k) GROUP BY g",
+        the_same_twice=f"f: SELECT x.k, x.s - y.s AS grown FROM ({_BY_K}) AS x JOIN ({_BY_K}) AS y "
+        "ON x.k = y.k + 1",
+        with_twice=f"f: WITH w AS ({_BY_K}) SELECT x.k, x.s, y.n FROM w AS x LEFT JOIN w AS y "
+        "ON x.k = y.k + 1",
+        top="f: SELECT k, sum(wide) AS s FROM f GROUP BY k ORDER BY s DESC, k LIMIT 3",
+        window="f: SELECT g, k, s, rank() OVER (PARTITION BY g ORDER BY s DESC, k) AS r, "
+        "sum(s) OVER (PARTITION BY g) AS t FROM (SELECT g, k, sum(a) AS s FROM f GROUP BY g, k)",
+        rollup="f: SELECT g, k, grouping_id() AS i, sum(a) AS s, count(*) AS n FROM f GROUP BY ROLLUP (g, k)",
+        cube="f: SELECT g, day, avg(a) AS m FROM f GROUP BY CUBE (g, day)",
+        exploded="f: SELECT w, count(*) AS n, avg(k) AS m FROM f LATERAL VIEW explode(split(g, '')) AS w "
+        "GROUP BY w",
+        distinct_rows="f: SELECT count(*) AS n FROM (SELECT DISTINCT g, k FROM f)",
+        above_the_average="f: SELECT g, s FROM (SELECT g, sum(a) AS s FROM f GROUP BY g) "
+        "WHERE s > (SELECT avg(a) FROM f)",
+        share_of_all="f: SELECT g, sum(a) AS s, (SELECT sum(a) FROM f) AS total FROM f GROUP BY g",
+        no_row="f: SELECT k, avg(a) AS m FROM f WHERE g = 'never' GROUP BY k",
+        no_table="e: SELECT avg(a) AS m, count(*) AS n, sum(b) AS s FROM e",
+        no_table_by_key="e: SELECT k, avg(a) AS m FROM e GROUP BY k",
+        join="f o: SELECT o.name, sum(f.a) AS s, count(*) AS n FROM f JOIN o ON f.k = o.k GROUP BY o.name",
+        join_of_one_row="f o: SELECT count(*) AS n, avg(f.a) AS m FROM f JOIN o ON f.k = o.k AND f.b > o.p",
+        join_of_three="f o p: SELECT p.region, f.day, sum(f.a * o.rate) AS s, avg(f.b) AS m "
+        "FROM f JOIN o ON f.k = o.k JOIN p ON o.p = p.p GROUP BY p.region, f.day",
+        join_of_four="f o p e: SELECT p.region, avg(f.a + e.a) AS m, count(*) AS n "
+        "FROM f, o, p, e WHERE f.k = o.k AND o.p = p.p AND e.k = f.k GROUP BY p.region HAVING count(*) > 1",
+        self_join="f: SELECT x.g, count(*) AS n, sum(y.a) AS s FROM f AS x JOIN f AS y ON x.k = y.k "
+        "AND x.id < y.id GROUP BY x.g",
+        union="f o e: SELECT k, sum(v) AS s, avg(v) AS m FROM (SELECT k, a AS v FROM f UNION ALL "
+        "SELECT k, rate FROM o UNION ALL SELECT k, a FROM e) GROUP BY k",
+        union_of_states="f o: SELECT 'f' AS w, sum(a) AS s FROM f UNION ALL SELECT 'o', sum(rate) FROM o",
+        full_join_of_states="f o: SELECT x.k, x.n, y.k AS k2, y.m FROM (SELECT k, count(*) AS n FROM f "
+        "GROUP BY k) AS x FULL JOIN (SELECT k, avg(rate) AS m FROM o GROUP BY k) AS y ON x.k <=> y.k",
+        state_in_states="f o: SELECT k, s FROM (SELECT k, sum(a) AS s FROM f GROUP BY k) WHERE k IN "
+        "(SELECT k FROM (SELECT k, count(*) AS n FROM o GROUP BY k) WHERE n > 1)",
+        state_and_relation="f o: SELECT o.name, x.n, x.m FROM o JOIN (SELECT k, count(*) AS n, avg(a) AS m "
+        "FROM f GROUP BY k) AS x ON x.k = o.k",
+    ),
+    *_queries(
+        by_stages=False,
+        negated_key="f: SELECT b > 1 AS g, NOT (b > 1) AS h, avg(a) AS m FROM f GROUP BY b > 1",
+        groups_that_raise="f: SELECT * FROM (SELECT k, sum(6 DIV k) AS s, avg(a) AS m FROM f GROUP BY k) "
+        "WHERE k = 1",
+        not_null_merged="f: SELECT k, count(id) AS n, sum(a) AS s FROM f WHERE id IS NOT NULL GROUP BY k",
+        not_null_signed="f: SELECT k, id IS NULL AS z FROM f WHERE id = id",
+    ),
+)

@@ -38,7 +38,8 @@ MOST_TINY = 16 * 1024
 # The property of a state table: the id of the materialized table to which it belongs.
 STATE_OF = "freshtable.state-of"
 _STATE_TABLE = "_freshtable_state_"
-_STATE_TABLE_NAME = re.compile(_STATE_TABLE + "[0-9a-f]{32}_[0-9a-f]{16}")
+STATE_TABLE_NAME = _STATE_TABLE + "[0-9a-f]{32}_[0-9a-f]{16}"
+"""The regular expression of the names of state tables."""
 
 # Iceberg's metadata columns. Iceberg cannot read a table that has its own column with one of these names.
 METADATA_COLUMNS = frozenset(
@@ -328,7 +329,7 @@ def state_table_name(table_id: str, stage: str = "") -> str:
 
 def is_state_table(name: str) -> bool:
     """Return whether a table with this name may keep a state; the property STATE_OF says whether it does."""
-    return _STATE_TABLE_NAME.fullmatch(name) is not None
+    return re.fullmatch(STATE_TABLE_NAME, name) is not None
 
 
 def state_summary(states: Mapping[str, str]) -> dict[str, str]:

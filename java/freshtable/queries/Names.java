@@ -8,12 +8,14 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
+import org.apache.spark.sql.Row;
 import org.apache.spark.sql.catalyst.TableIdentifier;
 import org.apache.spark.sql.catalyst.catalog.CatalogTable;
 import org.apache.spark.sql.catalyst.catalog.CatalogTableType;
 import org.apache.spark.sql.catalyst.catalog.ExternalCatalog;
 import org.apache.spark.sql.catalyst.catalog.SessionCatalog;
 import org.apache.spark.sql.catalyst.catalog.TemporaryViewRelation;
+import org.apache.spark.sql.classic.Dataset;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.connector.catalog.CatalogPlugin;
 import org.apache.spark.sql.connector.catalog.CatalogV2Implicits;
@@ -91,6 +93,18 @@ public final class Names {
     TableCatalog tables = CatalogV2Implicits.CatalogHelper(catalog).asTableCatalog();
     Identifier identifier = identifier(parts);
     return tables.tableExists(identifier) ? tables.loadTable(identifier).properties().get(key) : null;
+  }
+
+  /**
+   * Returns the result of SHOW TABLES without the tables whose names match a pattern.
+   *
+   * <p>The rows of a command are in the JVM, and remain there.
+   */
+  public static Dataset<Row> without(Dataset<Row> listed, String pattern) {
+    int name = listed.schema().fieldIndex("tableName");
+    List<Row> rows = listed.collectAsList();
+    List<Row> others = rows.stream().filter(row -> !row.getString(name).matches(pattern)).toList();
+    return others.size() == rows.size() ? listed : listed.sparkSession().createDataFrame(others, listed.schema());
   }
 
   /** Returns whether a function is built-in or temporary. */

@@ -19,19 +19,25 @@ from itertools import islice
 from typing import Any, Protocol
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.functions import col
 
 from mt_core.base.identifiers import Namespace, display_name
 from mt_core.base.tokens import TokenKind, check_nesting, tokenize
 from mt_core.errors import SqlSyntaxError, TableProtected, Unsupported
 from mt_core.model.new_names import check_new_name
-from mt_core.model.storage import STATE_OF, is_state_table
+from mt_core.model.storage import STATE_OF, STATE_TABLE_NAME, is_state_table
 from mt_core.model.table import TableIdentifier
 from mt_core.spark.catalogs.namespaces import check_namespace
 from mt_core.spark.connectors.connector_names import ConnectorNames
 from mt_core.spark.connectors.connector_tables import ConnectorSource, no_connectors
 from mt_core.spark.driver.failures import SPARK_ERRORS
-from mt_core.spark.driver.jvm_objects import active_session, java_class, java_dataset, scala_items, state_of
+from mt_core.spark.driver.jvm_objects import (
+    active_session,
+    java_class,
+    java_dataset,
+    own_class,
+    scala_items,
+    state_of,
+)
 from mt_core.spark.queries.views import Names
 from mt_core.spark.statements.iceberg_statements import AlteredView, emptying, state_drops
 from mt_core.spark.statements.protected_statements import (
@@ -152,9 +158,8 @@ def run_protected(
 
 def _without_states(listed: DataFrame) -> DataFrame:
     """Return the result of SHOW TABLES without state tables."""
-    names = [row["tableName"] for row in listed.collect()]
-    states = list(filter(is_state_table, names))
-    return listed.where(~col("tableName").isin(states)) if states else listed
+    names = own_class(listed.sparkSession, "freshtable.queries.Names")
+    return DataFrame(names.without(listed._jdf, STATE_TABLE_NAME), listed.sparkSession)
 
 
 def check_protected(session: SparkSession, text: str, tables: TableDirectory) -> None:

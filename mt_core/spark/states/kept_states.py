@@ -77,10 +77,6 @@ class KeptStates:
         self._texts = {} if base is None else tiny_states(metadata.properties, base)
         self._snapshots = {} if base is None else base.states
 
-    def names(self) -> frozenset[str]:
-        """Return the stages with a state. That of a state table may have been lost; `read` finds out."""
-        return frozenset({*self._texts, *self._snapshots})
-
     def read(self, stage: str, schema: StructType) -> ComputedRows | None:
         """Return the partial sums of a *stage*, which have to be folded; None if there is no such state."""
         if stage in self._texts:

@@ -14,7 +14,7 @@ import pytest
 
 from mt_core.incremental import cost
 from mt_core.model.run import RunStatus
-from mt_core.spark.iceberg import opened_files, scan_tasks
+from mt_core.spark.iceberg import look_ups, scan_tasks
 from mt_core.spark.incremental import maintained_rows, reading_images, row_images
 from tests.depth import DEPTH
 from tests.integration.refresh_world import RefreshWorld
@@ -205,7 +205,7 @@ def take_tables_for_large(monkeypatch: pytest.MonkeyPatch, large: bool, *, files
         monkeypatch.setattr(maintained_rows, "SMALL", 0)
         monkeypatch.setattr(row_images, "MOST_READ_ROWS", -1)
         monkeypatch.setattr(reading_images, "MOST_ROWS", -1)
-        for limits in (opened_files, scan_tasks):
+        for limits in (look_ups, scan_tasks):
             monkeypatch.setattr(limits, "MOST_FILES", -1)
 
 

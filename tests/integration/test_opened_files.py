@@ -16,10 +16,9 @@ from pyarrow.parquet import ParquetFile
 
 from mt_core.base.identifiers import quote
 from mt_core.spark.driver.jvm_objects import static_member, texts
-from mt_core.spark.iceberg import opened_files, scan_tasks
+from mt_core.spark.iceberg import look_ups, scan_tasks
 from mt_core.spark.iceberg.computed_rows import ComputedRows, collect_or_checkpoint, local_rows
 from mt_core.spark.iceberg.find_rows import LookupKeys, find_rows_locally
-from mt_core.spark.iceberg.opened_files import OpenedFiles
 from mt_core.spark.iceberg.scan_tasks import planned_tasks
 from tests.integration.refresh_world import RefreshWorld
 from tests.integration.refresh_world import world as world
@@ -191,7 +190,7 @@ def test_files_that_are_not_as_the_table_is_now_give_what_a_job_reads(world: Ref
 
 def test_many_files_are_left_to_a_job(world: RefreshWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     table = create(world)
-    monkeypatch.setattr(opened_files, "MOST_FILES", 0)
+    monkeypatch.setattr(look_ups, "MOST_FILES", 0)
     monkeypatch.setattr(scan_tasks, "MOST_FILES", 0)
 
     assert found(world, table, ("id",), "SELECT CAST(5 AS BIGINT) AS id", ["id"]) is None
@@ -206,13 +205,14 @@ def test_a_file_of_deletes_counts_once_however_many_files_it_applies_to(
     tasks = planned_tasks(world.session, table.newScan())
     deletes = {str(each.location()) for task in tasks for each in task.deletes().toArray()}
     assert len(deletes) < sum(int(task.deletes().size()) for task in tasks)
+    monkeypatch.setattr(scan_tasks, "MOST_FILES", 0)
 
-    monkeypatch.setattr(opened_files, "MOST_DELETE_FILES", len(deletes))
+    monkeypatch.setattr(look_ups, "MOST_POSITIONS", 16)
     rows = found(world, table, ("id",), wanted, ["id"])
     assert rows is not None
     assert sorted(row.id for row in rows.frame.collect()) == [1000, 1003]
-    monkeypatch.setattr(opened_files, "MOST_DELETE_FILES", len(deletes) - 1)
-    assert OpenedFiles.of(world.session, table, tasks) is None
+    monkeypatch.setattr(look_ups, "MOST_POSITIONS", 15)
+    assert found(world, table, ("id",), wanted, ["id"]) is None
 
 
 def test_a_damaged_file_is_an_error_and_is_not_kept_open(world: RefreshWorld) -> None:

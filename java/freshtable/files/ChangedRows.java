@@ -25,18 +25,14 @@ import org.apache.iceberg.FileScanTask;
 import org.apache.iceberg.Table;
 import org.apache.parquet.hadoop.metadata.ParquetMetadata;
 import org.apache.spark.sql.catalyst.InternalRow;
-import org.apache.spark.sql.catalyst.expressions.BoundReference;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
 import org.apache.spark.sql.catalyst.expressions.Literal;
-import org.apache.spark.sql.catalyst.expressions.UnsafeProjection;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.Metadata;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
-import org.apache.spark.sql.vectorized.ColumnarBatch;
-import scala.jdk.javaapi.CollectionConverters;
 
 /**
  * The rows that turn an old snapshot of a table into a new one, read in this process without a job.
@@ -273,7 +269,7 @@ public final class ChangedRows {
       return Optional.empty();
     }
     OpenedFile file = OpenedFiles.plain(table, part.task());
-    ParquetMetadata footer = file.footer(OpenedFile.options().build());
+    ParquetMetadata footer = file.footer();
     List<StoredColumn> stored =
         StoredColumn.all(footer.getFileMetaData().getSchema(), OpenedFiles.ids(table, columns), columns);
     if (stored == null) {
@@ -306,56 +302,36 @@ public final class ChangedRows {
             int reader = number;
             works.add(
                 () -> {
-                  SomeRows found = new SomeRows(readers, sign, places, left);
-                  readers.read(reader, found);
-                  return left.get() < 0 ? null : found.rows;
+                  List<Expression> values = readers.references(columns);
+                  values.add(new Literal(sign, DataTypes.IntegerType));
+                  return ChosenRows.read(
+                      readers, reader, new Rows(given), values, new Placed(places, readers.position()), left);
                 });
           }
         });
     return ReadingThreads.allWhole(works);
   }
 
-  /** Collects the rows of one file at some places. */
-  private final class SomeRows implements TaskReaders.Taker {
-    private final Rows rows = new Rows(given);
+  /** The rows at some places of a file, or all rows. */
+  private static final class Placed implements ChosenRows.Choice {
     private final Map<FileScanTask, long[]> places;
-    private final AtomicLong left;
-    private final UnsafeProjection signed;
     private final int position;
     private int next;
 
-    SomeRows(TaskReaders readers, int sign, Map<FileScanTask, long[]> places, AtomicLong left) {
+    Placed(Map<FileScanTask, long[]> places, int position) {
       this.places = places;
-      this.left = left;
-      this.position = readers.position();
-      List<Expression> values = new ArrayList<>();
-      int[] ordinals = readers.ordinals(columns);
-      for (int column = 0; column < ordinals.length; column++) {
-        StructField field = columns.apply(column);
-        values.add(new BoundReference(ordinals[column], field.dataType(), field.nullable()));
-      }
-      values.add(new Literal(sign, DataTypes.IntegerType));
-      this.signed = UnsafeProjection.create(CollectionConverters.asScala(values).toSeq());
+      this.position = position;
     }
 
     @Override
-    public void batch(FileScanTask task, ColumnarBatch batch) {
-      batch.rowIterator().forEachRemaining(row -> row(task, row));
-    }
-
-    @Override
-    public void row(FileScanTask task, InternalRow row) {
+    public boolean takes(FileScanTask task, InternalRow row) {
       long[] wanted = places.get(task);
-      if (wanted != null) {
-        // A place is passed without its row if an equality delete deletes it.
-        for (; next < wanted.length && wanted[next] < row.getLong(position); next++) {}
-        if (next == wanted.length || wanted[next] > row.getLong(position)) {
-          return;
-        }
+      if (wanted == null) {
+        return true;
       }
-      if (left.decrementAndGet() >= 0) {
-        rows.add(signed.apply(row));
-      }
+      // A place is passed without its row if an equality delete deletes it.
+      for (; next < wanted.length && wanted[next] < row.getLong(position); next++) {}
+      return next < wanted.length && wanted[next] == row.getLong(position);
     }
   }
 }

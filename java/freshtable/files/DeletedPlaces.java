@@ -12,7 +12,6 @@ import org.apache.iceberg.DeleteFile;
 import org.apache.iceberg.FileContent;
 import org.apache.iceberg.FileFormat;
 import org.apache.iceberg.io.FileIO;
-import org.apache.parquet.ParquetReadOptions;
 import org.apache.parquet.hadoop.ParquetFileReader;
 import org.apache.parquet.hadoop.metadata.ParquetMetadata;
 import org.apache.parquet.schema.MessageType;
@@ -73,11 +72,6 @@ final class DeletedPlaces {
     return true;
   }
 
-  /** Returns the number of added delete files. */
-  int count() {
-    return applied.size();
-  }
-
   /** Passes the positions in the delete files to the data files. Returns false if one cannot be read here. */
   boolean give() {
     List<ReadingThreads.Reading<Map<UTF8String, long[]>>> works = new ArrayList<>();
@@ -111,15 +105,14 @@ final class DeletedPlaces {
    */
   private static Map<UTF8String, long[]> read(OpenedFile deletes, Map<UTF8String, OpenedFile> files)
       throws IOException {
-    ParquetReadOptions options = OpenedFile.options().build();
-    ParquetMetadata footer = deletes.footer(options);
+    ParquetMetadata footer = deletes.footer();
     MessageType schema = footer.getFileMetaData().getSchema();
     List<StoredColumn> stored = StoredColumn.all(schema, IDS, COLUMNS);
     if (stored == null) {
       return null;
     }
     Map<UTF8String, LongStream.Builder> found = new HashMap<>();
-    try (ParquetFileReader reader = deletes.reader(footer, options)) {
+    try (ParquetFileReader reader = deletes.reader(footer, OpenedFile.options().build())) {
       reader.setRequestedSchema(ReadBatches.schema(schema, stored));
       boolean all = reader.getRecordCount() <= MOST_OF_FILE;
       try (ReadBatches batches = new ReadBatches(

@@ -32,7 +32,7 @@ final class LookedUpFile {
 
   ParquetMetadata footer() throws IOException {
     if (footer == null) {
-      footer = opened.footer(OpenedFile.options().build());
+      footer = opened.footer();
     }
     return footer;
   }

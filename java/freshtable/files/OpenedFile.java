@@ -1,6 +1,7 @@
 package freshtable.files;
 
 import java.io.IOException;
+import java.lang.ref.SoftReference;
 import java.util.BitSet;
 import java.util.function.LongConsumer;
 import org.apache.hadoop.conf.Configuration;
@@ -15,29 +16,45 @@ import org.apache.parquet.io.SeekableInputStream;
 /**
  * A Parquet file of an Iceberg table with its deleted positions, which Iceberg's delete index passes to it.
  */
-public final class OpenedFile implements InputFile, LongConsumer {
+final class OpenedFile implements InputFile, LongConsumer {
   private static final Configuration CONFIGURATION = new Configuration();
 
   private final org.apache.iceberg.io.InputFile file;
-  private final BitSet deleted = new BitSet();
+  private final Contents contents;
+
+  /** What has been read of a file besides its rows. The JVM may reclaim the footer at any time. */
+  static final class Contents {
+    private final BitSet deleted = new BitSet();
+    private volatile SoftReference<ParquetMetadata> footer = new SoftReference<>(null);
+  }
 
   OpenedFile(org.apache.iceberg.io.InputFile file) {
+    this(file, new Contents());
+  }
+
+  /** Opens a file of which something has been read before. */
+  OpenedFile(org.apache.iceberg.io.InputFile file, Contents contents) {
     this.file = file;
+    this.contents = contents;
+  }
+
+  Contents contents() {
+    return contents;
   }
 
   /** Adds the position of a deleted row. */
   @Override
   public void accept(long place) {
-    deleted.set(Math.toIntExact(place));
+    contents.deleted.set(Math.toIntExact(place));
   }
 
   boolean isDeleted(long place) {
-    return !deleted.isEmpty() && deleted.get(Math.toIntExact(place));
+    return !contents.deleted.isEmpty() && contents.deleted.get(Math.toIntExact(place));
   }
 
   /** Returns the deleted positions. */
   BitSet deleted() {
-    return deleted;
+    return contents.deleted;
   }
 
   /** Returns the location of the file, which no other file of the table has ever had. */
@@ -50,10 +67,15 @@ public final class OpenedFile implements InputFile, LongConsumer {
     return HadoopReadOptions.builder(CONFIGURATION).useDictionaryFilter(false);
   }
 
-  ParquetMetadata footer(ParquetReadOptions options) throws IOException {
-    try (SeekableInputStream stream = newStream()) {
-      return ParquetFileReader.readFooter(this, options, stream);
+  ParquetMetadata footer() throws IOException {
+    ParquetMetadata footer = contents.footer.get();
+    if (footer == null) {
+      try (SeekableInputStream stream = newStream()) {
+        footer = ParquetFileReader.readFooter(this, options().build(), stream);
+      }
+      contents.footer = new SoftReference<>(footer);
     }
+    return footer;
   }
 
   ParquetFileReader reader(ParquetMetadata footer, ParquetReadOptions options) throws IOException {

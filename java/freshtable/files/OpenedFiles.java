@@ -20,30 +20,16 @@ import org.apache.iceberg.types.Types;
 import org.apache.spark.sql.types.StructType;
 
 /** The files of scan tasks, with their deleted positions. */
-public final class OpenedFiles {
+final class OpenedFiles {
   private final FileIO io;
   private final boolean isPlain;
   private final DeletedPlaces places;
   private final List<ReadingThreads.Reading<Boolean>> loads = new ArrayList<>();
-  private int others;
 
   private OpenedFiles(Table table) {
     this.io = EncryptingFileIO.combine(table.io(), table.encryption());
     this.isPlain = table.encryption() instanceof PlaintextEncryptionManager;
     this.places = new DeletedPlaces(io);
-  }
-
-  /**
-   * Returns the files, or null if they have more than {@code mostDeleteFiles} delete files or if our reader
-   * does not support a file or its deletes.
-   */
-  public static List<OpenedFile> of(Table table, List<FileScanTask> tasks, int mostDeleteFiles) {
-    OpenedFiles opened = new OpenedFiles(table);
-    if (!tasks.stream().allMatch(opened::isRead)) {
-      return null;
-    }
-    List<OpenedFile> files = tasks.stream().map(opened::file).toList();
-    return opened.places.count() + opened.others <= mostDeleteFiles && opened.load() ? files : null;
   }
 
   /**
@@ -71,7 +57,7 @@ public final class OpenedFiles {
         && task.deletes().stream().allMatch(OpenedFiles::isPositions);
   }
 
-  private static boolean isPositions(DeleteFile file) {
+  static boolean isPositions(DeleteFile file) {
     return file.content() == FileContent.POSITION_DELETES;
   }
 
@@ -90,7 +76,6 @@ public final class OpenedFiles {
     List<DeleteFile> deletes = task.deletes().stream().filter(OpenedFiles::isPositions).toList();
     String location = task.file().location();
     if (!deletes.isEmpty() && !(isPlain && places.add(deletes, location, file))) {
-      others += deletes.size();
       loads.add(() -> load(deletes, location, file));
     }
     return file;

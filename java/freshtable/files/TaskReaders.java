@@ -1,6 +1,7 @@
 package freshtable.files;
 
 import java.io.IOException;
+import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.HashMap;
 import java.util.Iterator;
@@ -12,6 +13,8 @@ import org.apache.iceberg.Table;
 import org.apache.iceberg.spark.ScanTaskSetManager;
 import org.apache.iceberg.spark.source.SparkRewriteTable;
 import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.BoundReference;
+import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.connector.read.Batch;
 import org.apache.spark.sql.connector.read.InputPartition;
@@ -21,6 +24,7 @@ import org.apache.spark.sql.connector.read.Scan;
 import org.apache.spark.sql.connector.read.ScanBuilder;
 import org.apache.spark.sql.connector.read.SupportsPushDownRequiredColumns;
 import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 import org.apache.spark.sql.vectorized.ColumnarBatch;
@@ -31,8 +35,8 @@ import org.apache.spark.sql.vectorized.ColumnarBatchRow;
  * formats, types, and changes of a table's columns.
  */
 final class TaskReaders {
-  private static final String FILE = "_file";
-  private static final String POSITION = "_pos";
+  static final String FILE = "_file";
+  static final String POSITION = "_pos";
   private static final String TERABYTE = String.valueOf(1L << 40);
   /** Each file counts as one split, so that no file is split or read together with another one. */
   private static final CaseInsensitiveStringMap EACH_FILE =
@@ -89,6 +93,17 @@ final class TaskReaders {
   /** Returns the indexes of columns in the rows. */
   int[] ordinals(StructType wanted) {
     return Arrays.stream(wanted.fieldNames()).mapToInt(columns::fieldIndex).toArray();
+  }
+
+  /** Returns references to columns of the rows. */
+  List<Expression> references(StructType wanted) {
+    List<Expression> values = new ArrayList<>();
+    int[] ordinals = ordinals(wanted);
+    for (int column = 0; column < ordinals.length; column++) {
+      StructField field = wanted.apply(column);
+      values.add(new BoundReference(ordinals[column], field.dataType(), field.nullable()));
+    }
+    return values;
   }
 
   /** Returns the index of the column with the position of each row in its file. */

@@ -1,14 +1,22 @@
 package freshtable.files;
 
 import freshtable.inline.Rows;
+import java.io.Serializable;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.HashMap;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.function.LongFunction;
+import java.util.stream.Collectors;
+import java.util.stream.LongStream;
 import org.apache.parquet.filter2.predicate.FilterApi;
 import org.apache.parquet.filter2.predicate.FilterPredicate;
+import org.apache.parquet.filter2.predicate.Operators;
+import org.apache.parquet.filter2.predicate.Statistics;
+import org.apache.parquet.filter2.predicate.UserDefinedPredicate;
 import org.apache.parquet.io.api.Binary;
 import org.apache.parquet.schema.PrimitiveType.PrimitiveTypeName;
 import org.apache.spark.sql.catalyst.InternalRow;
@@ -25,9 +33,17 @@ import org.apache.spark.sql.types.TimestampType;
 import org.apache.spark.sql.vectorized.ColumnVector;
 import org.apache.spark.unsafe.types.UTF8String;
 
-/** The values to look up in a column, which may include NULL. */
+/**
+ * The values to look up in a column, which may include NULL. Integers are compared by value whatever their
+ * width.
+ */
 final class WantedValues {
+  /** The maximum number of values for which bloom filters are asked. */
+  private static final int MOST_BLOOM = 1000;
+
   private final DataType type;
+  /** Whether values of the column can be compared with these values. If not, each of them may match. */
+  private final boolean comparable;
   /** The number of each text. */
   private final Map<UTF8String, Integer> texts = new HashMap<>();
   /** A hash table of numbers other than 0. The number of a value is its place. */
@@ -36,45 +52,55 @@ final class WantedValues {
   private int used;
   private boolean zero;
   private boolean nothing;
+  private long[] sorted;
 
-  /** Returns the values of each of the first columns of {@code rows}. */
-  static List<WantedValues> all(Rows rows, int columns) {
-    List<WantedValues> values = new ArrayList<>();
-    for (int column = 0; column < columns; column++) {
-      values.add(new WantedValues(rows, column));
-    }
-    return values;
-  }
-
-  private WantedValues(Rows rows, int column) {
+  /**
+   * Creates the values in a column of {@code rows} that a column of type {@code in} may contain. NULL is one of
+   * them only if {@code nullSafe} is set.
+   */
+  WantedValues(Rows rows, int column, DataType in, boolean nullSafe) {
     int size = Math.max(16, Integer.highestOneBit(Math.max(1, rows.size())) * 4);
     table = new long[size];
     mask = size - 1;
     type = rows.columns().fields()[column].dataType();
+    comparable = (DataTypes.StringType.equals(type) || isNumber())
+        && (type.equals(in) || isInteger(type) && isInteger(in));
     for (InternalRow row : rows) {
       if (row.isNullAt(column)) {
-        nothing = true;
-      } else if (DataTypes.StringType.equals(type)) {
-        texts.putIfAbsent(row.getUTF8String(column).clone(), texts.size());
-      } else if (isNumber()) {
-        add(bits(row, column));
+        nothing |= nullSafe;
+      } else if (comparable) {
+        add(row, column, in);
       }
     }
   }
 
-  /** Returns whether the column's values can be compared here. If not, each of them may match. */
-  boolean tells(StoredColumn column) {
-    return column.isNumber() || column.isText();
+  private void add(InternalRow row, int column, DataType in) {
+    if (isText()) {
+      UTF8String text = row.getUTF8String(column);
+      if (!texts.containsKey(text)) {
+        texts.put(text.clone(), texts.size());
+      }
+      return;
+    }
+    long bits = bits(row, column, type);
+    if (!(in instanceof IntegerType) || (int) bits == bits) {
+      add(bits);
+    }
   }
 
-  /** Returns whether files store these values in a form that can be compared here. */
+  /** Returns whether the values can be compared here. If not, each value of the column may match. */
   boolean areCompared() {
-    return DataTypes.StringType.equals(type) || isNumber();
+    return comparable;
   }
 
   /** Returns how many different values there are, or 0 if they cannot be compared here. */
   int distinct() {
-    return areCompared() ? used + texts.size() + (zero ? 1 : 0) + (nothing ? 1 : 0) : 0;
+    return used + texts.size() + (zero ? 1 : 0) + (nothing ? 1 : 0);
+  }
+
+  /** Returns whether no value of the column matches. */
+  boolean isEmpty() {
+    return comparable && distinct() == 0;
   }
 
   /** Returns the upper limit of the numbers of values. */
@@ -98,6 +124,22 @@ final class WantedValues {
     return column.stored().isNumber() ? number(column.bits(row)) : number((UTF8String) column.value(row));
   }
 
+  /** Returns whether a value in a column of a row may be one of these values. */
+  boolean matches(InternalRow row, int column, DataType in) {
+    return number(row, column, in) >= 0;
+  }
+
+  /** Returns the number of a value in a column of a row, or -1 if it is not one of these values. */
+  int number(InternalRow row, int column, DataType in) {
+    if (row.isNullAt(column)) {
+      return ofNull();
+    }
+    if (!comparable) {
+      return 0;
+    }
+    return isText() ? number(row.getUTF8String(column)) : number(bits(row, column, in));
+  }
+
   /**
    * Returns the rows with each value, by its number. Each row occurs as often as its column {@code copies}
    * says.
@@ -108,8 +150,7 @@ final class WantedValues {
       all.add(List.of());
     }
     for (InternalRow row : rows) {
-      int number = row.isNullAt(column) ? ofNull()
-          : DataTypes.StringType.equals(type) ? number(row.getUTF8String(column)) : number(bits(row, column));
+      int number = number(row, column, type);
       if (all.get(number).isEmpty()) {
         all.set(number, new ArrayList<>());
       }
@@ -143,32 +184,87 @@ final class WantedValues {
       texts.keySet().forEach(text -> bytes.add(Binary.fromConstantByteArray(text.getBytes())));
       return FilterApi.in(FilterApi.binaryColumn(name), bytes);
     }
-    Set<Long> numbers = longs();
-    if (numbers.isEmpty()) {
+    if (distinct() == 0) {
       return null;
     }
     if (stored == PrimitiveTypeName.INT64) {
-      return FilterApi.in(FilterApi.longColumn(name), numbers);
+      Operators.LongColumn of = FilterApi.longColumn(name);
+      FilterPredicate within = FilterApi.userDefined(of, new WithinPages<Long>(sorted()));
+      return isLong() ? within : FilterApi.and(within, FilterApi.in(of, boxed(Long::valueOf)));
     }
     if (stored == PrimitiveTypeName.INT32) {
-      Set<Integer> integers = new HashSet<>();
-      numbers.forEach(number -> integers.add(Math.toIntExact(number)));
-      return FilterApi.in(FilterApi.intColumn(name), integers);
+      Operators.IntColumn of = FilterApi.intColumn(name);
+      FilterPredicate within = FilterApi.userDefined(of, new WithinPages<Integer>(sorted()));
+      return isLong() ? within : FilterApi.and(within, FilterApi.in(of, boxed(Math::toIntExact)));
     }
     return null;
   }
 
-  private Set<Long> longs() {
-    Set<Long> numbers = new HashSet<>();
-    for (long number : table) {
-      if (number != 0) {
-        numbers.add(number);
-      }
+  /** Returns whether a bloom filter, which is asked for each value, would hardly exclude all of them. */
+  private boolean isLong() {
+    return distinct() > MOST_BLOOM;
+  }
+
+  private <T> Set<T> boxed(LongFunction<T> box) {
+    return Arrays.stream(sorted()).mapToObj(box).collect(Collectors.toSet());
+  }
+
+  /** Returns whether the values are integers that tell which files and pages may contain them. */
+  boolean areOrdered() {
+    return comparable && !nothing && isNumber()
+        && !(type instanceof DecimalType || type instanceof BooleanType);
+  }
+
+  /** Returns whether one of the values is in a range. */
+  boolean isAnyWithin(long low, long high) {
+    return isAny(sorted(), low, high);
+  }
+
+  private static boolean isAny(long[] numbers, long low, long high) {
+    int found = Arrays.binarySearch(numbers, low);
+    int next = found >= 0 ? found : -found - 1;
+    return next < numbers.length && numbers[next] <= high;
+  }
+
+  /** Excludes pages and row groups whose range contains none of the values. */
+  private static final class WithinPages<T extends Number & Comparable<T>>
+      extends UserDefinedPredicate<T> implements Serializable {
+    private static final long serialVersionUID = 1;
+
+    private final long[] numbers;
+
+    WithinPages(long[] numbers) {
+      this.numbers = numbers;
     }
-    if (zero) {
-      numbers.add(0L);
+
+    @Override
+    public boolean acceptsNullValue() {
+      return false;
     }
-    return numbers;
+
+    @Override
+    public boolean keep(T value) {
+      return isAny(numbers, value.longValue(), value.longValue());
+    }
+
+    @Override
+    public boolean canDrop(Statistics<T> page) {
+      return !isAny(numbers, page.getMin().longValue(), page.getMax().longValue());
+    }
+
+    @Override
+    public boolean inverseCanDrop(Statistics<T> page) {
+      return false;
+    }
+  }
+
+  /** Returns the numbers in order. */
+  private synchronized long[] sorted() {
+    if (sorted == null) {
+      sorted = LongStream.concat(Arrays.stream(table).filter(number -> number != 0),
+          zero ? LongStream.of(0) : LongStream.empty()).sorted().toArray();
+    }
+    return sorted;
   }
 
   private void add(long number) {
@@ -207,7 +303,15 @@ final class WantedValues {
         || type instanceof DecimalType decimal && decimal.precision() <= Decimal.MAX_LONG_DIGITS();
   }
 
-  private long bits(InternalRow row, int column) {
+  private boolean isText() {
+    return DataTypes.StringType.equals(type);
+  }
+
+  private static boolean isInteger(DataType type) {
+    return type instanceof IntegerType || type instanceof LongType;
+  }
+
+  private static long bits(InternalRow row, int column, DataType type) {
     if (type instanceof BooleanType) {
       return row.getBoolean(column) ? 1 : 0;
     }

@@ -60,6 +60,11 @@ public final class FileDifference {
     }
   }
 
+  /** Returns whether two tasks that read the same file also read the same delete files. */
+  public static boolean haveSameDeletes(FileScanTask one, FileScanTask other) {
+    return deletes(one).equals(deletes(other));
+  }
+
   private static Set<Deletes> deletes(FileScanTask task) {
     if (task.deletes().isEmpty()) {
       return Set.of();

@@ -5,6 +5,7 @@ import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.Map;
 import java.util.concurrent.Callable;
+import java.util.function.LongConsumer;
 import org.apache.spark.TaskContext;
 import org.apache.spark.TaskContextImpl;
 import org.apache.spark.sql.classic.SparkSession;
@@ -42,6 +43,17 @@ public final class InlineTasks {
    */
   public static <T> T run(SparkSession session, Callable<T> work) throws Exception {
     return InlineTask.beside(session.sparkContext().getLocalProperties(), context -> work.call());
+  }
+
+  /** Work that counts the rows that it reads from tables. */
+  public interface Reading<T> {
+    T read(LongConsumer rows) throws Exception;
+  }
+
+  /** Does the same as {@link #run} for work that reads tables. The consumer gets numbers of rows. */
+  public static <T> T reading(SparkSession session, Reading<T> work) throws Exception {
+    return InlineTask.beside(session.sparkContext().getLocalProperties(),
+        context -> work.read(rows -> read((TaskContextImpl) context, rows)));
   }
 
   static synchronized void begin(TaskContextImpl context) {

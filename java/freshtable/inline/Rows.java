@@ -10,6 +10,7 @@ import java.util.Base64;
 import java.util.Collections;
 import java.util.Iterator;
 import java.util.List;
+import java.util.function.Predicate;
 import org.apache.arrow.memory.BufferAllocator;
 import org.apache.arrow.vector.VectorSchemaRoot;
 import org.apache.arrow.vector.ipc.ArrowStreamReader;
@@ -103,6 +104,18 @@ public final class Rows implements Iterable<InternalRow> {
     UnsafeProjection selected = UnsafeProjection.create(CollectionConverters.asScala(values).toSeq());
     Rows given = new Rows(new StructType(fields));
     rows.forEach(row -> given.add(selected.apply(row)));
+    return given;
+  }
+
+  /** Returns the rows that meet a condition. */
+  public Rows where(Predicate<InternalRow> condition) {
+    Rows given = new Rows(columns);
+    for (InternalRow row : rows) {
+      if (condition.test(row)) {
+        given.rows.add(row);
+        given.bytes += ((UnsafeRow) row).getSizeInBytes();
+      }
+    }
     return given;
   }
 

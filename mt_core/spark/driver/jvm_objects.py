@@ -130,6 +130,11 @@ def java_strings(session: SparkSession, texts: Sequence[str | None]) -> Any:
     return _from_json(session, "[Ljava.lang.String;", texts)
 
 
+def java_booleans(session: SparkSession, values: Sequence[bool]) -> Any:
+    """Return *values* as a Java boolean[]."""
+    return _from_json(session, "[Z", values)
+
+
 def java_map(session: SparkSession, values: Mapping[str, str]) -> Any:
     """Return *values* as a Java map."""
     return _from_json(session, "java.util.HashMap", values)
@@ -173,7 +178,7 @@ def _array(session: SparkSession, class_name: str, items: Sequence[Any]) -> Any:
 
 
 def _from_json(
-    session: SparkSession, class_name: str, value: Sequence[str | None] | Mapping[str, str]
+    session: SparkSession, class_name: str, value: Sequence[str | bool | None] | Mapping[str, str]
 ) -> Any:
     """Return *value* as an object of a Java class, in one round trip instead of one per item."""
     reader = _cached(

@@ -19,21 +19,11 @@ from mt_core.spark.iceberg.bounds import Bound, bounds_of
 from mt_core.spark.iceberg.computed_rows import ComputedRows, collect_or_checkpoint, local_rows, no_rows
 from mt_core.spark.iceberg.inline_plans import PLANS
 from mt_core.spark.iceberg.jvm_rows import stored_schema
-from mt_core.spark.iceberg.opened_files import (
-    FILE,
-    POSITION,
-    OpenedFiles,
-    is_partitioned,
-)
+from mt_core.spark.iceberg.look_ups import FILE, POSITION, look_up_places
 from mt_core.spark.iceberg.scan_tasks import SCAN_TASKS, SourceRows, extent_of, source_rows, staged
 
 SPEC = "_spec_id"
 PLACE = (FILE, POSITION, SPEC, "_partition")
-MOST_READ = 64_000_000
-"""The maximum number of rows in candidate pages that this process reads itself.
-
-For more rows, a Spark job is faster, because it uses all of Spark's cores.
-"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,21 +127,19 @@ def _looked_up(
 ) -> ComputedRows | None:
     """Return a superset of the wanted rows, with FILE and POSITION.
 
-    Return None if page indexes cannot be used.
+    Return None if they cannot be looked up, or not by columns of the table's types.
     """
     if is_partitioned(table):
         return None
     stored = {field.name.lower(): field for field in stored_schema(session, table).fields}
     names = [*wanted.keys, *(name for name in columns if name not in wanted.keys)]
-    projection = StructType([StructField(name, stored[name.lower()].dataType) for name in names])
-    if any(projection[key].dataType != wanted.rows.schema[key].dataType for key in wanted.keys):
+    projection = StructType([stored[name.lower()] for name in names])
+    given = wanted.rows.schema
+    if any(stored[key.lower()].dataType != given[key].dataType for key in wanted.keys):
         return None
-    files = OpenedFiles.of(session, table, tasks)
-    if files is None:
-        return None
-    complete = wanted.copies is not None
-    values = wanted.rows.select([*wanted.keys, *([wanted.copies] if wanted.copies is not None else [])])
-    return files.find(projection, values, MOST_READ, complete=complete)
+    copies = [] if wanted.copies is None else [wanted.copies]
+    values = wanted.rows.select([*wanted.keys, *copies])
+    return look_up_places(session, table, tasks, projection, values, complete=bool(copies))
 
 
 def _read(session: SparkSession, table: Any, tasks: Any, columns: Sequence[str]) -> SourceRows | None:
@@ -184,3 +172,8 @@ def rows_with_keys(rows: DataFrame, values: DataFrame, wanted: LookupKeys) -> Da
         .select(*columns, f"k.{copies}", row_number().over(order).alias(number))
     )
     return numbered.where(col(quote(number)) <= col(copies)).drop(number, wanted.copies)
+
+
+def is_partitioned(table: Any) -> bool:
+    """Return whether an Iceberg *table* is or was partitioned."""
+    return table.specs().size() > 1 or not table.spec().isUnpartitioned()

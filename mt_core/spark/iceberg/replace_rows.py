@@ -32,9 +32,8 @@ from mt_core.model.storage import EQUALITY_DELETE, UPSERT
 from mt_core.spark.driver.jvm_objects import static_member, text_map
 from mt_core.spark.iceberg.computed_rows import ComputedRows
 from mt_core.spark.iceberg.equality_deletes import upserted
-from mt_core.spark.iceberg.find_rows import LookupKeys, TableVersion, find_rows
+from mt_core.spark.iceberg.find_rows import LookupKeys, TableVersion, find_rows, is_partitioned
 from mt_core.spark.iceberg.held_commit import HeldCommit
-from mt_core.spark.iceberg.opened_files import is_partitioned
 from mt_core.spark.iceberg.recent_files import RecentFiles
 from mt_core.spark.iceberg.replacement import Replacement
 from mt_core.spark.iceberg.row_delta import RowDelta, local_rows_to_write

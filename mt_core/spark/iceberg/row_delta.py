@@ -14,9 +14,9 @@ from mt_core.model.table import Column
 from mt_core.spark.catalogs.columns import columns_of
 from mt_core.spark.driver.jvm_objects import own_class
 from mt_core.spark.iceberg.computed_rows import ComputedRows
-from mt_core.spark.iceberg.find_rows import PLACE
+from mt_core.spark.iceberg.find_rows import PLACE, is_partitioned
 from mt_core.spark.iceberg.held_commit import TARGET, HeldCommit
-from mt_core.spark.iceberg.opened_files import FILE, POSITION, is_partitioned
+from mt_core.spark.iceberg.look_ups import FILE, POSITION
 from mt_core.spark.iceberg.recent_files import RecentFiles, add_to
 from mt_core.spark.iceberg.temporary_views import temporary_view
 

@@ -12,10 +12,11 @@ from pyspark.sql import SparkSession
 
 from mt_core.spark.driver.jvm_objects import own_class
 from mt_core.spark.incremental.version_cache import VersionCache
-from mt_core.spark.queries.lineage import Shape, shape_of
+from mt_core.spark.incremental.version_files import listed_files
+from mt_core.spark.queries.lineage import shape_of
 
 MOST_CACHED_FILES = 100_000
-"""The maximum number of files in the cached listings, and in the cached differences."""
+"""The maximum number of files in the cached differences."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,8 +45,6 @@ class FileDifference:
 # A run needs each difference twice: to choose its strategy and to write. Runs of other tables that read the
 # same source need it too.
 _differences: VersionCache[FileDifference] = VersionCache(MOST_CACHED_FILES, lambda each: each.files)
-# The new version of one change is the old version of the next.
-_listings: VersionCache[Any] = VersionCache(MOST_CACHED_FILES, lambda each: int(each.count()))
 
 
 def files_between(session: SparkSession, table: Any, old: str, new: str) -> FileDifference:
@@ -53,7 +52,7 @@ def files_between(session: SparkSession, table: Any, old: str, new: str) -> File
     shape = shape_of(table)
     difference = _differences.of(session, shape, old, new)
     if difference is None:
-        before, after = (_files_of(session, table, shape, snapshot) for snapshot in (old, new))
+        before, after = (listed_files(session, table, snapshot) for snapshot in (old, new))
         java = before.differenceTo(after)
         difference = FileDifference(
             java=java,
@@ -65,12 +64,3 @@ def files_between(session: SparkSession, table: Any, old: str, new: str) -> File
         )
         _differences.store(difference, session, shape, old, new)
     return difference
-
-
-def _files_of(session: SparkSession, table: Any, shape: Shape, snapshot: str) -> Any:
-    """Return the data files of a snapshot, a `freshtable.iceberg.TableFiles`."""
-    files = _listings.of(session, shape, snapshot)
-    if files is None:
-        files = own_class(session, "freshtable.iceberg.TableFiles").of(table, int(snapshot))
-        _listings.store(files, session, shape, snapshot)
-    return files

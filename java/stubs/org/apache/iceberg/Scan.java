@@ -1,5 +1,6 @@
 package org.apache.iceberg;
 
+import java.util.Collection;
 import java.util.concurrent.ExecutorService;
 import org.apache.iceberg.expressions.Expression;
 import org.apache.iceberg.io.CloseableIterable;
@@ -8,7 +9,13 @@ import org.apache.iceberg.io.CloseableIterable;
 public interface Scan<ThisT, T extends ScanTask, G extends ScanTaskGroup<T>> {
   ThisT caseSensitive(boolean caseSensitive);
 
+  Schema schema();
+
   ThisT filter(Expression expr);
+
+  default ThisT includeColumnStats(Collection<String> requestedColumns) {
+    throw new UnsupportedOperationException();
+  }
 
   ThisT planWith(ExecutorService executorService);
 

@@ -21,6 +21,10 @@ public class Schema {
     throw new UnsupportedOperationException();
   }
 
+  public Types.NestedField findField(int id) {
+    throw new UnsupportedOperationException();
+  }
+
   public Types.NestedField caseInsensitiveFindField(String name) {
     throw new UnsupportedOperationException();
   }

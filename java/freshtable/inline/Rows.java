@@ -4,10 +4,13 @@ import java.io.ByteArrayInputStream;
 import java.io.ByteArrayOutputStream;
 import java.io.IOException;
 import java.nio.channels.Channels;
+import java.security.MessageDigest;
+import java.security.NoSuchAlgorithmException;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Base64;
 import java.util.Collections;
+import java.util.HexFormat;
 import java.util.Iterator;
 import java.util.List;
 import java.util.function.Predicate;
@@ -131,6 +134,13 @@ public final class Rows implements Iterable<InternalRow> {
     return new LocalRelation(
         CollectionConverters.asScala(attributes).toSeq(),
         CollectionConverters.asScala(rows).toSeq(), false, Option.empty());
+  }
+
+  /** Returns a hash that only equal rows in the same order have. */
+  public String digest() throws NoSuchAlgorithmException {
+    MessageDigest digest = MessageDigest.getInstance("SHA-256");
+    rows.forEach(row -> digest.update(((UnsafeRow) row).getBytes()));
+    return HexFormat.of().formatHex(digest.digest());
   }
 
   /** Returns the rows as an Arrow stream in base 64, because py4j would decode a byte array byte by byte. */

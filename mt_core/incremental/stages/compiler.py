@@ -26,6 +26,7 @@ from typing import Any
 
 from mt_core.incremental.plan import TRANSPARENT, Node, join_type, read_plan
 from mt_core.incremental.stages.accumulators import obstacle_of, obstacle_of_key, sql_name_of
+from mt_core.incremental.stages.join_blocks import join_blocks
 from mt_core.incremental.stages.stage_name import functions_in, stage_name
 from mt_core.incremental.stages.stage_plan import Place, Stage, StagePlan, shortened
 
@@ -126,6 +127,7 @@ def _shared(cuts: Iterable[_Cut], sources: Sequence[str], version: str) -> tuple
             readings=frozenset(first.readings),
             keys=len(first.aggregate.expressions("groupingExpressions")),
             words=_words(first.aggregate),
+            blocks=join_blocks(first.aggregate),
         )
     return tuple(stages.values())
 

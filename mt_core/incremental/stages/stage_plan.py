@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
+from mt_core.incremental.stages.join_blocks import JoinBlock
+
 _MOST_NAMED = 3
 
 Place = str
@@ -23,7 +25,8 @@ class Stage:
     aggregates of any query. `places` are all places of the aggregate in the query, which share one state; it
     is computed at the first one. `readings` are the readings below the first place. The others read the same
     sources. `keys` is the number of grouping keys, which a state has first, in the order of the
-    grouping expressions. `words` describes keys and functions to users.
+    grouping expressions. `words` describes keys and functions to users. `blocks` say what the changed rows of
+    a reading are joined with; a reading that is in the terms of none is joined with whole readings.
     """
 
     name: str
@@ -31,6 +34,7 @@ class Stage:
     readings: frozenset[int]
     keys: int
     words: str
+    blocks: tuple[JoinBlock, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,12 +25,16 @@ _NAMES = {"tinyint": "int", "smallint": "int", "bigint": "long"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bound:
-    """A condition that a column is NULL or between `low` and `high`; `type` is the column's SQL type."""
+    """A condition that a column is between `low` and `high`, or NULL; `type` is the column's SQL type.
+
+    If it is not `nullable`, NULL is outside the bound.
+    """
 
     column: str
     type: str
     low: Any
     high: Any
+    nullable: bool = True
 
     def condition(self) -> str:
         """Return the bound as an SQL condition on rows with the alias `q`."""
@@ -38,9 +42,8 @@ class Bound:
             f"q.{quote(self.column)}",
             (string_literal(str(end)) for end in (self.low, self.high)),
         )
-        return (
-            f"({name} IS NULL OR {name} BETWEEN CAST({low} AS {self.type}) AND CAST({high} AS {self.type}))"
-        )
+        between = f"{name} BETWEEN CAST({low} AS {self.type}) AND CAST({high} AS {self.type})"
+        return f"({name} IS NULL OR {between})" if self.nullable else between
 
     def among(self, values: Sequence[Any]) -> str:
         """Return the SQL condition that the column of rows `q` is one of *values*, which may include NULL."""

@@ -20,7 +20,7 @@ from mt_core.spark.iceberg.computed_rows import ComputedRows, collect_or_checkpo
 from mt_core.spark.iceberg.inline_plans import PLANS
 from mt_core.spark.iceberg.jvm_rows import stored_schema
 from mt_core.spark.iceberg.look_ups import FILE, POSITION, look_up_places
-from mt_core.spark.iceberg.scan_tasks import SCAN_TASKS, SourceRows, extent_of, source_rows, staged
+from mt_core.spark.iceberg.scan_tasks import SCAN_TASKS, SourceRows, all_tasks, extent_of, source_rows, staged
 
 SPEC = "_spec_id"
 PLACE = (FILE, POSITION, SPEC, "_partition")
@@ -49,14 +49,19 @@ class TableVersion:
     snapshot: str
 
 
-def all_rows(session: SparkSession, at: TableVersion) -> SourceRows | ComputedRows | None:
-    """Return all rows of a table, or None if they are too many for a single thread to read."""
-    tasks = _tasks(session, at, [])
+def all_rows(
+    session: SparkSession, at: TableVersion, columns: StructType | None = None
+) -> SourceRows | ComputedRows | None:
+    """Return all rows of a table, or None if they are too many for a single thread to read.
+
+    They have *columns*, or all columns.
+    """
+    tasks = all_tasks(session, at.table, at.snapshot)
     if not extent_of(session, tasks).is_read_locally:
         return None
-    return (
-        source_rows(session, at.table, tasks) if tasks else no_rows(session, stored_schema(session, at.table))
-    )
+    if not tasks:
+        return no_rows(session, columns or stored_schema(session, at.table))
+    return source_rows(session, at.table, tasks, columns)
 
 
 def find_rows(

@@ -1,16 +1,20 @@
-"""Look-ups: rows of an Iceberg table that have given values, found in this process without a Spark job."""
+"""Look-ups: rows that have given values, found in this process, or by a Spark job if that is faster."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from enum import StrEnum
 from typing import Any
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.functions import broadcast, expr
 from pyspark.sql.types import StructType
 
+from mt_core.base.identifiers import quote
 from mt_core.spark.driver.jvm_objects import java_booleans, java_strings, own_class
-from mt_core.spark.iceberg.computed_rows import MOST_LOCAL, ComputedRows
+from mt_core.spark.iceberg.bounds import EVERYWHERE, MOST_NAMED, bounds_of
+from mt_core.spark.iceberg.computed_rows import MOST_LOCAL, ComputedRows, local_rows
 from mt_core.spark.iceberg.jvm_rows import columns_of, java_type
 
 MOST_READ = 64_000_000
@@ -120,3 +124,36 @@ def semi_join(rows: ComputedRows, others: ComputedRows, matches: Matches) -> Com
         java_booleans(session, null_safe),
     )
     return ComputedRows.of_java(session, rows.schema, joined)
+
+
+def spark_look_up(
+    rows: DataFrame, columns: Sequence[str], keys: ComputedRows, matches: Matches
+) -> ComputedRows | None:
+    """Return *columns* of the *rows* that match *keys*, or None if they are more than `MOST_LOCAL`.
+
+    A Spark job reads the files that may have them, according to the keys or to the least and the greatest of
+    them.
+    """
+    on = (f"q.{quote(to)} {'<=>' if null_safe else '='} k.{quote(of)}" for of, to, null_safe in matches)
+    found = (
+        rows.alias("q")
+        .where(" AND ".join(_conditions(keys, matches)) or EVERYWHERE)
+        .join(broadcast(keys.frame.alias("k")), expr(" AND ".join(on)), "left_semi")
+        .select(*(f"q.{quote(name)}" for name in columns))
+        .limit(MOST_LOCAL + 1)
+    )
+    collected = found.toArrow()
+    return None if collected.num_rows > MOST_LOCAL else local_rows(found, collected)
+
+
+def _conditions(keys: ComputedRows, matches: Matches) -> Iterator[str]:
+    """Yield SQL conditions that all matching rows `q` satisfy.
+
+    A short list of keys is one condition: it also prunes hidden partitions such as buckets.
+    """
+    for of, to, null_safe in matches:
+        for bound in bounds_of(keys, [of]):
+            listed = [] if keys.rows is None else keys.rows[of].unique().to_pylist()
+            named = [value for value in listed if null_safe or value is not None]
+            condition = replace(bound, column=to, nullable=null_safe)
+            yield condition.among(named) if 0 < len(named) <= MOST_NAMED else condition.condition()

@@ -28,6 +28,11 @@ def planned_tasks(session: SparkSession, scan: Any) -> Any:
     return own_class(session, SCAN_TASKS).planned(scan)
 
 
+def all_tasks(session: SparkSession, table: Any, snapshot: str) -> Any:
+    """Return the tasks that read all rows of an Iceberg table at a snapshot, as a Java list."""
+    return own_class(session, SCAN_TASKS).within(table, int(snapshot), "[]")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceRows:
     """The rows of scan tasks; `java` is a Java Iterable that reads them in the iterating thread."""

@@ -2,13 +2,10 @@
 
 A query may read a source several times, with other columns and conditions each. The changed rows of the
 source are read once, and kept for all tables that read it. For each reading they are then restricted to its
-scope (`mt_core.incremental.reading_scopes`): rows that differ only in columns that the query does not read
-cancel out, and rows that its conditions reject are dropped. Both are done by an inline plan, so that a
-reading which is not affected costs no job. A reading without changed rows has not changed for the query: its
-term vanishes from the delta, and a query without changed readings returns the same rows as before.
-
-A scope is not applied if that needs a job or fails, for example because a condition raises an error for a
-row that the query itself would not evaluate. The changed rows are then more than necessary, which is exact.
+scope (`scoped_rows`): rows that differ only in columns that the query does not read cancel out, and rows that
+its conditions reject are dropped. Both are done by an inline plan, so that a reading which is not affected
+costs no job. A reading without changed rows has not changed for the query: its term vanishes from the delta,
+and a query without changed readings returns the same rows as before.
 """
 
 from __future__ import annotations
@@ -18,16 +15,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
-from mt_core.base.identifiers import quote
 from mt_core.errors import MtError
 from mt_core.incremental.changes import ChangeKind, SourceChange
 from mt_core.incremental.reading_scopes import ReadingScope
 from mt_core.spark.driver.failures import SPARK_ERRORS
 from mt_core.spark.iceberg.computed_rows import ComputedRows
-from mt_core.spark.iceberg.inline_plans import PLANS
 from mt_core.spark.iceberg.jvm_rows import stored_schema
 from mt_core.spark.iceberg.scan_tasks import MOST_BYTES, MOST_ROWS
 from mt_core.spark.incremental.row_images import (
@@ -35,10 +30,9 @@ from mt_core.spark.incremental.row_images import (
     ImageViews,
     appended_rows,
     changed_rows,
-    net_rows,
     small_changed_rows,
 )
-from mt_core.spark.incremental.staged_query import StagedQuery
+from mt_core.spark.incremental.scoped_rows import in_scope, scope_of
 from mt_core.spark.queries.lineage import Lineage, Source
 from mt_core.tables.engine import SourceChanges
 
@@ -69,7 +63,7 @@ class ReadingImages:
             for number in places:
                 scope = self._scope(source, number)
                 images[number] = ImageViews(
-                    net=self._restricted(number, scope, rows),
+                    net=in_scope(self.session, self.lineage, number, scope, rows),
                     stored=self._stored(source),
                     read=scope.columns,
                     stack=stack,
@@ -103,7 +97,8 @@ class ReadingImages:
             return
         for number in places if rows is not None else ():
             assert rows is not None
-            if not self._restricted(number, self._scope(source, number), rows).count():
+            scope = self._scope(source, number)
+            if not in_scope(self.session, self.lineage, number, scope, rows).count():
                 yield number
 
     def _sources(self, numbers: frozenset[int]) -> Iterator[tuple[Source, list[int]]]:
@@ -129,9 +124,7 @@ class ReadingImages:
 
     def _scope(self, source: Source, number: int) -> ReadingScope:
         """Return the scope of a reading, with the columns that the table has."""
-        stored = frozenset(self._stored(source).names)
-        scope = self.changes.shape.scopes.get(number, ReadingScope(columns=stored))
-        return scope if scope.columns <= stored else ReadingScope(columns=stored)
+        return scope_of(self.changes.shape.scopes, number, self._stored(source))
 
     def _is_narrow(self, source: Source, number: int) -> bool:
         """Return whether a change may not concern a reading: it has conditions or reads not all columns."""
@@ -143,38 +136,6 @@ class ReadingImages:
             with self.lineage.lock:
                 self._schemas[source.name] = stored_schema(self.session, source.table)
         return self._schemas[source.name]
-
-    def _restricted(self, number: int, scope: ReadingScope, rows: ComputedRows) -> ComputedRows:
-        """Return the rows within *scope*, or all rows if that takes a job or fails."""
-        if not rows.few or not rows.count():
-            return rows
-        if scope.filters:
-            try:
-                filtered = self._within(number, scope, rows)
-            except (MtError, *SPARK_ERRORS) as error:
-                log.info("a filter is not applied: %s", error, extra={"action": "scope_not_applied"})
-                filtered = None
-            if filtered is not None:
-                return filtered
-        return self._within(number, ReadingScope(columns=scope.columns), rows) or rows
-
-    def _within(self, number: int, scope: ReadingScope, rows: ComputedRows) -> ComputedRows | None:
-        given = [name for name in rows.columns if name != COPIES]
-        appended, names = COPIES not in rows.columns, [name for name in given if name in scope.columns]
-        if not scope.filters and (appended or names == given):
-            return rows
-
-        def within(at: Mapping[str, str]) -> DataFrame:
-            frame = self.session.table(at["rows"])
-            if scope.filters:
-                query = StagedQuery.of_lineage(self.session, self.lineage)
-                frame = query.filtered(number, scope.filters, frame)
-            if appended:
-                return frame.select(*map(quote, names or given[:1]))
-            return net_rows(frame.select(*map(quote, [*names, COPIES])))
-
-        purpose = repr(("reading", number, names, scope.filters))
-        return PLANS.run(self.session, self.lineage, purpose, within, {"rows": rows})
 
 
 def _is_small(change: SourceChange) -> bool:

@@ -50,11 +50,11 @@ from mt_core.spark.catalogs.columns import sql_type
 from mt_core.spark.driver.jvm_objects import own_class
 from mt_core.spark.iceberg.computed_rows import MOST_LOCAL, ComputedRows, collect_or_checkpoint
 from mt_core.spark.iceberg.inline_plans import PLANS
-from mt_core.spark.iceberg.jvm_rows import columns_of, java_type, stored_schema
+from mt_core.spark.iceberg.jvm_rows import columns_of, java_type
 from mt_core.spark.iceberg.scan_tasks import extent_of, planned_tasks, source_rows, staged
 from mt_core.spark.iceberg.temporary_views import temporary_view
 from mt_core.spark.incremental.file_difference import FileDifference, files_between
-from mt_core.spark.incremental.version_cache import VersionCache
+from mt_core.spark.incremental.kept_rows import KeptRows, projection
 from mt_core.spark.queries.lineage import Lineage, Shape, Source, shape_of
 
 log = logging.getLogger(__name__)
@@ -67,8 +67,6 @@ FEWEST_LINEAGE = 10
 """The minimum number of columns of a comparison by row lineage. Fewer columns are read as fast themselves."""
 MOST_CHECKED = 16 * 1024 * 1024
 """The maximum size, in bytes, of files whose changed rows are read before the strategy is chosen."""
-MOST_CACHED = 64 * 1024 * 1024
-"""The maximum total size, in bytes, of changed rows that are kept for other tables over the same source."""
 COPIES = "_freshtable_copies"
 """The column with a row's net count: its copies in the later version minus its copies in the earlier one."""
 BUCKET_BITS = 20
@@ -80,10 +78,7 @@ _EXACT_JSON = {
     "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
 }
 # Rows, also those that a run reads to choose its strategy and again to write.
-_kept: VersionCache[ComputedRows] = VersionCache(MOST_CACHED, lambda rows: rows.size)
-# The columns that were asked of a table so far.
-_asked: VersionCache[frozenset[str]] = VersionCache(256)
-_APPENDED, _NET = "appended", "net"
+_APPENDED, _NET = KeptRows(kind="appended"), KeptRows(kind="net")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -145,7 +140,7 @@ def changed_rows(
             shape, files = _difference(session, lineage, source, old, new)
             net = _read_here(session, source.table, shape, (old, new), files, columns)
             if net is None:
-                own = _projection(session, source.table, columns)
+                own = projection(session, source.table, columns)
                 before, after = (
                     stack.enter_context(_rows_of(session, source, each, own))
                     for each in (files.java.allBefore(), files.java.allAfter())
@@ -155,7 +150,7 @@ def changed_rows(
             rows = signed(before, after)
             # Of a difference that the driver has read, more rows differ than it returns.
             net = collect_or_checkpoint(net_rows(rows if _is_read_locally(files) else _candidates(rows)))
-            _keep(net, session, shape, old, new, _NET)
+            _NET.keep(net, session, shape, old, new)
     return net
 
 
@@ -165,7 +160,7 @@ def small_changed_rows(
     """Return the result of `changed_rows` if it is kept or a small difference; starts no job."""
     with lineage.lock:
         shape, files = _difference(session, lineage, source, old, new)
-        kept = _kept_with(session, shape, columns, old, new, _NET)
+        kept = _NET.of(session, shape, columns, old, new)
         if kept is not None or files.size > MOST_CHECKED:
             return kept
         return _read_here(session, source.table, shape, (old, new), files, columns)
@@ -182,14 +177,14 @@ def appended_rows(
         shape = shape_of(source.table)
         if shape != lineage.shapes[source.name]:
             return None
-        kept = _kept_with(session, shape, columns, old, new, _APPENDED)
+        kept = _APPENDED.of(session, shape, columns, old, new)
         if kept is not None:
             return kept
         scan = source.table.newIncrementalAppendScan().fromSnapshotExclusive(int(old)).toSnapshot(int(new))
         tasks = planned_tasks(session, scan)
         if not tasks or not extent_of(session, tasks).is_read_locally:
             return None
-        asked = _asked_with(session, source.table, shape, columns, _APPENDED)
+        asked = _APPENDED.columns_to_read(session, source.table, columns)
         appended = PLANS.run(
             session,
             None,
@@ -198,7 +193,7 @@ def appended_rows(
             {"rows": source_rows(session, source.table, tasks, asked)},
         )
         if appended is not None:
-            _keep(appended, session, shape, old, new, _APPENDED)
+            _APPENDED.keep(appended, session, shape, old, new)
         return appended
 
 
@@ -220,40 +215,13 @@ def _read_here(
     columns: Collection[str],
 ) -> ComputedRows | None:
     """Return the net change if it is kept, or if the driver computes it; None if a job must."""
-    kept = _kept_with(session, shape, columns, *versions, _NET)
+    kept = _NET.of(session, shape, columns, *versions)
     if kept is not None:
         return kept
-    net = _compared(session, table, files, _asked_with(session, table, shape, columns, _NET))
+    net = _compared(session, table, files, _NET.columns_to_read(session, table, columns))
     if net is not None:
-        _keep(net, session, shape, *versions, _NET)
+        _NET.keep(net, session, shape, *versions)
     return net
-
-
-def _kept_with(
-    session: SparkSession, shape: Shape, columns: Collection[str], *key: str
-) -> ComputedRows | None:
-    kept = _kept.of(session, shape, *key)
-    return kept.within(session) if kept is not None and set(columns) <= set(kept.columns) else None
-
-
-def _keep(rows: ComputedRows, session: SparkSession, shape: Shape, *key: str) -> None:
-    if rows.few and rows.size <= MOST_CACHED:
-        _kept.store(rows, session, shape, *key)
-
-
-def _asked_with(
-    session: SparkSession, table: Any, shape: Shape, columns: Collection[str], kind: str
-) -> StructType:
-    """Add *columns* to those that were asked of a table, and return all of them."""
-    asked = (_asked.of(session, shape, kind) or frozenset()).union(columns)
-    _asked.store(asked, session, shape, kind)
-    return _projection(session, table, asked)
-
-
-def _projection(session: SparkSession, table: Any, columns: Collection[str]) -> StructType:
-    """Return the *columns* of a table in its order, or its first column if there are none."""
-    stored = stored_schema(session, table).fields
-    return StructType([each for each in stored if each.name in columns] or stored[:1])
 
 
 def _compared(

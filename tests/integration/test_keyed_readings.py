@@ -1,0 +1,280 @@
+"""The rows of a reading that can join changed rows are found by their keys, at one version of its source."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+import pytest
+
+from mt_core.incremental.stages.look_ups import Match, SourceFacts
+from mt_core.spark.iceberg import look_ups
+from mt_core.spark.iceberg.computed_rows import ComputedRows, collect_or_checkpoint
+from mt_core.spark.iceberg.find_rows import all_rows
+from mt_core.spark.incremental import keyed_readings
+from mt_core.spark.incremental.keyed_readings import KeyedReadings, old_rows
+from mt_core.spark.incremental.reading_versions import ReadingVersions
+from mt_core.spark.incremental.row_images import changed_rows
+from mt_core.spark.queries.source_versions import pins
+from mt_core.tables.engine import Query, ShapedQuery
+from tests.integration.refresh_world import RefreshWorld
+from tests.integration.refresh_world import world as world
+from tests.support.started_jobs import started_jobs
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
+
+JOIN = "SELECT c.name, sum(o.price) AS s FROM c JOIN o ON c.k = o.k WHERE o.day > 3 GROUP BY c.name"
+CUSTOMERS, ORDERS = 0, 1
+
+
+def create(world: RefreshWorld, partitions: str = "") -> None:
+    """Create customers and orders: 10 of each customer, some without one."""
+    world.spark(
+        "CREATE TABLE c (k BIGINT, name STRING, note STRING) USING iceberg",
+        "INSERT INTO c SELECT id, concat('c', id), 'n' FROM range(30)",
+        "CREATE TABLE o (id INT, k INT, price DECIMAL(9, 2), day INT, note STRING) USING iceberg "
+        f"{partitions}",
+        "INSERT INTO o SELECT id, IF(id % 7 = 0, NULL, id % 30), id, id % 10, 'n' FROM range(0, 300, 1, 3)",
+    )
+
+
+def read(world: RefreshWorld, text: str = JOIN) -> KeyedReadings:
+    query = Query(text=text, catalog="lake", namespace=(world.namespace,))
+    lineage, shaped = world.contexts.versions.lineage(query), world.engine.changes.read_shape(query)
+    assert isinstance(shaped, ShapedQuery)
+    versions = pins(world.engine.sources.read_vector(query))
+    return KeyedReadings(
+        session=world.session,
+        lineage=lineage,
+        versions=ReadingVersions.at(world.session, lineage, versions),
+        scopes=shaped.shape.scopes,
+    )
+
+
+def rows_of(world: RefreshWorld, query: str) -> ComputedRows:
+    return collect_or_checkpoint(world.session.sql(query))
+
+
+def counted(rows: ComputedRows | None) -> Counter[str]:
+    assert rows is not None
+    return Counter(map(repr, map(tuple, rows.frame.collect())))
+
+
+def expected(world: RefreshWorld, query: str) -> Counter[str]:
+    return Counter(map(repr, map(tuple, world.session.sql(query).collect())))
+
+
+@pytest.fixture
+def large(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Take all sources for large ones."""
+    monkeypatch.setattr(SourceFacts, "is_small", property(lambda facts: False))
+
+
+@pytest.fixture(params=["files", "job"])
+def access(request: pytest.FixtureRequest, large: None, monkeypatch: pytest.MonkeyPatch) -> str:
+    """How the rows of large sources are found."""
+    if request.param == "job":
+        monkeypatch.setattr(look_ups, "MOST_FILES", 0)
+    return str(request.param)
+
+
+def test_a_small_source_is_read_once_for_all_queries_with_their_columns_and_conditions(
+    world: RefreshWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create(world)
+    read_columns = list[Sequence[str]]()
+
+    def recorded(*args: object) -> object:
+        read_columns.append(args[2].names)  # type: ignore[attr-defined]
+        return all_rows(*args)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(keyed_readings, "all_rows", recorded)
+    before = started_jobs(world.session)
+
+    first = read(world).whole(ORDERS)
+    second = read(world, "SELECT k, count(*) AS n FROM o WHERE day = 1 GROUP BY k").whole(0)
+    of_version = read(world, "SELECT sum(id) AS s FROM o").whole(0)
+
+    assert started_jobs(world.session) == before
+    assert read_columns == [["k", "price", "day"], ["id", "k", "price", "day"]]
+    assert counted(first) == expected(world, "SELECT k, price, day FROM o WHERE day > 3")
+    assert counted(second) == expected(world, "SELECT k, day FROM o WHERE day = 1")
+    assert counted(of_version) == expected(world, "SELECT id FROM o")
+
+
+def test_rows_of_a_small_source_are_found_by_keys_without_a_job(world: RefreshWorld) -> None:
+    create(world)
+    keys = rows_of(world, "SELECT * FROM VALUES ('a', 3L), ('b', 4L), ('c', 3L), ('d', NULL) AS v(x, k)")
+    before = started_jobs(world.session)
+
+    found = read(world).matching(ORDERS, keys, [Match(of="k", to="k", null_safe=False)])
+
+    assert started_jobs(world.session) == before
+    assert counted(found) == expected(world, "SELECT k, price, day FROM o WHERE day > 3 AND k IN (3, 4)")
+
+
+@pytest.mark.parametrize(
+    ("keys", "matches", "condition"),
+    [
+        ("SELECT 3L AS a UNION ALL SELECT NULL", [("a", "k", False)], "k = 3"),
+        ("SELECT 3L AS a UNION ALL SELECT NULL", [("a", "k", True)], "k <=> 3 OR k IS NULL"),
+        (
+            "SELECT id AS a FROM range(-5000000000, 20, 20000000)",
+            [("a", "k", False)],
+            "k < 20 AND k % 20 = 0",
+        ),
+        ("SELECT CAST(id AS INT) AS a FROM range(10, 400)", [("a", "id", False)], "id >= 10"),
+        ("SELECT * FROM VALUES (3, 3), (4, 5) AS v(a, b)", [("a", "k", False), ("b", "id", False)], "id = 3"),
+        ("SELECT 3 AS a", [("a", "k", False), ("a", "id", False)], "id = 3"),
+        ("SELECT 33 AS a", [("a", "k", False)], "false"),
+        ("SELECT 33 AS a WHERE false", [("a", "k", True)], "false"),
+    ],
+)
+def test_rows_of_a_large_source_are_found_by_keys(
+    world: RefreshWorld,
+    access: str,
+    keys: str,
+    matches: Sequence[tuple[str, str, bool]],
+    condition: str,
+) -> None:
+    create(world, "PARTITIONED BY (bucket(4, k))")
+    query = "SELECT id, k, sum(price) AS s FROM o WHERE day < 7 GROUP BY id, k"
+
+    readings, values = read(world, query), rows_of(world, keys)
+    before = started_jobs(world.session)
+
+    found = readings.matching(0, values, [Match(of=of, to=to, null_safe=safe) for of, to, safe in matches])
+
+    assert found is not None
+    assert found.few
+    assert (started_jobs(world.session) == before) == (access == "files" or values.count() == 0)
+    assert counted(found) == expected(
+        world, f"SELECT id, k, price, day FROM o WHERE day < 7 AND ({condition})"
+    )
+
+
+def test_equal_keys_are_looked_up_once(
+    world: RefreshWorld, large: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create(world)
+    counts = list[int]()
+
+    def recorded(*args: object) -> object:
+        counts.append(args[4].count())  # type: ignore[attr-defined]
+        return look_ups.look_up(*args)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(keyed_readings, "look_up", recorded)
+    matches = [Match(of="a", to="k", null_safe=False)]
+    query = "SELECT k, count(*) AS n FROM o WHERE day = 4 GROUP BY k"
+
+    first, second, others, of_other_columns = (
+        read(world, text).matching(number, rows_of(world, keys), matches)
+        for text, number, keys in (
+            (JOIN, ORDERS, "SELECT * FROM VALUES (3), (4), (4), (NULL) AS v(a)"),
+            (query, 0, "SELECT * FROM VALUES ('x', 3), ('y', 4) AS v(b, a)"),
+            (query, 0, "SELECT 4 AS a"),
+            (query.replace("k, count(*)", "k, max(id)"), 0, "SELECT * FROM VALUES (3), (4) AS v(a)"),
+        )
+    )
+
+    assert counts == [2, 1, 2]
+    assert counted(first) == expected(world, "SELECT k, price, day FROM o WHERE day > 3 AND k IN (3, 4)")
+    assert counted(second) == expected(world, "SELECT k, day FROM o WHERE day = 4 AND k IN (3, 4)")
+    assert counted(others) == expected(world, "SELECT k, day FROM o WHERE day = 4 AND k = 4")
+    assert counted(of_other_columns) == expected(
+        world, "SELECT id, k, day FROM o WHERE day = 4 AND k IN (3, 4)"
+    )
+
+
+def test_the_whole_relation_is_read_instead_of_too_many_rows(
+    world: RefreshWorld, large: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create(world)
+    keys, matches = rows_of(world, "SELECT id AS a FROM range(9)"), [Match(of="a", to="k", null_safe=False)]
+    monkeypatch.setattr(look_ups, "MOST_LOCAL", 60)
+
+    several = read(world).matching(ORDERS, keys, matches)
+    few = read(world).matching(ORDERS, rows_of(world, "SELECT 3 AS a"), matches)
+    too_many = read(world).matching(ORDERS, ComputedRows.of_frame(keys.frame), matches)
+
+    assert (several, few and few.few, too_many) == (None, True, None)
+
+
+def test_an_empty_source_has_no_rows(world: RefreshWorld) -> None:
+    create(world)
+    world.spark("CREATE TABLE e (k INT, v STRING) USING iceberg")
+    readings = read(world, "SELECT o.id, count(*) AS n FROM o JOIN e ON o.k = e.k GROUP BY o.id")
+
+    found = readings.matching(1, rows_of(world, "SELECT 1 AS k"), [Match(of="k", to="k", null_safe=False)])
+
+    assert counted(readings.whole(1)) == counted(found) == Counter()
+    assert readings.facts(1) == SourceFacts(rows=0, size=0, files=0, columns=2)
+
+
+def test_the_facts_of_a_source_are_in_its_metadata(world: RefreshWorld) -> None:
+    create(world)
+    world.spark(
+        "CREATE TABLE p (name STRING NOT NULL, seg STRING, flag BOOLEAN) USING iceberg",
+        "ALTER TABLE p SET IDENTIFIER FIELDS name",
+        "INSERT INTO p SELECT concat('p', id), 's', true FROM range(100)",
+    )
+    world.spark(
+        "CREATE TABLE d (d DATE, n BIGINT) USING iceberg",
+        "INSERT INTO d SELECT explode(sequence(DATE '2026-01-01', DATE '2026-01-31')), NULL",
+    )
+    before = started_jobs(world.session)
+
+    orders = read(world).facts(ORDERS)
+    parts = read(world, "SELECT seg, count(*) AS n FROM p GROUP BY seg").facts(0)
+    dates = read(world, "SELECT d, sum(n) AS s FROM d GROUP BY d").facts(0)
+
+    assert started_jobs(world.session) == before
+    assert (orders.rows, orders.files, orders.columns, orders.is_small) == (300, 3, 5, True)
+    assert orders.values == {"k": 30, "day": 10}
+    assert (parts.values, dates.values) == ({"name": 100}, {"d": 31, "n": 2**64})
+
+
+def test_rows_less_the_change_are_those_of_the_old_version(world: RefreshWorld) -> None:
+    create(world)
+    world.spark(
+        "CREATE TABLE t (id INT, d DOUBLE, m MAP<STRING, INT>, note STRING) USING iceberg",
+        "INSERT INTO t SELECT id % 20, IF(id % 3 = 0, 0.0D, CAST('NaN' AS DOUBLE)), map('a', id % 2), 'n' "
+        "FROM range(60)",
+        "INSERT INTO t SELECT * FROM t WHERE id < 5",
+    )
+    text = "SELECT id, d, m FROM t"
+    source = read(world, text).lineage.sources[0]
+    old = read(world, text)
+    world.spark(
+        "UPDATE t SET d = -d WHERE id % 4 = 1",
+        "DELETE FROM t WHERE id = 7",
+        "UPDATE t SET m = map('b', 1), note = 'm' WHERE id % 6 = 2",
+        "INSERT INTO t VALUES (3, 0.0D, map('a', 1), 'n'), (NULL, NULL, NULL, NULL)",
+    )
+    new = read(world, text)
+    net = changed_rows(
+        world.session,
+        new.lineage,
+        source,
+        old.versions.versions[source.name],
+        new.versions.versions[source.name],
+        ["id", "d", "m"],
+    )
+    rows, before = new.whole(0), started_jobs(world.session)
+    assert rows is not None
+
+    past = old_rows(world.session, rows, net)
+
+    assert started_jobs(world.session) == before
+    assert counted(past) == counted(old.whole(0)) != counted(rows)
+
+
+def test_rows_less_appended_rows_and_rows_of_unread_columns_are_as_many_as_before(
+    world: RefreshWorld,
+) -> None:
+    rows = rows_of(world, "SELECT * FROM VALUES (1, 'a'), (1, 'a'), (2, 'b') AS v(id, s)")
+    added = rows_of(world, "SELECT * FROM VALUES (1, 'a') AS v(id, s)")
+    counts = rows_of(world, "SELECT 2 AS _freshtable_copies")
+
+    assert counted(old_rows(world.session, rows, added)) == Counter({"(1, 'a')": 1, "(2, 'b')": 1})
+    assert counted(old_rows(world.session, rows, counts)) == Counter({"(None, None)": 1})

@@ -40,8 +40,8 @@ class Sizes:
     """Sizes of the change, of all sources of the query, and of the table.
 
     If `upsert` is set, the table's rows are replaced by key, so the size of the table does not matter.
-    `joined_bytes` is what a run with states reads of the sources besides the changed rows, a source that is
-    read several times counted as often.
+    `joined_bytes` is an estimate of what a run with states reads of the sources besides the changed rows, a
+    source that is read several times counted as often.
     """
 
     changed_bytes: int

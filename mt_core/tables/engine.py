@@ -22,6 +22,8 @@ from mt_core.base.identifiers import Namespace
 from mt_core.base.rowset import RowSet
 from mt_core.incremental.changes import ChangeKind, SourceChange
 from mt_core.incremental.shape import QueryShape
+from mt_core.incremental.stages.joined_sources import ChangedReadings, JoinedSources
+from mt_core.incremental.stages.look_ups import NO_FACTS, SourceFacts
 from mt_core.incremental.stages.stage_plan import StagePlan
 from mt_core.incremental.strategy import Strategy
 from mt_core.model.partition import NOTHING, Scope
@@ -127,13 +129,13 @@ class ShapedQuery:
 class SourceChanges(ShapedQuery):
     """How the sources of a query have changed between two vectors.
 
-    `changes` is keyed by source name, and so are `sizes`, the bytes of the sources at the newer vector.
+    `changes` is keyed by source name, and so are `facts`, those of the sources at the newer vector.
     `unaffected` are the readings of changed sources of which it is known that the query reads no value that
     changed, by their positions in `readings`.
     """
 
     changes: Mapping[str, SourceChange]
-    sizes: Mapping[str, int]
+    facts: Mapping[str, SourceFacts]
     unaffected: frozenset[int] = frozenset()
 
     def by_reading(self) -> dict[int, SourceChange]:
@@ -167,15 +169,20 @@ class SourceChanges(ShapedQuery):
     @property
     def source_bytes(self) -> int:
         """The size of all sources."""
-        return sum(self.sizes.values())
+        return sum(each.size for each in self.facts.values())
 
     @property
-    def joined_bytes(self) -> int:
-        """The size of what a run with states reads of the sources besides the changed rows."""
+    def joined(self) -> JoinedSources:
+        """What a run with states reads of the sources besides the changed rows."""
         if isinstance(self.shape.stages, str):
-            return 0
-        changed = frozenset(number for number, each in self.by_reading().items() if each.kind.changes_rows)
-        return self.shape.stages.bytes_joined(changed, self.readings, self.sizes)
+            return JoinedSources(size=0)
+        readings = ChangedReadings(
+            names=self.readings,
+            changes={number: each for number, each in self.by_reading().items() if each.kind.changes_rows},
+            facts={number: self.facts.get(name, NO_FACTS) for number, name in enumerate(self.readings)},
+            scopes=self.shape.scopes,
+        )
+        return readings.joined_by(self.shape.stages)
 
     @property
     def since(self) -> datetime | None:

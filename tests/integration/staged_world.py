@@ -10,10 +10,14 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+import pytest
 from pyspark.sql import Row
 
 from mt_core.incremental.delta import numbered
+from mt_core.incremental.stages import look_ups as stage_look_ups
 from mt_core.model.run import RefreshRun, RunStatus
+from mt_core.spark.iceberg import look_ups
+from mt_core.spark.incremental import keyed_readings
 from mt_core.spark.incremental.query_shapes import pieces_of
 from mt_core.spark.incremental.staged_query import StagedQuery
 from mt_core.spark.states.kept_states import KeptStates
@@ -27,11 +31,18 @@ from tests.support.queries_with_stages import REQUIRED, SOURCES, QueryWithStages
 CHANGES = {"append": 4, "update": 4, "delete": 3, "merge": 2, "overwrite": 1, "empty": 1, "compact": 1}
 """The kinds of changes whose rows a refresh can tell, and how often they are drawn."""
 OTHERS = ("rollback", "expire", "reshape")
+ACCESSES = ("memory", "files", "spark", "whole")
+"""How a refresh gets the rows that changed rows are joined with.
+
+Those of small sources come from memory, others from look-ups of its own, from Spark, or from whole sources.
+"""
+SMALL_PAGES = "'write.parquet.page-row-limit' = '5', 'write.parquet.row-group-size-bytes' = '1000'"
 PARTITIONINGS = {
     "f": ("", "day", "bucket(3, k)", "truncate(1, g)"),
     "o": ("", "bucket(2, k)", "name"),
     "p": ("", "region"),
     "e": ("", "k"),
+    "t": ("", "bucket(2, n)", "s"),
 }
 
 
@@ -190,6 +201,17 @@ class Staged:
         sql, value = TYPES[SOURCES[source][column]]
         text = f"CAST({value(self.random)} AS {sql})"
         return f"coalesce({text}, 0)" if (source, column) in REQUIRED else text
+
+
+def take_access(monkeypatch: pytest.MonkeyPatch, access: str) -> None:
+    """Let refreshes get rows that are joined by one of `ACCESSES`, although sources are small."""
+    level = ACCESSES.index(access)
+    if level > 0:
+        monkeypatch.setattr(stage_look_ups, "MOST_ROWS", -1)
+    if level > 1:
+        monkeypatch.setattr(look_ups, "MOST_FILES", -1)
+    if level > 2:
+        monkeypatch.setattr(keyed_readings, "MOST_LOCAL", -1)
 
 
 def check_states(world: RefreshWorld, name: str) -> int:

@@ -70,3 +70,17 @@ def test_only_changed_groups_of_a_large_table_are_replaced(
 
     assert [run.strategy for run in (changed, gone, new)] == ["stages"] * 3
     assert [run.rows_inserted for run in (changed, gone, new)] == [2, 0, 1]
+
+
+def test_a_small_change_of_several_sources_of_a_join_starts_no_job(world: RefreshWorld) -> None:
+    query = "SELECT segment, avg(price) AS a, count(*) AS n FROM l JOIN o ON l.o = o.id GROUP BY segment"
+    create(world, query)
+    statements = "UPDATE l SET price = price + 1 WHERE o = 7", "DELETE FROM o WHERE id % 40 = {}"
+    refreshed(world, query, *(each.format(3) for each in statements))
+    world.spark(*(each.format(4) for each in statements))
+
+    before = started_jobs(world.session)
+    run = world.tick("mt")
+
+    assert (run.strategy, started_jobs(world.session) - before) == ("stages", 0), run.reason
+    assert world.rows("mt") == world.plain(query)

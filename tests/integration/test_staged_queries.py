@@ -9,6 +9,8 @@ import json
 import pytest
 from pyspark.sql import DataFrame
 
+from mt_core.incremental.plan import read_plan
+from mt_core.incremental.stages.join_blocks import join_blocks
 from mt_core.spark.driver.failures import SPARK_ERRORS
 from mt_core.spark.incremental.staged_query import StagedQuery
 from tests.depth import DEPTH
@@ -146,6 +148,25 @@ CHANGES = {
 """The old and the new rows of each table, and the rows that came and went."""
 
 
+KEYS = {
+    "t JOIN c ON t.k = c.k": "t.k=c.k",
+    "t JOIN c USING (k) JOIN t AS e USING (k)": "t.k=c.k=t.k",
+    "t, c WHERE t.k = c.k AND (t.a = c.cap OR t.y > 0)": "t.k=c.k",
+    "t JOIN c ON t.b = c.k AND t.s <=> c.name": "t.b=c.k t.s<=>c.name",
+    "t JOIN c ON t.y = c.cap": "t.y=c.cap",
+    "t JOIN c ON t.d = c.cap": "",
+    "t JOIN c ON t.x = c.cap": "",
+    "t JOIN c ON upper(t.s) = c.name": "",
+    "(SELECT k AS m, a + 1 AS n FROM t) JOIN c ON m = c.k AND n = c.cap": "t.k=c.k",
+    "(SELECT * FROM t LATERAL VIEW explode(l) AS e) AS t JOIN c ON t.k = c.k AND t.e = c.cap": "t.k=c.k",
+    "(SELECT a, k FROM t UNION ALL SELECT cap, k FROM c) AS u JOIN c AS e ON u.k = e.k": "t.k=c.k; c.k=c.k",
+    "(SELECT 1 AS a, 2 AS k UNION ALL SELECT cap, k FROM c) AS u JOIN t ON u.a = t.a": "c.cap=t.a",
+    "(SELECT * FROM (SELECT l, k FROM t) LATERAL VIEW explode(l) AS e UNION ALL SELECT array(1), cap, k "
+    "FROM c) AS u JOIN c AS f ON u.k = f.k": "t.k=c.k; c.cap=c.k",
+}
+"""The keys of the blocks of a join that an aggregate is over, by its FROM clause."""
+
+
 FACTS = ("Aggregate", "Expand", "DataSourceV2Relation", "Filter")
 
 
@@ -263,6 +284,25 @@ def test_an_aggregate_that_partial_sums_do_not_give_is_no_stage(staged_world: St
 
         with pytest.raises(SPARK_ERRORS, match="Partial sums do not give"):
             query.schema(place)
+
+
+def test_the_keys_of_a_join_are_the_columns_that_its_conditions_equate(staged_world: StagedWorld) -> None:
+    for joined, keys in KEYS.items():
+        query, tables = staged_world.staged(f"SELECT count(*) AS n FROM {joined}")
+        tree = read_plan(query.trees()[0])
+        (aggregate,) = [each for each in tree.nodes() if each.kind == "Aggregate"]
+
+        found = [
+            [
+                ("<=>" if key.null_safe else "=").join(
+                    f"{tables[each.reading]}.{each.column}" for each in key.columns
+                )
+                for key in block.keys
+            ]
+            for block in join_blocks(aggregate)
+        ]
+
+        assert "; ".join(" ".join(block) for block in found if block) == keys, joined
 
 
 def test_the_trees_of_a_query_say_what_stages_need(staged_world: StagedWorld) -> None:

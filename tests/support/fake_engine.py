@@ -24,6 +24,7 @@ from mt_core.errors import (
     TableExists,
 )
 from mt_core.incremental.shape import QueryShape
+from mt_core.incremental.stages.look_ups import SourceFacts
 from mt_core.incremental.strategy import ResultUnchanged, Way, check_keys
 from mt_core.model.partition import PartitionSpec, Scope
 from mt_core.model.progress import Progress
@@ -259,12 +260,13 @@ class FakeEngine(FakeSources):
         shaped = self.read_shape(query)
         if isinstance(shaped, str):
             return shaped
+        count = len(source.versions[new])
         return SourceChanges(
             shape=shaped.shape,
             columns=shaped.columns,
             readings=shaped.readings,
             changes={name: source.change(old, new)},
-            sizes={name: len(source.versions[new])},
+            facts={name: SourceFacts(rows=count, size=count, files=1, columns=len(shaped.columns))},
         )
 
     def check_changes(

@@ -1,6 +1,7 @@
 """Queries that are maintained by stages, over sources that all change at once.
 
-`f` is a table of facts; `o` and `p` are tables that describe it; `e` is empty at first.
+`f` is a table of facts; `o` and `p` are tables that describe it; `e` is empty at first; `t` has a column of
+each type.
 """
 
 from __future__ import annotations
@@ -16,6 +17,10 @@ SOURCES = {
     "o": {"k": "INT", "p": "INT", "name": "STRING", "rate": "DECIMAL", "flag": "BOOLEAN"},
     "p": {"p": "INT", "region": "STRING", "w": "INT"},
     "e": {"k": "INT", "a": "DECIMAL", "b": "BIGINT", "note": "STRING"},
+    "t": {
+        "k": "INT", "n": "BIGINT", "s": "STRING", "day": "DATE", "at": "TIMESTAMP", "ntz": "NTZ",
+        "flag": "BOOLEAN", "a": "DECIMAL", "wide": "LARGE", "d": "DOUBLE", "real": "FLOAT", "raw": "BINARY",
+    },
 }  # fmt: skip
 """The columns of each source, with their types (`tests.integration.source_stories.TYPES`)."""
 
@@ -38,7 +43,7 @@ class QueryWithStages:
     by_stages: bool = True
 
 
-def _queries(by_stages: bool = True, **texts: str) -> Iterator[QueryWithStages]:
+def _queries(by_stages: bool = True, /, **texts: str) -> Iterator[QueryWithStages]:
     for name, text in texts.items():
         sources, _, sql = text.partition(": ")
         name = name.replace("_", " ")
@@ -102,7 +107,7 @@ QUERIES_WITH_STAGES = (
         "FROM f GROUP BY k) AS x ON x.k = o.k",
     ),
     *_queries(
-        by_stages=False,
+        False,
         negated_key="f: SELECT b > 1 AS g, NOT (b > 1) AS h, avg(a) AS m FROM f GROUP BY b > 1",
         groups_that_raise="f: SELECT * FROM (SELECT k, sum(6 DIV k) AS s, avg(a) AS m FROM f GROUP BY k) "
         "WHERE k = 1",
@@ -110,3 +115,76 @@ QUERIES_WITH_STAGES = (
         not_null_signed="f: SELECT k, id IS NULL AS z FROM f WHERE id = id",
     ),
 )
+
+JOINS = (
+    *_queries(
+        cycle="f o p: SELECT p.region, count(*) AS n, sum(f.a) AS s FROM f, o, p "
+        "WHERE f.k = o.k AND o.p = p.p AND p.w = f.k GROUP BY p.region",
+        cycle_of_other_keys="f o p: SELECT o.name, count(*) AS n, sum(f.a) AS s FROM f, o, p "
+        "WHERE f.k = o.k AND o.p = p.p AND f.g = p.region GROUP BY o.name",
+        pairs_of_keys="f o: SELECT o.flag, count(*) AS n, sum(f.a) AS s FROM f JOIN o "
+        "ON f.k = o.k AND f.g = o.name GROUP BY o.flag",
+        null_is_a_key="f o: SELECT o.name, count(*) AS n, sum(f.a) AS s FROM f JOIN o ON f.k <=> o.k "
+        "GROUP BY o.name",
+        null_is_a_key_of_three="f o p: SELECT o.name, p.w, count(*) AS n, sum(f.a) AS s FROM f "
+        "JOIN o ON f.k <=> o.k JOIN p ON o.p <=> p.p AND p.region <=> f.g GROUP BY o.name, p.w",
+        null_is_a_key_of_one="f o p: SELECT p.region, count(*) AS n, sum(o.rate) AS s FROM f "
+        "JOIN o ON f.k <=> o.k JOIN p ON f.k = p.w GROUP BY p.region",
+        self_join_by_other_columns="o: SELECT x.name, count(*) AS n, sum(y.rate) AS s FROM o AS x "
+        "JOIN o AS y ON x.k = y.p GROUP BY x.name",
+        self_join_of_three="o: SELECT x.name, count(*) AS n, sum(z.rate) AS s FROM o AS x "
+        "JOIN o AS y ON x.k = y.p JOIN o AS z ON y.k = z.p AND z.flag GROUP BY x.name",
+        a_dimension_twice="f p: SELECT x.region, y.w, count(*) AS n, sum(f.a) AS s FROM f "
+        "JOIN p AS x ON f.k = x.p JOIN p AS y ON f.b = y.p WHERE y.w > 1 GROUP BY x.region, y.w",
+        other_conditions="f o p: SELECT p.region, count(*) AS n, sum(f.a) AS s FROM f, o, p WHERE f.k = o.k "
+        "AND o.p = p.p AND (f.g = 'a' AND p.region <> 'a' OR f.g <> 'a' AND p.region = 'a') AND f.id >= p.w "
+        "GROUP BY p.region",
+        no_equality="f p: SELECT p.region, count(*) AS n, sum(f.a) AS s FROM f JOIN p ON f.k > p.p "
+        "GROUP BY p.region",
+        cross_join="f p: SELECT p.region, count(*) AS n, sum(f.a) AS s FROM f CROSS JOIN p GROUP BY p.region",
+        cross_join_without_columns="f p: SELECT count(*) AS n FROM f CROSS JOIN p",
+        cross_join_of_joins="f o p t: SELECT p.region, count(*) AS n, sum(f.a * o.rate) AS s FROM f "
+        "JOIN o ON f.k = o.k CROSS JOIN p JOIN t ON p.w = t.k GROUP BY p.region",
+        joined_union="f o e: SELECT o.name, count(*) AS n, sum(u.a) AS s FROM (SELECT k, a FROM f "
+        "UNION ALL SELECT k, a FROM e) AS u JOIN o ON u.k = o.k GROUP BY o.name",
+        joined_union_of_joins="f o p e t: SELECT t.s AS g, count(*) AS n, sum(u.a) AS s FROM (SELECT o.p, "
+        "f.a FROM f JOIN o ON f.k = o.k UNION ALL SELECT p.w, e.a FROM e JOIN p ON e.k = p.p) AS u "
+        "JOIN t ON u.p = t.k GROUP BY t.s",
+        union_of_joins="f o p e: SELECT g, count(*) AS n, sum(v) AS s FROM (SELECT o.name AS g, f.a AS v "
+        "FROM f JOIN o ON f.k = o.k UNION ALL SELECT p.region, e.a FROM e JOIN p ON e.k = p.p) GROUP BY g",
+        union_of_a_source="f o: SELECT o.name, count(*) AS n, sum(u.a) AS s FROM (SELECT k, a FROM f "
+        "WHERE g = 'a' UNION ALL SELECT b, -a FROM f WHERE b > 0) AS u JOIN o ON u.k = o.k GROUP BY o.name",
+        aliases="f o: SELECT y.name, count(*) AS n, sum(x.v) AS s FROM (SELECT k AS c, a AS v FROM f "
+        "WHERE a > 0) AS x JOIN (SELECT k AS c, name, flag FROM o) AS y ON x.c = y.c WHERE y.flag "
+        "GROUP BY y.name",
+        computed_keys="f o p: SELECT p.region, count(*) AS n, sum(f.a) AS s FROM f JOIN o ON f.k + 1 = o.k "
+        "JOIN p ON o.p = p.p GROUP BY p.region",
+        computed_rows="f o: SELECT o.name, count(*) AS n, sum(x.a) AS s FROM (SELECT k, a, w FROM f "
+        "LATERAL VIEW explode(split(g, '')) AS w) AS x JOIN o ON x.k = o.k AND o.name = x.w GROUP BY o.name",
+        constant_rows="f o: SELECT v.n, count(*) AS c, sum(f.a) AS s FROM f JOIN o ON f.k = o.k "
+        "JOIN VALUES (1, 'x'), (2, 'y'), (NULL, 'z') AS v(k, n) ON o.p = v.k GROUP BY v.n",
+        sets_of_joined_rows="f o p: SELECT o.name, p.region, count(*) AS n, sum(f.a) AS s FROM f, o, p "
+        "WHERE f.k = o.k AND o.p = p.p GROUP BY ROLLUP (o.name, p.region)",
+        condition_that_raises="f o: SELECT o.name, count(*) AS n, sum(f.a) AS s FROM f JOIN o ON f.k = o.k "
+        "WHERE f.k > 0 AND 6 DIV f.k > 1 GROUP BY o.name",
+        join_twice="f o: SELECT name, s FROM (SELECT o.name, sum(f.a) AS s FROM f JOIN o ON f.k = o.k "
+        "GROUP BY o.name) WHERE s > (SELECT avg(f.a) FROM f JOIN o ON f.k = o.k)",
+        rows_only="f o: SELECT count(*) AS n FROM f JOIN o ON f.k = o.k",
+        key_that_is_not_null="f o: SELECT o.name, count(*) AS n, avg(f.a) AS m FROM f JOIN o ON f.id = o.k "
+        "GROUP BY o.name",
+        five="f o p e t: SELECT p.region, count(*) AS n, sum(t.a) AS s FROM f, o, p, e, t WHERE f.k = o.k "
+        "AND o.p = p.p AND e.k = f.k AND t.day = f.day AND t.s = p.region GROUP BY p.region",
+        integers_of_both_sizes="t f o: SELECT o.name, count(*) AS n, sum(t.a) AS s FROM t "
+        "JOIN o ON t.n = o.k JOIN f ON f.b = t.k GROUP BY o.name",
+        decimals_of_both_sizes="t: SELECT x.s, count(*) AS n FROM t AS x JOIN t AS y ON x.a = y.wide "
+        "GROUP BY x.s",
+    ),
+    *_queries(
+        **{
+            f"key_of_type_{type_.lower()}": "t f: SELECT x.k, count(*) AS n, sum(f.a) AS s FROM t AS x "
+            f"JOIN t AS y ON x.{column} = y.{column} AND y.k > 1 JOIN f ON f.k = y.n GROUP BY x.k"
+            for column, type_ in SOURCES["t"].items()
+        }
+    ),
+)
+"""Joins, of which a refresh looks up what the changed rows are joined with."""

@@ -99,14 +99,32 @@ public final class Rows implements Iterable<InternalRow> {
 
   /** Returns the rows with only the named columns. */
   public Rows select(String[] names) {
-    StructField[] fields = Arrays.stream(names).map(columns::apply).toArray(StructField[]::new);
-    List<Expression> values = new ArrayList<>();
-    for (StructField field : fields) {
-      values.add(new BoundReference(columns.fieldIndex(field.name()), field.dataType(), field.nullable()));
-    }
-    UnsafeProjection selected = UnsafeProjection.create(CollectionConverters.asScala(values).toSeq());
-    Rows given = new Rows(new StructType(fields));
+    Rows given = new Rows(columnsOf(names));
+    UnsafeProjection selected = projection(names);
     rows.forEach(row -> given.add(selected.apply(row)));
+    return given;
+  }
+
+  /**
+   * Returns the rows with only the named columns, each repeated {@code sign} times the number in its INT column
+   * {@code count}, or null if these are more than {@code most} rows.
+   */
+  public Rows repeated(String[] names, String count, int sign, int most) {
+    Rows given = new Rows(columnsOf(names));
+    UnsafeProjection selected = projection(names);
+    int position = columns.fieldIndex(count);
+    for (InternalRow row : rows) {
+      int copies = sign * row.getInt(position);
+      if (copies > most - given.size()) {
+        return null;
+      }
+      if (copies > 0) {
+        // Nobody changes a row, so its copies are one object.
+        UnsafeRow copy = selected.apply(row).copy();
+        given.rows.addAll(Collections.nCopies(copies, copy));
+        given.bytes += (long) copies * copy.getSizeInBytes();
+      }
+    }
     return given;
   }
 
@@ -120,6 +138,18 @@ public final class Rows implements Iterable<InternalRow> {
       }
     }
     return given;
+  }
+
+  private StructType columnsOf(String[] names) {
+    return new StructType(Arrays.stream(names).map(columns::apply).toArray(StructField[]::new));
+  }
+
+  private UnsafeProjection projection(String[] names) {
+    List<Expression> values = new ArrayList<>();
+    for (StructField field : columnsOf(names).fields()) {
+      values.add(new BoundReference(columns.fieldIndex(field.name()), field.dataType(), field.nullable()));
+    }
+    return UnsafeProjection.create(CollectionConverters.asScala(values).toSeq());
   }
 
   /** Returns the rows, for Iceberg's writers. */

@@ -170,17 +170,14 @@ def _union(node: Node, changed: int) -> _Part:
 
 def _output(node: Node) -> tuple[int, ...] | None:
     """Return the ids of the columns of an operator in order, or None if they are not known."""
-    if "output" in node.fields:
-        return node.identities("output")
+    for named in ("output", "projectList", "aggregateExpressions"):
+        if named in node.fields:
+            return node.identities(named)
     below = [_output(child) for child in node.children]
     if not below or None in below:
         return None
     first, *others = [each for each in below if each is not None]
     match node.kind:
-        case "Project":
-            return node.identities("projectList")
-        case "Aggregate":
-            return node.identities("aggregateExpressions")
         case "Join":
             return joined_columns(node, first, *others)
         # The columns of a UNION have the ids of its first branch.

@@ -15,7 +15,7 @@ among n need at most 2 (n - 1) look-ups, where a chain for each term would need 
 - *Whole readings.* A small reading that has not changed is taken whole, from memory. It is not only a node of
   the tree: it *reduces* every reading that shares a key with it, before keys are taken from these.
 - *The tree* consists of the edges along which rows multiply least. How many rows of a reading have one key is
-  estimated from the number of its values; a wrong estimate costs time. Edges between whole readings come
+  estimated from the number of its values; a wrong estimate costs time. Edges into whole readings come
   last, so that none of them becomes the bridge between two large readings: customers and suppliers of the
   same nation are far more than those of the same order.
 - *Parts without a common key* (a cross join, or conditions that are no equalities) have no edge. The readings
@@ -27,7 +27,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import combinations
-from math import isqrt, prod
+from math import prod
 
 from mt_core.incremental.stages.join_blocks import JoinBlock, KeyClass, KeyColumn
 
@@ -38,12 +38,15 @@ MOST_BYTES = 16 * 1024 * 1024
 MOST_FILES = 64
 """The maximum number of its files."""
 
+# An edge whose fan-out is a guess is preferred only to edges that are known to be this many times as bad.
+_DOUBT = 10
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceFacts:
     """The number of rows, bytes, files and columns of a source, from its metadata.
 
-    `values` has upper limits for the number of different values of some of its columns.
+    `values` has upper limits for the number of different values of columns for which the metadata gives one.
     """
 
     rows: int
@@ -58,10 +61,13 @@ class SourceFacts:
         return self.rows <= MOST_ROWS and self.size <= MOST_BYTES and self.files <= MOST_FILES
 
     def values_of(self, column: KeyColumn) -> int:
-        """Return an estimate of how many different values a column has."""
-        # Strings are names of something that the rows have in common more often than they are identifiers.
-        usual = {"boolean": 2, "string": isqrt(self.rows)}.get(column.type, self.rows)
-        return max(1, min(self.rows, self.values.get(column.column, usual)))
+        """Return an estimate of how many values a column has: without facts, as many as rows."""
+        known = self.values.get(column.column, 2 if column.type == "boolean" else self.rows)
+        return max(1, min(self.rows, known))
+
+
+NO_FACTS = SourceFacts(rows=0, size=0, files=0, columns=1)
+"""Those of a source without rows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,9 +176,26 @@ class _Joins:
 
     def fan_out(self, of: int, to: int) -> float:
         """Return an estimate of how many rows of a reading match one row of another."""
-        facts = self.facts[to]
-        values = prod(facts.values_of(column) for _, _, column in self._keys(of, to))
-        return facts.rows / max(1, min(facts.rows, values))
+        rows = self.facts[to].rows
+        values = prod(self._values(each, column) for each, _, column in self._keys(of, to))
+        return rows / max(1, min(rows, values))
+
+    def guesses(self, of: int, to: int) -> bool:
+        """Return whether the fan-out of an edge depends on numbers of values that are not known."""
+        return any(
+            column.column not in self.facts[column.reading].values
+            for _, *columns in self._keys(of, to)
+            for column in columns
+        )
+
+    def _values(self, key: KeyClass, column: KeyColumn) -> int:
+        """Return an estimate of how many values of a column occur in its whole class."""
+        facts = self.facts[column.reading]
+        if column.column in facts.values:
+            return facts.values_of(column)
+        # A foreign key has no more values than there are rows of the reading that it refers to.
+        others = (self.facts[each.reading].rows for each in key.columns)
+        return max(1, min(facts.values_of(column), *others))
 
     def _keys(self, of: int, to: int) -> Iterator[tuple[KeyClass, KeyColumn, KeyColumn]]:
         for each in self.block.keys:
@@ -214,6 +237,7 @@ def _tree(joins: _Joins, whole: frozenset[int]) -> _Tree:
         into = {other: joins.fan_out(one, other), one: joins.fan_out(other, one)}
         into_whole = [fan_out for number, fan_out in into.items() if number in whole]
         worst = min(into_whole) if into_whole else max(into.values())
+        worst *= _DOUBT if joins.guesses(one, other) else 1
         edges.append((bool(into_whole), worst, sum(into.values()), one, other))
     component = {number: number for number in joins.block.readings}
     neighbours: dict[int, set[int]] = {number: set() for number in joins.block.readings}
@@ -254,9 +278,10 @@ class _Order:
                     *reversed(edge),
                 ),
             )
+            # Whole readings have reduced these rows before.
             reduced_by = sorted(
                 each
-                for each in neighbours[of] - {to}
+                for each in neighbours[of] - {to} - self.whole
                 if (of, each) in found and not self.tree.side(each, of) & self.changed
             )
             found[of, to] = min(expected[of, to], self.joins.facts[to].rows)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mt_core.incremental.stages.join_blocks import JoinBlock
@@ -68,23 +68,6 @@ class StagePlan:
             states += f": {shortened(touched, '; ')}" if touched else ""
         names = list(dict.fromkeys(relations[number] for number in sorted(self.rest)))
         return f"{states}; the rest reads {shortened(names)}" if names else states
-
-    def bytes_joined(
-        self, changed: frozenset[int], relations: Sequence[str], sizes: Mapping[str, int]
-    ) -> int:
-        """Return how many bytes a run reads of the sources besides the rows that changed.
-
-        The change of a state is the sum of its changes by each of the *changed* readings, and each of them
-        reads all other readings of the stage. *sizes* are those of the sources.
-        """
-
-        def size_of(readings: Collection[int]) -> int:
-            return sum(sizes.get(relations[number], 0) for number in readings)
-
-        joined = sum(
-            size_of(stage.readings - {number}) for stage in self.stages for number in stage.readings & changed
-        )
-        return joined + size_of(self.rest)
 
 
 def shortened(words: Sequence[str], separator: str = ", ") -> str:

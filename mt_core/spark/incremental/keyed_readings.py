@@ -81,6 +81,16 @@ class KeyedReadings:
     _facts: dict[int, SourceFacts] = field(default_factory=dict)
     _whole: dict[int, ComputedRows | None] = field(default_factory=dict)
 
+    @property
+    def filtered(self) -> frozenset[int]:
+        """The readings of which a condition of the query rejects rows."""
+        return frozenset(number for number, scope in self.scopes.items() if scope.filters)
+
+    def columns(self, number: int) -> StructType:
+        """Return the columns of a reading in its scope, which may be none."""
+        reading = self._reading(number)
+        return StructType([each for each in reading.columns.fields if each.name in reading.scope.columns])
+
     def facts(self, number: int) -> SourceFacts:
         """Return the facts of the source of a reading. Starts no job."""
         if number not in self._facts:

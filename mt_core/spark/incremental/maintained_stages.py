@@ -3,10 +3,8 @@
 A query with stages (`mt_core.incremental.stages`) is computed in two steps. The lowest aggregates are kept
 as states: bags of partial sums, which add up to the groups. The rest of the query is computed over the
 states. A change of a source changes a state by the partial sums over the rows that came, less those over the
-rows that went. If several readings of an aggregate have changed, the change is a sum of terms, one for each:
-its changed rows with the changed readings before it at their new versions and those after it at their old
-versions (`mt_core.incremental.delta` has the same sum for texts). So a refresh reads the changed rows and
-what they are joined with, and the states; the rest of the query costs what it costs over so few rows.
+rows that went (`stage_changes`). So a refresh reads the changed rows and what they are joined with, and the
+states; the rest of the query costs what it costs over so few rows.
 
 A recomputation that keeps states does the same with all rows instead of changed ones: it sums up the
 aggregates over the new versions, and computes its rows from these.
@@ -26,7 +24,7 @@ from pyspark.sql.functions import col
 from pyspark.sql.types import StructType
 
 from mt_core.base.identifiers import quote
-from mt_core.incremental.delta import Images, same
+from mt_core.incremental.delta import same
 from mt_core.incremental.stages.stage_plan import Stage, StagePlan
 from mt_core.incremental.strategy import NotApplied, ResultUnchanged
 from mt_core.model.storage import BATCH, RUN_ID, publish_name
@@ -37,9 +35,11 @@ from mt_core.spark.iceberg.inline_plans import PLANS
 from mt_core.spark.iceberg.replace_rows import AllRows, Change, DeleteModes
 from mt_core.spark.iceberg.replacement import Replacement
 from mt_core.spark.iceberg.temporary_views import temporary_view
+from mt_core.spark.incremental.keyed_readings import KeyedReadings
+from mt_core.spark.incremental.reading_changes import LocalRelations
 from mt_core.spark.incremental.reading_images import ReadingImages
 from mt_core.spark.incremental.reading_versions import ReadingVersions, check_unchanged
-from mt_core.spark.incremental.row_images import ImageViews
+from mt_core.spark.incremental.stage_changes import StageChanges
 from mt_core.spark.incremental.staged_query import StagedQuery
 from mt_core.spark.queries.lineage import Lineage
 from mt_core.spark.queries.source_versions import pins
@@ -146,27 +146,35 @@ class _Run:
         below = frozenset[int]().union(*(stage.readings for stage in self.plan.touched(changed)))
         images = read.of(changed & below, self.stack)
         changed -= {number for number, views in images.items() if views.few and not views.net.count()}
-        terms = _Terms(
-            run=self,
+        readings = KeyedReadings(
+            session=self.session, lineage=self.lineage, versions=after, scopes=changes.shape.scopes
+        )
+        by_stage = StageChanges(
+            session=self.session,
+            lineage=self.lineage,
+            query=self.query,
             before=before,
             after=after,
             changed=changed,
-            images=images,
+            relations=LocalRelations(session=self.session, readings=readings, images=images),
+            stack=self.stack,
         )
-        states = [self._changed(stage, terms) for stage in self.plan.stages]
+        states = [self._changed(stage, by_stage) for stage in self.plan.stages]
         if not changed & self.plan.rest and all(state.changes is None for state in states):
             raise ResultUnchanged
         written = self._written({state.stage.name: self._change(state) for state in states})
         in_place = self._in_place(states, maintenance, modes)
         if in_place is not None:
             return StagedRows(change=in_place, modes=modes, states=written)
-        return StagedRows(change=AllRows(rows=self._rest(states, after)), modes=None, states=written)
+        rows = self._rest(states, after, readings)
+        return StagedRows(change=AllRows(rows=rows), modes=None, states=written)
 
-    def _changed(self, stage: Stage, terms: _Terms) -> _State:
-        kept = self.kept.read(stage.name, self.schema(stage))
+    def _changed(self, stage: Stage, by_stage: StageChanges) -> _State:
+        columns = self.schema(stage)
+        kept = self.kept.read(stage.name, columns)
         if kept is None:
             raise NoState(f"the state of {stage.words} cannot be read")
-        changes = terms.of(stage) if stage.readings & terms.changed else None
+        changes = by_stage.of(stage, columns) if stage.readings & by_stage.changed else None
         return _State(stage=stage, before=kept, changes=changes if changes and changes.count() else None)
 
     def _change(self, state: _State) -> StateChange | None:
@@ -221,26 +229,51 @@ class _Run:
 
     # ----------------------------------------------------------------------------------------------- both
 
-    def _rest(self, states: Sequence[_State], versions: ReadingVersions | None) -> DataFrame | ComputedRows:
-        """Return the rows of the query, from its states and from the readings above them at *versions*."""
+    def _rest(
+        self,
+        states: Sequence[_State],
+        versions: ReadingVersions | None,
+        readings: KeyedReadings | None = None,
+    ) -> DataFrame | ComputedRows:
+        """Return the rows of the query, from its states and from the readings above them at *versions*.
+
+        If all these readings are small, *readings* has their rows.
+        """
         given = {
             f"state{number}part{part}": rows
             for number, state in enumerate(states)
             for part, rows in enumerate(state.parts)
         }
 
-        def rest(at: Mapping[str, str]) -> DataFrame:
+        def rest(at: Mapping[str, str], leaves: Mapping[int, DataFrame]) -> DataFrame:
             bags = {}
             for number, state in enumerate(states):
                 parts = (at[f"state{number}part{part}"] for part in range(len(state.parts)))
                 bag = self.session.sql(_union(parts))
                 bags.update(dict.fromkeys(state.stage.places, bag))
-            leaves = {} if versions is None else {each: versions.rows(each) for each in self.plan.rest}
             return self._stored(self.query.rest(bags, leaves))
 
-        purpose = repr(("rest", [state.stage.name for state in states], self.write.columns))
-        few = None if self.plan.rest else PLANS.run(self.session, self.lineage, purpose, rest, given)
-        return few or rest(self._views(given))
+        def inline(at: Mapping[str, str]) -> DataFrame:
+            return rest(at, {each: self.session.table(at[f"reading{each}"]) for each in self.plan.rest})
+
+        above = self._small(readings) if all(part.few for part in given.values()) else None
+        if above is not None:
+            purpose = repr(("rest", [state.stage.name for state in states], self.write.columns))
+            few = PLANS.run(self.session, self.lineage, purpose, inline, {**given, **above})
+            if few is not None:
+                return few
+        leaves = {} if versions is None else {each: versions.rows(each) for each in self.plan.rest}
+        return rest(self._views(given), leaves)
+
+    def _small(self, readings: KeyedReadings | None) -> dict[str, ComputedRows] | None:
+        """Return the rows of the readings above the states, or None if some are large."""
+        rows = dict[str, ComputedRows]()
+        for number in sorted(self.plan.rest):
+            whole = None if readings is None else readings.whole(number)
+            if whole is None:
+                return None
+            rows[f"reading{number}"] = whole
+        return rows
 
     def _stored(self, rows: DataFrame) -> DataFrame:
         """Return *rows* with the columns of the table, in its types."""
@@ -268,79 +301,5 @@ class _Run:
         return self.stack.enter_context(temporary_view(rows.frame))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Terms:
-    """The terms of the changes of states, one for each of the readings that have *changed*."""
-
-    run: _Run
-    before: ReadingVersions
-    after: ReadingVersions
-    changed: frozenset[int]
-    images: Mapping[int, ImageViews]
-
-    def of(self, stage: Stage) -> ComputedRows:
-        """Return the change of the partial sums of a stage, without groups that have not changed."""
-        rows = self._local(stage) or collect_or_checkpoint(self._sum(stage, self.images))
-        return replace(rows, schema=self.run.schema(stage))
-
-    def _local(self, stage: Stage) -> ComputedRows | None:
-        """Return the change of a stage with a single reading, of which few rows changed, or None."""
-        if len(stage.readings) > 1:
-            return None
-        (number,) = stage.readings
-        views = self.images.get(number)
-        if views is None or not views.few:
-            return None
-
-        def change(at: Mapping[str, str]) -> DataFrame:
-            return self._sum(stage, {number: views.of(at["rows"])})
-
-        purpose = f"change {stage.name} {number} {views.only_added}"
-        return PLANS.run(self.run.session, self.run.lineage, purpose, change, {"rows": views.net})
-
-    def _sum(self, stage: Stage, images: Mapping[int, Images]) -> DataFrame:
-        session, terms, schema = self.run.session, list[str](), self.run.schema(stage)
-        stack = self.run.stack
-        for number in sorted(stage.readings & self.changed):
-            others = {
-                other: (self.before if other in self.changed and other > number else self.after).rows(other)
-                for other in stage.readings - {number}
-            }
-            for sign, rows in self._changed_rows(number, images.get(number)):
-                groups = self.run.query.groups(stage.places[0], {**others, number: rows}, number)
-                view = stack.enter_context(temporary_view(groups))
-                terms.append(f"SELECT {', '.join(_signed(schema, sign))} FROM {view}")
-        return session.sql(_added_up(schema, stage.keys, terms))
-
-    def _changed_rows(self, number: int, images: Images | None) -> Iterator[tuple[int, DataFrame]]:
-        """Yield the rows of a reading that came and those that went, each with the sign of its sums."""
-        session = self.run.session
-        if images is None:
-            yield 1, self.after.appended(number, self.before)
-            return
-        yield 1, session.sql(f"SELECT * FROM {images.added}")
-        if not images.only_added:
-            yield -1, session.sql(f"SELECT * FROM {images.removed}")
-
-
 def _union(relations: Iterable[str]) -> str:
     return " UNION ALL ".join(f"SELECT * FROM {relation}" for relation in relations)
-
-
-def _signed(schema: StructType, sign: int) -> Iterator[str]:
-    """Yield SELECT items for partial sums, negated if *sign* is negative."""
-    for name in map(quote, schema.names):
-        yield name if sign > 0 or name.startswith("`k") else f"-{name} AS {name}"
-
-
-def _added_up(schema: StructType, keys: int, terms: Sequence[str]) -> str:
-    """Return a query for the sums of partial sums by group, without the groups in which nothing changed.
-
-    A group of which as many rows came as went may have other sums.
-    """
-    fields = [(quote(each.name), sql_type(each.dataType)) for each in schema.fields]
-    by = [name for name, _ in fields[:keys]]
-    sums = [f"CAST(sum({name}) AS {type_}) AS {name}" for name, type_ in fields[keys:]]
-    unchanged = " AND ".join(f"coalesce(sum({name}), 0) = 0" for name, _ in fields[keys:])
-    text = f"SELECT {', '.join([*by, *sums])} FROM ({' UNION ALL '.join(terms)})"
-    return f"{text}{' GROUP BY ' + ', '.join(by) if by else ''} HAVING NOT ({unchanged})"

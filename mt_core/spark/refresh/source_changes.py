@@ -33,6 +33,7 @@ from mt_core.incremental.delta import numbered, readings
 from mt_core.incremental.reading_scopes import combined_scopes, read_scopes
 from mt_core.incremental.shape import QueryShape
 from mt_core.incremental.stages.compiler import compile_stages
+from mt_core.incremental.stages.look_ups import SourceFacts
 from mt_core.incremental.stages.stage_plan import StagePlan
 from mt_core.model.storage import COLUMNS, EMPTY, PIN, SCHEMA
 from mt_core.model.table import Column
@@ -44,6 +45,7 @@ from mt_core.spark.driver.jvm_objects import active_session, static_member
 from mt_core.spark.incremental.file_difference import files_between
 from mt_core.spark.incremental.query_shapes import pieces_of, shape_of_query
 from mt_core.spark.incremental.reading_images import ReadingImages
+from mt_core.spark.incremental.source_facts import facts_of_source
 from mt_core.spark.incremental.staged_query import StagedQuery, Tree
 from mt_core.spark.queries.lineage import Lineage, Source
 from mt_core.spark.queries.source_relations import relation_at
@@ -80,9 +82,9 @@ class SourceLogs(ChangeReader):
             return obstacle
         old, new = pins(since), pins(vector)
         changes: dict[str, SourceChange] = {}
-        sizes: dict[str, int] = {}
+        facts: dict[str, SourceFacts] = {}
         with self._spark.working():
-            lineage = self._spark.versions.lineage(query)
+            lineage, session = self._spark.versions.lineage(query), self._spark.driver.session
             shape = self._shape(query, lineage)
             if isinstance(shape, str):
                 return shape
@@ -90,15 +92,16 @@ class SourceLogs(ChangeReader):
                 for source in lineage.sources:
                     if source.name in new:
                         read = _columns_read(shape[0], _sources_read(lineage), source.name)
-                        changes[source.name], sizes[source.name] = self._change(
+                        changes[source.name] = self._change(
                             lineage, source, old[source.name], new[source.name], read
                         )
+                        facts[source.name] = facts_of_source(session, source.table, new[source.name])
         return SourceChanges(
             shape=shape[0],
             columns=shape[1],
             readings=_sources_read(lineage),
             changes=changes,
-            sizes=sizes,
+            facts=facts,
         )
 
     def check_changes(
@@ -154,33 +157,27 @@ class SourceLogs(ChangeReader):
 
     def _change(
         self, lineage: Lineage, source: Source, old: str, new: str, read: frozenset[str] | None
-    ) -> tuple[SourceChange, int]:
-        """Return the change of a source between two versions and its size in bytes at the newer one.
+    ) -> SourceChange:
+        """Return the change of a source between two versions.
 
         *read* are the columns that the query reads, None for all.
         """
         if old == new:
-            return SourceChange(kind=ChangeKind.NOTHING), self._size(source, new)
+            return SourceChange(kind=ChangeKind.NOTHING)
         if new == EMPTY:
-            return _unknown(f"{source.name} was replaced by a table without rows"), 0
+            return _unknown(f"{source.name} was replaced by a table without rows")
         if old == EMPTY:
-            log = self._log(source.table, new, new)
-            return first_change(log, new), self._size(source, new)
-        log = self._log(source.table, old, new)
-        change = change_between(log, old, new)
+            return first_change(self._log(source.table, new, new), new)
+        change = change_between(self._log(source.table, old, new), old, new)
         if (
             change.kind.changes_rows
             and change.base_live
             and relation_at(self._spark.driver.session, lineage, source, old) is None
         ):
-            return _unknown(f"its columns in snapshot {old} are not known"), 0
+            return _unknown(f"its columns in snapshot {old} are not known")
         if change.kind is ChangeKind.ROWS:
             change = self._row_change(change, source.table, old, new, read)
-        return change, log[new].count("total-files-size") if new in log else 0
-
-    def _size(self, source: Source, snapshot: str) -> int:
-        current = None if snapshot == EMPTY else source.table.snapshot(int(snapshot))
-        return 0 if current is None else int(current.summary().get("total-files-size") or 0)
+        return change
 
     def _row_change(
         self, change: SourceChange, table: Any, old: str, new: str, read: frozenset[str] | None

@@ -208,7 +208,7 @@ def _sizes(changes: SourceChanges, base: Snapshot, *, upsert: bool) -> Sizes:
         table_bytes=base.total_bytes,
         table_rows=base.total_rows,
         upsert=upsert,
-        joined_bytes=changes.joined_bytes,
+        joined_bytes=changes.joined.size,
     )
 
 

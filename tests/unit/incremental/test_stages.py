@@ -342,12 +342,3 @@ def test_a_plan_says_which_states_change_and_what_the_rest_reads() -> None:
     assert plan.described(frozenset({1}), SOURCES) == "0 of 2 states; the rest reads c"
     one = plan_of(totals(ORDERS))
     assert one.described(frozenset({0}), SOURCES) == "a state of sum by k"
-
-
-def test_the_change_of_a_reading_is_joined_with_the_others_of_its_stages() -> None:
-    plan = plan_of(join("Inner", totals(JOINED), relation(2, {21: "k"})))
-    sizes = {"o": 100, "c": 10, "p": 1}
-
-    assert plan.bytes_joined(frozenset({0}), SOURCES, sizes) == 10 + 1
-    assert plan.bytes_joined(frozenset({0, 1}), SOURCES, sizes) == 10 + 100 + 1
-    assert plan.bytes_joined(frozenset({2}), SOURCES, sizes) == 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from mt_core.incremental.plan import occurrences_below, read_plan
-from tests.support import stage_pages
+from tests.support import look_up_pages, stage_pages
 from tests.support.tpc_plans import SUITES, recorded_queries
 from tests.support.tpc_strategies import PAGE, page
 
@@ -33,6 +33,12 @@ def test_the_stages_of_each_query_and_shape_are_those_of_their_page() -> None:
     page_of_stages = stage_pages.PAGE.read_text(encoding="utf-8")
 
     assert stage_pages.page().splitlines() == page_of_stages.splitlines()
+
+
+def test_the_look_ups_of_each_state_are_those_of_their_page() -> None:
+    page_of_look_ups = look_up_pages.PAGE.read_text(encoding="utf-8")
+
+    assert look_up_pages.page().splitlines() == page_of_look_ups.splitlines()
 
 
 def test_no_plan_reads_a_column_of_an_outer_query() -> None:

@@ -11,6 +11,7 @@ from mt_core.clock import SystemClock
 from mt_core.incremental.changes import ChangeKind, SourceChange
 from mt_core.incremental.merging import Merge
 from mt_core.incremental.shape import Occurrence, QueryShape, Reach
+from mt_core.incremental.stages.look_ups import NO_FACTS
 from mt_core.incremental.strategy import Way
 from mt_core.model.partition import WHOLE
 from mt_core.model.run import ReasonCode
@@ -47,7 +48,11 @@ class ChangedEngine(FakeEngine):
         )
         change, self.unaffected = SourceChange(kind=kind), frozenset[int]()
         self.found = SourceChanges(
-            shape=shape, columns=columns, readings=("o",), changes={"o": change}, sizes={"o": 1}
+            shape=shape,
+            columns=columns,
+            readings=("o",),
+            changes={"o": change},
+            facts={"o": replace(NO_FACTS, size=1)},
         )
 
     def changes_since(self, query: Query, since: SourceVector, vector: SourceVector) -> SourceChanges:

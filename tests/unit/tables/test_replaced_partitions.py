@@ -12,6 +12,7 @@ import pytest
 from mt_core.clock import SystemClock
 from mt_core.incremental.changes import ChangeKind, SourceChange
 from mt_core.incremental.shape import Lineage, Occurrence, QueryShape, Reach
+from mt_core.incremental.stages.look_ups import NO_FACTS
 from mt_core.incremental.strategy import Way
 from mt_core.model.partition import WHOLE
 from mt_core.model.run import ReasonCode
@@ -60,7 +61,7 @@ class ChangedEngine(FakeEngine):
             columns=(Column(name="ds", type=kind), Column(name="k", type="bigint")),
             readings=("o",),
             changes={"o": SourceChange(kind=ChangeKind.ROWS, rows=rows, size=size)},
-            sizes={"o": 10},
+            facts={"o": replace(NO_FACTS, size=10)},
         )
 
     def changes_since(self, query: Query, since: SourceVector, vector: SourceVector) -> SourceChanges:

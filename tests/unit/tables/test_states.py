@@ -239,3 +239,15 @@ def test_a_run_whose_answer_was_lost_publishes_rows_and_states_together() -> Non
 
     assert {*world.ways} == {"recompute+", "stages+"}
     assert world.ways[0] == "recompute+"
+
+
+def test_explain_refresh_says_what_a_change_of_states_is_joined_with() -> None:
+    world = Staged("incremental")
+    world.engine.commit(ORDERS, orders(1))
+    alone = str(world.show("EXPLAIN REFRESH totals"))
+    world.engine.shape = replace(SHAPE, stages=replace(STAGES, rest=frozenset({0})))
+
+    joined = str(world.show("EXPLAIN REFRESH totals"))
+
+    assert "joins" not in alone
+    assert "reads 1 of 101 bytes; joins about 101 bytes: all of lake.default.orders" in joined

@@ -20,7 +20,7 @@ from mt_core.demo.object_store import StoreProcess, new_store
 from mt_core.spark.driver.jvm_objects import static_member
 from mt_core.spark.iceberg.computed_rows import ComputedRows, collect_or_checkpoint
 from mt_core.spark.iceberg.look_ups import look_up, spark_look_up
-from mt_core.spark.incremental.version_files import version_files
+from mt_core.spark.readings.version_files import version_files
 
 ROUNDS, SMALL_ROUNDS, WARM_UP = 5, 15, 5
 RATIO, FIXED_S = 1.2, 0.25

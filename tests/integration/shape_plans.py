@@ -9,9 +9,9 @@ from pyspark.sql import SparkSession
 from benchmarks.bare_driver import bare_driver
 from mt_core.incremental.delta import numbered
 from mt_core.spark.driver.jvm_objects import active_session
-from mt_core.spark.incremental.query_shapes import pieces_of, plan_of
-from mt_core.spark.incremental.staged_query import StagedQuery
 from mt_core.spark.queries.lineage import LineageReader
+from mt_core.spark.queries.query_shapes import pieces_of, plan_of
+from mt_core.spark.queries.staged_query import StagedQuery
 from mt_core.tables.engine import Query
 from tests.support.maintained_queries import QUERIES, SOURCES
 from tests.support.recorded_plans import Plan, trimmed, trimmed_trees, write_plans

@@ -10,8 +10,8 @@ from pyspark.sql.types import DataType
 from mt_core.incremental.plan import Node, read_plan
 from mt_core.spark.driver.failures import SPARK_ERRORS
 from mt_core.spark.driver.jvm_objects import active_session
-from mt_core.spark.incremental.staged_query import StagedQuery
 from mt_core.spark.queries.lineage import LineageReader
+from mt_core.spark.queries.staged_query import StagedQuery
 from mt_core.tables.engine import Query
 
 

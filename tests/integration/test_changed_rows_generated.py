@@ -11,8 +11,8 @@ from random import Random
 
 import pytest
 
-from mt_core.spark.incremental.row_images import COPIES, changed_rows
 from mt_core.spark.queries.lineage import LineageReader
+from mt_core.spark.readings.row_images import COPIES, changed_rows
 from mt_core.tables.engine import Query
 from tests.depth import DEPTH, dice, rounds
 from tests.integration.maintained_world import take_tables_for_large

@@ -21,7 +21,7 @@ from mt_core.spark.iceberg.jvm_rows import stored_schema
 from mt_core.spark.iceberg.look_ups import Matches, Refusal, look_up, semi_join
 from mt_core.spark.iceberg.scan_tasks import planned_tasks
 from mt_core.spark.iceberg.written_files import FileWriter, collected
-from mt_core.spark.incremental.version_files import value_spans, version_files
+from mt_core.spark.readings.version_files import value_spans, version_files
 from tests.integration.refresh_world import RefreshWorld
 from tests.integration.refresh_world import world as world
 

@@ -12,10 +12,10 @@ from mt_core.spark.iceberg import look_ups
 from mt_core.spark.iceberg.computed_rows import ComputedRows, collect_or_checkpoint
 from mt_core.spark.iceberg.find_rows import all_rows
 from mt_core.spark.incremental import keyed_readings
-from mt_core.spark.incremental.keyed_readings import KeyedReadings, old_rows
-from mt_core.spark.incremental.reading_versions import ReadingVersions
-from mt_core.spark.incremental.row_images import changed_rows
 from mt_core.spark.queries.source_versions import pins
+from mt_core.spark.readings.keyed_readings import KeyedReadings, old_rows
+from mt_core.spark.readings.reading_versions import ReadingVersions
+from mt_core.spark.readings.row_images import changed_rows
 from mt_core.tables.engine import Query, ShapedQuery
 from tests.integration.refresh_world import RefreshWorld
 from tests.integration.refresh_world import world as world

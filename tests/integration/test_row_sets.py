@@ -18,7 +18,7 @@ from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.iceberg.computed_rows import ComputedRows, collect_or_checkpoint
 from mt_core.spark.iceberg.find_rows import LookupKeys, rows_with_keys
 from mt_core.spark.iceberg.inline_plans import InlinePlans
-from mt_core.spark.incremental.row_images import net_rows, signed
+from mt_core.spark.readings.row_images import net_rows, signed
 from tests.support.started_jobs import started_jobs
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]

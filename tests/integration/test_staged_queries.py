@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame
 from mt_core.incremental.plan import read_plan
 from mt_core.incremental.stages.join_blocks import join_blocks
 from mt_core.spark.driver.failures import SPARK_ERRORS
-from mt_core.spark.incremental.staged_query import StagedQuery
+from mt_core.spark.queries.staged_query import StagedQuery
 from tests.depth import DEPTH
 from tests.integration.refresh_world import RefreshWorld
 from tests.integration.refresh_world import world as world

@@ -17,9 +17,9 @@ from mt_core.incremental.delta import numbered, readings
 from mt_core.model.table import Column
 from mt_core.spark.catalogs.columns import columns_of
 from mt_core.spark.driver.jvm_objects import active_session
-from mt_core.spark.incremental.query_shapes import pieces_of, plan_of
-from mt_core.spark.incremental.staged_query import StagedQuery
 from mt_core.spark.queries.lineage import LineageReader
+from mt_core.spark.queries.query_shapes import pieces_of, plan_of
+from mt_core.spark.queries.staged_query import StagedQuery
 from mt_core.tables.engine import Query
 from tests.integration.tpc import TpcSuite, tpc_suite
 from tests.support import tpc_strategies

@@ -7,7 +7,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from mt_core.spark.incremental.version_cache import VersionCache
+from mt_core.spark.readings.version_cache import VersionCache
 
 ORDERS, CUSTOMERS = ("orders-uuid", 0), ("customers-uuid", 0)
 

@@ -48,13 +48,13 @@ from mt_core.spark.iceberg.row_delta import RowDelta
 from mt_core.spark.iceberg.temporary_views import temporary_view
 from mt_core.spark.incremental.appended_partitions import appended_values
 from mt_core.spark.incremental.changed_groups import ChangedGroups
-from mt_core.spark.incremental.query_shapes import pieces_of, values_of
-from mt_core.spark.incremental.reading_images import ReadingImages
-from mt_core.spark.incremental.reading_versions import check_unchanged, relations_at
-from mt_core.spark.incremental.row_images import ImageViews, net_rows, signed
 from mt_core.spark.incremental.small_change import SmallChange
 from mt_core.spark.queries.lineage import Lineage
+from mt_core.spark.queries.query_shapes import pieces_of, values_of
 from mt_core.spark.queries.source_versions import pins
+from mt_core.spark.readings.reading_images import ReadingImages
+from mt_core.spark.readings.reading_versions import check_unchanged, relations_at
+from mt_core.spark.readings.row_images import ImageViews, net_rows, signed
 from mt_core.tables.definition.shape import stored_order
 from mt_core.tables.engine import Maintenance, SourceVector, Write
 

@@ -35,14 +35,14 @@ from mt_core.spark.iceberg.inline_plans import PLANS
 from mt_core.spark.iceberg.replace_rows import AllRows, Change, DeleteModes
 from mt_core.spark.iceberg.replacement import Replacement
 from mt_core.spark.iceberg.temporary_views import temporary_view
-from mt_core.spark.incremental.keyed_readings import KeyedReadings
-from mt_core.spark.incremental.reading_changes import LocalRelations
-from mt_core.spark.incremental.reading_images import ReadingImages
-from mt_core.spark.incremental.reading_versions import ReadingVersions, check_unchanged
 from mt_core.spark.incremental.stage_changes import StageChanges
-from mt_core.spark.incremental.staged_query import StagedQuery
 from mt_core.spark.queries.lineage import Lineage
 from mt_core.spark.queries.source_versions import pins
+from mt_core.spark.queries.staged_query import StagedQuery
+from mt_core.spark.readings.keyed_readings import KeyedReadings
+from mt_core.spark.readings.reading_changes import LocalRelations
+from mt_core.spark.readings.reading_images import ReadingImages
+from mt_core.spark.readings.reading_versions import ReadingVersions, check_unchanged
 from mt_core.spark.states.kept_states import KeptStates, StateChange, WrittenStates
 from mt_core.tables.definition.shape import stored_order
 from mt_core.tables.engine import Maintenance, Write

@@ -10,8 +10,8 @@ from pyspark.sql import DataFrame, SparkSession
 from mt_core.incremental.delta import Images
 from mt_core.spark.iceberg.computed_rows import ComputedRows
 from mt_core.spark.iceberg.inline_plans import PLANS
-from mt_core.spark.incremental.row_images import ImageViews
 from mt_core.spark.queries.lineage import Lineage
+from mt_core.spark.readings.row_images import ImageViews
 from mt_core.tables.engine import SourceChanges
 
 Query = Callable[[Images], str]

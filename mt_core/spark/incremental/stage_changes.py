@@ -28,11 +28,11 @@ from mt_core.spark.catalogs.columns import sql_type
 from mt_core.spark.iceberg.computed_rows import ComputedRows, collect_or_checkpoint, no_rows
 from mt_core.spark.iceberg.inline_plans import PLANS
 from mt_core.spark.iceberg.temporary_views import temporary_view
-from mt_core.spark.incremental.reading_changes import LocalRelations, together
-from mt_core.spark.incremental.reading_versions import ReadingVersions
 from mt_core.spark.incremental.semi_join_reducer import SemiJoinReducer
-from mt_core.spark.incremental.staged_query import StagedQuery
 from mt_core.spark.queries.lineage import Lineage
+from mt_core.spark.queries.staged_query import StagedQuery
+from mt_core.spark.readings.reading_changes import LocalRelations, together
+from mt_core.spark.readings.reading_versions import ReadingVersions
 
 MOST_JOINED = 400_000
 """The maximum number of rows that a term joins inline. More are joined by a job, which uses all cores."""

@@ -37,8 +37,8 @@ from mt_core.spark.driver.conf import REFRESH_POOL
 from mt_core.spark.driver.jvm_objects import active_session
 from mt_core.spark.functions.function_sync import deterministic_functions
 from mt_core.spark.iceberg.computed_rows import computed
-from mt_core.spark.incremental.query_shapes import plan_of
 from mt_core.spark.queries.determinism import unstable_literal, unstable_reason
+from mt_core.spark.queries.query_shapes import plan_of
 from mt_core.spark.refresh.writes import predicate_of, shaped
 from mt_core.spark.results.arrow import ResultForm, arrow_frame
 from mt_core.tables.engine import Comparison, ComparisonResult, RowComparison

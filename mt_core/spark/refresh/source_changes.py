@@ -42,14 +42,14 @@ from mt_core.spark.contexts import SparkContexts
 from mt_core.spark.driver.conf import REFRESH_POOL
 from mt_core.spark.driver.failures import SPARK_ERRORS, translate
 from mt_core.spark.driver.jvm_objects import active_session, static_member
-from mt_core.spark.incremental.file_difference import files_between
-from mt_core.spark.incremental.query_shapes import pieces_of, shape_of_query
-from mt_core.spark.incremental.reading_images import ReadingImages
-from mt_core.spark.incremental.source_facts import facts_of_source
-from mt_core.spark.incremental.staged_query import StagedQuery, Tree
 from mt_core.spark.queries.lineage import Lineage, Source
+from mt_core.spark.queries.query_shapes import pieces_of, shape_of_query
 from mt_core.spark.queries.source_relations import relation_at
 from mt_core.spark.queries.source_versions import not_plain_reason, pin_of, pins
+from mt_core.spark.queries.staged_query import StagedQuery, Tree
+from mt_core.spark.readings.file_difference import files_between
+from mt_core.spark.readings.reading_images import ReadingImages
+from mt_core.spark.readings.source_facts import facts_of_source
 from mt_core.tables.engine import ChangeReader, Query, ShapedQuery, SourceChanges, SourceVector
 
 log = logging.getLogger(__name__)

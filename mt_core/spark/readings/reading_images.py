@@ -25,15 +25,15 @@ from mt_core.spark.driver.failures import SPARK_ERRORS
 from mt_core.spark.iceberg.computed_rows import ComputedRows
 from mt_core.spark.iceberg.jvm_rows import stored_schema
 from mt_core.spark.iceberg.scan_tasks import MOST_BYTES, MOST_ROWS
-from mt_core.spark.incremental.row_images import (
+from mt_core.spark.queries.lineage import Lineage, Source
+from mt_core.spark.readings.row_images import (
     COPIES,
     ImageViews,
     appended_rows,
     changed_rows,
     small_changed_rows,
 )
-from mt_core.spark.incremental.scoped_rows import in_scope, scope_of
-from mt_core.spark.queries.lineage import Lineage, Source
+from mt_core.spark.readings.scoped_rows import in_scope, scope_of
 from mt_core.tables.engine import SourceChanges
 
 log = logging.getLogger(__name__)

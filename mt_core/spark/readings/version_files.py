@@ -11,8 +11,8 @@ from pyspark.sql.types import StructType
 
 from mt_core.spark.driver.jvm_objects import own_class
 from mt_core.spark.iceberg.jvm_rows import java_type
-from mt_core.spark.incremental.version_cache import VersionCache
 from mt_core.spark.queries.lineage import shape_of
+from mt_core.spark.readings.version_cache import VersionCache
 
 MOST_CACHED_FILES = 100_000
 """The maximum number of files in the cached listings."""

@@ -16,8 +16,8 @@ from mt_core.incremental.stages.look_ups import Match
 from mt_core.spark.driver.jvm_objects import java_strings
 from mt_core.spark.iceberg.computed_rows import MOST_LOCAL, ComputedRows, no_rows
 from mt_core.spark.iceberg.look_ups import semi_join
-from mt_core.spark.incremental.keyed_readings import KeyedReadings, old_rows
-from mt_core.spark.incremental.row_images import COPIES, ImageViews
+from mt_core.spark.readings.keyed_readings import KeyedReadings, old_rows
+from mt_core.spark.readings.row_images import COPIES, ImageViews
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

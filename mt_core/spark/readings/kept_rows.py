@@ -16,8 +16,8 @@ from pyspark.sql.types import StructType
 
 from mt_core.spark.iceberg.computed_rows import ComputedRows
 from mt_core.spark.iceberg.jvm_rows import stored_schema
-from mt_core.spark.incremental.version_cache import VersionCache
 from mt_core.spark.queries.lineage import Shape, shape_of
+from mt_core.spark.readings.version_cache import VersionCache
 
 MOST_KEPT = 64 * 1024 * 1024
 """The maximum total size, in bytes, of the rows of all kinds."""

@@ -53,9 +53,9 @@ from mt_core.spark.iceberg.inline_plans import PLANS
 from mt_core.spark.iceberg.jvm_rows import columns_of, java_type
 from mt_core.spark.iceberg.scan_tasks import extent_of, planned_tasks, source_rows, staged
 from mt_core.spark.iceberg.temporary_views import temporary_view
-from mt_core.spark.incremental.file_difference import FileDifference, files_between
-from mt_core.spark.incremental.kept_rows import KeptRows, projection
 from mt_core.spark.queries.lineage import Lineage, Shape, Source, shape_of
+from mt_core.spark.readings.file_difference import FileDifference, files_between
+from mt_core.spark.readings.kept_rows import KeptRows, projection
 
 log = logging.getLogger(__name__)
 

@@ -21,8 +21,8 @@ from mt_core.incremental.reading_scopes import Conjunct
 from mt_core.incremental.stages.stage_plan import Place
 from mt_core.spark.driver.jvm_objects import active_session, own_class
 from mt_core.spark.iceberg.jvm_rows import columns_of
-from mt_core.spark.incremental.query_shapes import normal_form, pieces_of
 from mt_core.spark.queries.lineage import Lineage
+from mt_core.spark.queries.query_shapes import normal_form, pieces_of
 
 Tree = list[dict[str, Any]]
 _CLASS = "freshtable.queries.StagedQuery"

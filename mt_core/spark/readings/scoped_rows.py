@@ -21,9 +21,9 @@ from mt_core.incremental.reading_scopes import ReadingScope
 from mt_core.spark.driver.failures import SPARK_ERRORS
 from mt_core.spark.iceberg.computed_rows import ComputedRows
 from mt_core.spark.iceberg.inline_plans import PLANS
-from mt_core.spark.incremental.row_images import COPIES, net_rows
-from mt_core.spark.incremental.staged_query import StagedQuery
 from mt_core.spark.queries.lineage import Lineage
+from mt_core.spark.queries.staged_query import StagedQuery
+from mt_core.spark.readings.row_images import COPIES, net_rows
 
 log = logging.getLogger(__name__)
 

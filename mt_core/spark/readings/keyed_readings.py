@@ -41,13 +41,13 @@ from mt_core.spark.iceberg.inline_plans import PLANS, Make
 from mt_core.spark.iceberg.jvm_rows import stored_schema
 from mt_core.spark.iceberg.look_ups import Matches, Refusal, look_up, semi_join, spark_look_up
 from mt_core.spark.iceberg.temporary_views import temporary_view
-from mt_core.spark.incremental.kept_rows import KeptRows, projection
-from mt_core.spark.incremental.reading_versions import ReadingVersions
-from mt_core.spark.incremental.row_images import COPIES, net_rows
-from mt_core.spark.incremental.scoped_rows import in_scope, scope_of
-from mt_core.spark.incremental.source_facts import facts_of_source
-from mt_core.spark.incremental.version_files import version_files
 from mt_core.spark.queries.lineage import Lineage, Source, shape_of
+from mt_core.spark.readings.kept_rows import KeptRows, projection
+from mt_core.spark.readings.reading_versions import ReadingVersions
+from mt_core.spark.readings.row_images import COPIES, net_rows
+from mt_core.spark.readings.scoped_rows import in_scope, scope_of
+from mt_core.spark.readings.source_facts import facts_of_source
+from mt_core.spark.readings.version_files import version_files
 
 log = logging.getLogger(__name__)
 _WHOLE = KeptRows(kind="whole")

@@ -11,9 +11,9 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from mt_core.spark.driver.jvm_objects import own_class
-from mt_core.spark.incremental.version_cache import VersionCache
-from mt_core.spark.incremental.version_files import listed_files
 from mt_core.spark.queries.lineage import shape_of
+from mt_core.spark.readings.version_cache import VersionCache
+from mt_core.spark.readings.version_files import listed_files
 
 MOST_CACHED_FILES = 100_000
 """The maximum number of files in the cached differences."""

@@ -11,8 +11,8 @@ from pyspark.sql import DataFrame, SparkSession
 from mt_core.base.identifiers import string_literal
 from mt_core.errors import SourcesChanged
 from mt_core.incremental.delta import Reading, readings
-from mt_core.spark.incremental.query_shapes import pieces_of
 from mt_core.spark.queries.lineage import Lineage
+from mt_core.spark.queries.query_shapes import pieces_of
 from mt_core.spark.queries.source_relations import is_query, relation_at
 from mt_core.spark.queries.source_versions import agrees
 from mt_core.tables.engine import SourceVector

@@ -14,9 +14,9 @@ from mt_core.model.storage import EMPTY
 from mt_core.spark.driver.jvm_objects import text_map, texts
 from mt_core.spark.iceberg.jvm_rows import stored_schema
 from mt_core.spark.iceberg.scan_tasks import Extent, all_tasks, extent_of
-from mt_core.spark.incremental.version_cache import VersionCache
-from mt_core.spark.incremental.version_files import value_spans
 from mt_core.spark.queries.lineage import Shape, shape_of
+from mt_core.spark.readings.version_cache import VersionCache
+from mt_core.spark.readings.version_files import value_spans
 
 MOST_FILES = 10_000
 """The maximum number of files whose bounds are read."""

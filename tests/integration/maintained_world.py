@@ -15,7 +15,8 @@ import pytest
 from mt_core.incremental import cost
 from mt_core.model.run import RunStatus
 from mt_core.spark.iceberg import look_ups, scan_tasks
-from mt_core.spark.incremental import maintained_rows, reading_images, row_images
+from mt_core.spark.incremental import maintained_rows
+from mt_core.spark.readings import reading_images, row_images
 from tests.depth import DEPTH
 from tests.integration.refresh_world import RefreshWorld
 from tests.support.maintained_queries import QUERIES, SOURCES, MaintainedQuery

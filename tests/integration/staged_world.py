@@ -17,9 +17,9 @@ from mt_core.incremental.delta import numbered
 from mt_core.incremental.stages import look_ups as stage_look_ups
 from mt_core.model.run import RefreshRun, RunStatus
 from mt_core.spark.iceberg import look_ups
-from mt_core.spark.incremental import keyed_readings
 from mt_core.spark.queries.query_shapes import pieces_of
 from mt_core.spark.queries.staged_query import StagedQuery
+from mt_core.spark.readings import keyed_readings
 from mt_core.spark.states.kept_states import KeptStates
 from mt_core.tables.refresh.forecast import kept_stages
 from mt_core.tables.services import query_of

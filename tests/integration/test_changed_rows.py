@@ -10,8 +10,8 @@ from mt_core.errors import Canceled
 from mt_core.spark.driver.jvm_objects import static_member
 from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.iceberg.jvm_rows import stored_schema
-from mt_core.spark.incremental import row_images
 from mt_core.spark.queries.lineage import LineageReader
+from mt_core.spark.readings import row_images
 from mt_core.spark.readings.file_difference import FileDifference, files_between
 from mt_core.spark.readings.row_images import COPIES, changed_rows
 from mt_core.tables.engine import Query

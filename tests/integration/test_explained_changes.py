@@ -105,3 +105,26 @@ def test_explain_says_before_creation_and_before_a_refresh_how_changes_are_appli
     assert refreshed[-3] == f"    since then:    1 row appended, {run.bytes_read:,} bytes"
     assert refreshed[3].startswith("  strategy: merge: ")
     assert f"reads {run.bytes_read:,} of " in refreshed[3]
+
+
+def test_explain_refresh_names_the_columns_by_which_a_change_of_states_is_joined(world: RefreshWorld) -> None:
+    world.spark(
+        "CREATE TABLE o (id INT, c BIGINT, v INT, note STRING) USING iceberg",
+        "INSERT INTO o SELECT id, id % 7, 1, 'n' FROM range(100)",
+        "CREATE TABLE c (c INT, n STRING) USING iceberg",
+        "INSERT INTO c SELECT id, string(id % 2) FROM range(10)",
+        "CREATE TABLE e (n STRING) USING iceberg",
+        "INSERT INTO e VALUES ('0'), ('1')",
+    )
+    world.sql(
+        f"CREATE MATERIALIZED TABLE joined {APPLIED} FRESHNESS = INTERVAL '1' DAY AS "
+        "SELECT c.n, sum(o.v) AS v FROM o JOIN c ON o.c = c.c JOIN e ON c.n = e.n GROUP BY c.n"
+    )
+    world.work()
+    world.spark("DELETE FROM o WHERE id = 3", "UPDATE c SET n = '0' WHERE c = 1")
+
+    strategy = world.text("EXPLAIN REFRESH joined").splitlines()[3]
+
+    assert strategy.startswith("  strategy: stages: a state of sum by n; reads ")
+    joined = strategy.rpartition("; joins about ")[2].replace(f"lake.{world.namespace}.", "")
+    assert joined.partition(" bytes: ")[2] == "c by c, o by c, all of e"

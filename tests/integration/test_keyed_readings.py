@@ -11,8 +11,8 @@ from mt_core.incremental.stages.look_ups import Match, SourceFacts
 from mt_core.spark.iceberg import look_ups
 from mt_core.spark.iceberg.computed_rows import ComputedRows, collect_or_checkpoint
 from mt_core.spark.iceberg.find_rows import all_rows
-from mt_core.spark.incremental import keyed_readings
 from mt_core.spark.queries.source_versions import pins
+from mt_core.spark.readings import keyed_readings
 from mt_core.spark.readings.keyed_readings import KeyedReadings, old_rows
 from mt_core.spark.readings.reading_versions import ReadingVersions
 from mt_core.spark.readings.row_images import changed_rows
@@ -70,9 +70,11 @@ def large(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(SourceFacts, "is_small", property(lambda facts: False))
 
 
-@pytest.fixture(params=["files", "job"])
-def access(request: pytest.FixtureRequest, large: None, monkeypatch: pytest.MonkeyPatch) -> str:
-    """How the rows of large sources are found."""
+@pytest.fixture(params=["memory", "files", "job"])
+def access(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """How rows are found."""
+    if request.param != "memory":
+        monkeypatch.setattr(SourceFacts, "is_small", property(lambda facts: False))
     if request.param == "job":
         monkeypatch.setattr(look_ups, "MOST_FILES", 0)
     return str(request.param)
@@ -102,17 +104,6 @@ def test_a_small_source_is_read_once_for_all_queries_with_their_columns_and_cond
     assert counted(of_version) == expected(world, "SELECT id FROM o")
 
 
-def test_rows_of_a_small_source_are_found_by_keys_without_a_job(world: RefreshWorld) -> None:
-    create(world)
-    keys = rows_of(world, "SELECT * FROM VALUES ('a', 3L), ('b', 4L), ('c', 3L), ('d', NULL) AS v(x, k)")
-    before = started_jobs(world.session)
-
-    found = read(world).matching(ORDERS, keys, [Match(of="k", to="k", null_safe=False)])
-
-    assert started_jobs(world.session) == before
-    assert counted(found) == expected(world, "SELECT k, price, day FROM o WHERE day > 3 AND k IN (3, 4)")
-
-
 @pytest.mark.parametrize(
     ("keys", "matches", "condition"),
     [
@@ -130,7 +121,7 @@ def test_rows_of_a_small_source_are_found_by_keys_without_a_job(world: RefreshWo
         ("SELECT 33 AS a WHERE false", [("a", "k", True)], "false"),
     ],
 )
-def test_rows_of_a_large_source_are_found_by_keys(
+def test_rows_are_found_by_keys(
     world: RefreshWorld,
     access: str,
     keys: str,
@@ -147,10 +138,26 @@ def test_rows_of_a_large_source_are_found_by_keys(
 
     assert found is not None
     assert found.few
-    assert (started_jobs(world.session) == before) == (access == "files" or values.count() == 0)
+    assert (started_jobs(world.session) == before) == (access != "job" or values.count() == 0)
     assert counted(found) == expected(
         world, f"SELECT id, k, price, day FROM o WHERE day < 7 AND ({condition})"
     )
+
+
+def test_rows_have_the_columns_of_the_table_as_it_is_now(world: RefreshWorld, access: str) -> None:
+    create(world)
+    world.spark(
+        "ALTER TABLE o RENAME COLUMN day TO d",
+        "ALTER TABLE o DROP COLUMN price",
+        "ALTER TABLE o ADD COLUMN price STRING FIRST",
+        "ALTER TABLE o ALTER COLUMN k TYPE BIGINT",
+    )
+    readings = read(world, "SELECT k, d, max(price) AS p FROM o WHERE d <> 2 GROUP BY k, d")
+
+    found = readings.matching(0, rows_of(world, "SELECT 5 AS a"), [Match(of="a", to="k", null_safe=False)])
+
+    ids = [number for number in range(300) if number % 7 and number % 30 == 5]
+    assert counted(found) == Counter(repr((None, 5, number % 10)) for number in ids)
 
 
 def test_equal_keys_are_looked_up_once(

@@ -9,7 +9,7 @@ import pytest
 
 from mt_core.model.run import RefreshRun, RunStatus
 from mt_core.spark.iceberg.scan_tasks import source_rows
-from mt_core.spark.incremental import row_images
+from mt_core.spark.readings import row_images
 from tests.integration.maintained_world import FORMATS, INCREMENTAL
 from tests.integration.refresh_world import RefreshWorld
 from tests.integration.refresh_world import world as world

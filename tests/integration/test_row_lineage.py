@@ -10,7 +10,7 @@ from urllib.parse import urlparse
 import pytest
 
 from mt_core.spark.driver.jvm_objects import static_member
-from mt_core.spark.incremental import row_images
+from mt_core.spark.readings import row_images
 from tests.integration.refresh_world import RefreshWorld
 from tests.integration.refresh_world import world as world
 from tests.integration.test_changed_rows import check, difference, files, version

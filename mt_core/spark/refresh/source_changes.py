@@ -95,7 +95,8 @@ class SourceLogs(ChangeReader):
                         changes[source.name] = self._change(
                             lineage, source, old[source.name], new[source.name], read
                         )
-                        facts[source.name] = facts_of_source(session, source.table, new[source.name])
+                        keys = _keys_of(shape[0], _sources_read(lineage), source.name)
+                        facts[source.name] = facts_of_source(session, source.table, new[source.name], keys)
         return SourceChanges(
             shape=shape[0],
             columns=shape[1],
@@ -260,6 +261,15 @@ def _columns_read(shape: QueryShape, sources: Sequence[str], source: str) -> fro
     if None in scopes:
         return None
     return frozenset[str]().union(*(scope.columns for scope in scopes if scope is not None))
+
+
+def _keys_of(shape: QueryShape, sources: Sequence[str], source: str) -> frozenset[str]:
+    """Return the columns of a source by which the change of a state is joined."""
+    stages = () if isinstance(shape.stages, str) else shape.stages.stages
+    columns = (
+        column for each in stages for block in each.blocks for key in block.keys for column in key.columns
+    )
+    return frozenset(each.column for each in columns if sources[each.reading] == source)
 
 
 def _sources_read(lineage: Lineage) -> tuple[str, ...]:

@@ -160,6 +160,24 @@ def test_rows_have_the_columns_of_the_table_as_it_is_now(world: RefreshWorld, ac
     assert counted(found) == Counter(repr((None, 5, number % 10)) for number in ids)
 
 
+def test_keys_of_different_widths_with_equal_bytes_are_different_keys(
+    world: RefreshWorld, large: None
+) -> None:
+    world.spark(
+        "CREATE TABLE c (k BIGINT, name STRING) USING iceberg",
+        "CREATE TABLE o (k BIGINT, price INT) USING iceberg",
+        "INSERT INTO o VALUES (-1, 1), (4294967295, 2)",
+    )
+    readings = read(world, "SELECT c.name, sum(o.price) AS s FROM c JOIN o ON c.k = o.k GROUP BY c.name")
+    matches = [Match(of="a", to="k", null_safe=False)]
+
+    of_int = readings.matching(ORDERS, rows_of(world, "SELECT -1 AS a"), matches)
+    of_bigint = readings.matching(ORDERS, rows_of(world, "SELECT 4294967295L AS a"), matches)
+
+    assert counted(of_int) == expected(world, "SELECT * FROM o WHERE k = -1")
+    assert counted(of_bigint) == expected(world, "SELECT * FROM o WHERE k > 0")
+
+
 def test_equal_keys_are_looked_up_once(
     world: RefreshWorld, large: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -147,7 +147,8 @@ class KeyedReadings:
             if java is None or shape != self.lineage.shapes[reading.source.name]:
                 return None
             files = version_files(session, table, reading.version)
-        key = reading.version, repr(pairs), str(java.digest())
+        # Integers of different widths may have the same bytes.
+        key = reading.version, repr(pairs), values.schema.simpleString(), str(java.digest())
         found = _LOOKED_UP.of(session, shape, reading.columns.names, *key)
         if found is not None:
             return found

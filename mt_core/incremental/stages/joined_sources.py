@@ -166,9 +166,6 @@ def _answered(plan: LookUpPlan) -> dict[tuple[int, int], LookUp]:
     """Return the look-ups that are not refused, by the readings from which and to which they go."""
     answered: dict[tuple[int, int], LookUp] = {}
     for each in plan.look_ups:
-        keys = [
-            (other.of, other.to) for other in plan.look_ups if other.to == each.of and other.of != each.to
-        ]
-        if each.expected <= MOST_FOUND and all(edge in answered for edge in keys):
+        if each.expected <= MOST_FOUND and plan.sources(each) <= answered.keys():
             answered[each.of, each.to] = each
     return answered

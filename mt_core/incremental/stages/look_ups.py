@@ -120,6 +120,12 @@ class LookUpPlan:
     reductions: tuple[Reduction, ...]
     look_ups: tuple[LookUp, ...]
 
+    def sources(self, look_up: LookUp) -> frozenset[tuple[int, int]]:
+        """Return the look-ups whose rows give keys to another one, by the readings `of` and `to`."""
+        return frozenset(
+            (each.of, each.to) for each in self.look_ups if each.to == look_up.of and each.of != look_up.to
+        )
+
     def before(self, term: int) -> Mapping[int, int]:
         """Return the last step of the path from the changed reading *term* to each other reading.
 

@@ -128,8 +128,8 @@ class SemiJoinReducer(Generic[R]):
     def _looked_up(self, look_up: LookUp) -> R | None:
         """Return the rows of a look-up, or None if it is refused or takes keys from a refused one."""
         of, to, relations = look_up.of, look_up.to, self.relations
-        steps = [(each.of, of) for each in self.plan.look_ups if each.to == of and each.of != to]
-        if not all(step in self.found for step in steps):
+        steps = sorted(self.plan.sources(look_up))
+        if not self.found.keys() >= set(steps):
             return None
         rows = relations.together(of, [*self.changes.get(of, ()), *(self.found[step] for step in steps)])
         for beyond in look_up.reduced_by:

@@ -34,7 +34,7 @@ from mt_core.spark.queries.staged_query import StagedQuery
 from mt_core.spark.readings.reading_changes import LocalRelations, together
 from mt_core.spark.readings.reading_versions import ReadingVersions
 
-MOST_JOINED = 400_000
+MOST_JOINED_ROWS = 400_000
 """The maximum number of rows that a term joins inline. More are joined by a job, which uses all cores."""
 Leaves = Mapping[int, ComputedRows]
 """Local rows of readings, by their numbers."""
@@ -125,7 +125,7 @@ class StageChanges:
         rows_of = {other: rows.count() for other, rows in leaves.items()}
         if not signed or not all(rows_of.values()):
             return {}
-        if len(leaves) + 1 < len(block.readings) or sum(rows_of.values()) > MOST_JOINED:
+        if len(leaves) + 1 < len(block.readings) or sum(rows_of.values()) > MOST_JOINED_ROWS:
             return None
         place, numbers, relations = stage.places[0], sorted(stage.readings), self.relations
         # All terms of a block have the same branches of UNIONs. In the others there are no rows.

@@ -377,6 +377,28 @@ def test_a_damaged_file_is_left_to_a_job_which_reports_it(world: RefreshWorld) -
     assert found(world, keys, [("k", "id", False)], ["id"]) is Refusal.UNREADABLE
 
 
+def test_a_deleted_row_at_the_end_of_a_large_file_takes_little_memory(world: RefreshWorld) -> None:
+    world.spark(
+        f"CREATE TABLE t USING iceberg TBLPROPERTIES ({MERGE_ON_READ}) AS "
+        "SELECT id FROM range(0, 2000000, 1, 1)",
+        "DELETE FROM t WHERE id = 1999999",
+    )
+    keys, matches = rows_of(world.session, "SELECT 1999999L AS k"), [("k", "id", False)]
+    files = files_of(world, table_of(world))
+    size = static_member(world.session, "org.apache.spark.util.SizeEstimator.estimate")
+    before = size(files)
+
+    rows = found(world, keys, matches, ["id"])
+
+    assert isinstance(rows, ComputedRows)
+    assert rows.count() == 0
+    assert size(files) - before < 50_000
+
+    world.spark("DELETE FROM t WHERE id < 1000000")
+
+    assert (files.weight(), files_of(world, table_of(world)).weight()) == (1, 1 + 1_000_001 // 500)
+
+
 def test_a_look_up_is_counted_and_cancelled_like_a_job(world: RefreshWorld) -> None:
     create(world)
     keys, matches = rows_of(world.session, "SELECT 5L AS k"), [("k", "id", False)]

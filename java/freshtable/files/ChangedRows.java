@@ -8,7 +8,7 @@ import freshtable.inline.InlineTasks;
 import freshtable.inline.Rows;
 import java.io.IOException;
 import java.util.ArrayList;
-import java.util.BitSet;
+import java.util.Arrays;
 import java.util.HashSet;
 import java.util.IdentityHashMap;
 import java.util.List;
@@ -33,6 +33,7 @@ import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.Metadata;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
+import org.roaringbitmap.RoaringBitmap;
 
 /**
  * The rows that turn an old snapshot of a table into a new one, read in this process without a job.
@@ -125,8 +126,8 @@ public final class ChangedRows {
     }
     long rows = 0;
     for (int number = 0; number < before.size(); number++) {
-      BitSet old = before.get(number).deleted();
-      BitSet now = after.get(number).deleted();
+      RoaringBitmap old = before.get(number).deleted();
+      RoaringBitmap now = after.get(number).deleted();
       rows += add(files.before().get(number), now, old, -1);
       rows += add(files.after().get(number), old, now, 1);
     }
@@ -134,13 +135,12 @@ public final class ChangedRows {
   }
 
   /** Adds the positions in the first set and not in the second one. Returns their number. */
-  private int add(FileScanTask task, BitSet some, BitSet others, int sign) {
-    BitSet places = (BitSet) some.clone();
-    places.andNot(others);
+  private int add(FileScanTask task, RoaringBitmap some, RoaringBitmap others, int sign) {
+    RoaringBitmap places = RoaringBitmap.andNot(some, others);
     if (!places.isEmpty()) {
-      parts.add(new Part(task, places.stream().asLongStream().toArray(), sign));
+      parts.add(new Part(task, Arrays.stream(places.toArray()).asLongStream().toArray(), sign));
     }
-    return places.cardinality();
+    return places.getCardinality();
   }
 
   /** Adds all rows of files. Returns false if they are certainly too many. */

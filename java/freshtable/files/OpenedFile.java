@@ -2,7 +2,6 @@ package freshtable.files;
 
 import java.io.IOException;
 import java.lang.ref.SoftReference;
-import java.util.BitSet;
 import java.util.function.LongConsumer;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.parquet.HadoopReadOptions;
@@ -12,6 +11,7 @@ import org.apache.parquet.hadoop.ParquetFileReader;
 import org.apache.parquet.io.DelegatingSeekableInputStream;
 import org.apache.parquet.io.InputFile;
 import org.apache.parquet.io.SeekableInputStream;
+import org.roaringbitmap.RoaringBitmap;
 
 /**
  * A Parquet file of an Iceberg table with its deleted positions, which Iceberg's delete index passes to it.
@@ -24,7 +24,8 @@ final class OpenedFile implements InputFile, LongConsumer {
 
   /** What has been read of a file besides its rows. The JVM may reclaim the footer at any time. */
   static final class Contents {
-    private final BitSet deleted = new BitSet();
+    /** A bitmap of at most a few bytes for each deleted position, however long the file is. */
+    private final RoaringBitmap deleted = new RoaringBitmap();
     private volatile SoftReference<ParquetMetadata> footer = new SoftReference<>(null);
   }
 
@@ -45,15 +46,15 @@ final class OpenedFile implements InputFile, LongConsumer {
   /** Adds the position of a deleted row. */
   @Override
   public void accept(long place) {
-    contents.deleted.set(Math.toIntExact(place));
+    contents.deleted.add(Math.toIntExact(place));
   }
 
   boolean isDeleted(long place) {
-    return !contents.deleted.isEmpty() && contents.deleted.get(Math.toIntExact(place));
+    return !contents.deleted.isEmpty() && contents.deleted.contains(Math.toIntExact(place));
   }
 
   /** Returns the deleted positions. */
-  BitSet deleted() {
+  RoaringBitmap deleted() {
     return contents.deleted;
   }
 

@@ -29,6 +29,8 @@ import org.apache.spark.sql.types.StructType;
 public final class VersionFiles {
   /** The number of files whose footers are read rather than more manifests. */
   private static final int FEW = 64;
+  /** The number of deleted positions that take as much memory as a file. */
+  private static final int POSITIONS_OF_FILE = 500;
 
   private final List<FileScanTask> tasks;
   private final Map<String, FileScanTask> byLocation = new HashMap<>();
@@ -79,6 +81,11 @@ public final class VersionFiles {
   /** Returns the number of files. */
   public int count() {
     return tasks.size();
+  }
+
+  /** Returns the size in a cache, in files. Deleted positions, of which all may be read, count as well. */
+  public long weight() {
+    return count() + positions / POSITIONS_OF_FILE;
   }
 
   /** Returns the number of files of which deleted positions and footers are kept. */

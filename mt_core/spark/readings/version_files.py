@@ -15,12 +15,12 @@ from mt_core.spark.queries.lineage import shape_of
 from mt_core.spark.readings.version_cache import VersionCache
 
 MOST_CACHED_FILES = 100_000
-"""The maximum number of files in the cached listings."""
+"""The maximum number of files in the cached listings. The positions of deleted rows count as files, too."""
 
 # The new version of one change is the old version of the next.
 _listings: VersionCache[Any] = VersionCache(MOST_CACHED_FILES, lambda each: int(each.count()))
 # The newest version of each table that was looked up, with its snapshot.
-_opened: VersionCache[tuple[str, Any]] = VersionCache(MOST_CACHED_FILES, lambda each: int(each[1].count()))
+_opened: VersionCache[tuple[str, Any]] = VersionCache(MOST_CACHED_FILES, lambda each: int(each[1].weight()))
 
 
 def listed_files(session: SparkSession, table: Any, snapshot: str) -> Any:

@@ -377,6 +377,32 @@ def test_a_damaged_file_is_left_to_a_job_which_reports_it(world: RefreshWorld) -
     assert found(world, keys, [("k", "id", False)], ["id"]) is Refusal.UNREADABLE
 
 
+def test_a_column_that_the_table_has_no_more_is_left_to_a_job_which_reports_it(world: RefreshWorld) -> None:
+    create(world)
+    keys, matches = rows_of(world.session, "SELECT 5L AS k"), [("k", "id", False)]
+    columns, table = stored_schema(world.session, table_of(world)), table_of(world)
+    files = files_of(world, table)
+    world.spark("ALTER TABLE t DROP COLUMN d")
+    table.refresh()
+
+    assert look_up(world.session, table, files, columns, keys, matches) is Refusal.UNREADABLE
+
+
+def test_a_manifest_that_is_gone_is_left_to_a_job_which_reports_it(world: RefreshWorld) -> None:
+    world.spark(
+        "CREATE TABLE t (id BIGINT) USING iceberg TBLPROPERTIES ('write.distribution-mode' = 'none')",
+        "INSERT INTO t SELECT /*+ REPARTITION(70) */ id FROM range(700)",
+    )
+    table = table_of(world)
+    files_of(world, table)
+    for manifest in table.currentSnapshot().allManifests(table.io()):
+        Path(urlsplit(str(manifest.path())).path).unlink()
+
+    keys = rows_of(world.session, "SELECT 5L AS k")
+
+    assert found(world, keys, [("k", "id", False)], ["id"]) is Refusal.UNREADABLE
+
+
 def test_a_deleted_row_at_the_end_of_a_large_file_takes_little_memory(world: RefreshWorld) -> None:
     world.spark(
         f"CREATE TABLE t USING iceberg TBLPROPERTIES ({MERGE_ON_READ}) AS "

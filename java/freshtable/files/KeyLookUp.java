@@ -19,6 +19,7 @@ import org.apache.parquet.filter2.compat.FilterCompat;
 import org.apache.parquet.filter2.predicate.FilterApi;
 import org.apache.parquet.filter2.predicate.FilterPredicate;
 import org.apache.parquet.hadoop.ParquetFileReader;
+import org.apache.spark.TaskKilledException;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.types.DataType;
@@ -27,6 +28,8 @@ import org.apache.spark.sql.types.Metadata;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.vectorized.ColumnVector;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
  * Looks up rows of a table by values of its columns, in this process. For a small number of values, planning
@@ -43,13 +46,14 @@ import org.apache.spark.sql.vectorized.ColumnVector;
 public final class KeyLookUp {
   /** The maximum number of rows that may match in the first column. Each takes 20 bytes. */
   private static final long MOST_CANDIDATES = 4_000_000;
+  private static final Logger LOG = LoggerFactory.getLogger(KeyLookUp.class);
   /** How much longer Iceberg's readers need for a row than ours need for a value of the first column. */
   private static final int TIMES_LONGER = 4;
 
   private final SparkSession session;
   private final Table table;
   private final StructType columns;
-  private final int[] ids;
+  private int[] ids;
   /** The key columns, by their index in the columns. */
   private final int[] keys;
   private final List<WantedValues> wanted;
@@ -77,7 +81,7 @@ public final class KeyLookUp {
     PAGES,
     /** There are more files or deleted positions than were permitted, or the same file was added twice. */
     FILES,
-    /** A file cannot be read. */
+    /** The files, or a column of them, cannot be read. */
     UNREADABLE
   }
 
@@ -93,7 +97,6 @@ public final class KeyLookUp {
     this.session = session;
     this.table = table;
     this.columns = columns;
-    this.ids = OpenedFiles.ids(table, columns);
     this.keys = keys;
     this.wanted = IntStream.range(0, keys.length)
         .mapToObj(
@@ -203,6 +206,7 @@ public final class KeyLookUp {
         session,
         counter -> {
           try {
+            ids = OpenedFiles.ids(table, columns);
             List<Candidates> found = candidates(files);
             Rows given = found == null ? null : completion.of(found);
             counter.accept(read.get() + (given == null ? 0 : given.size()));
@@ -211,6 +215,11 @@ public final class KeyLookUp {
             // Threads that are still reading end soon.
             refuse(Refusal.UNREADABLE);
             throw cause;
+          } catch (TaskKilledException cause) {
+            throw cause;
+          } catch (IOException | RuntimeException cause) {
+            LOG.warn("Rows must be looked up by a Spark job: {}", cause.toString());
+            return refuse(Refusal.UNREADABLE);
           }
         });
   }

@@ -58,7 +58,10 @@ final class ReadingThreads {
       Thread.currentThread().interrupt();
       return null;
     } catch (ExecutionException cause) {
-      // Anything else that a task throws is a JVM error, such as lack of memory.
+      if (cause.getCause() instanceof Error error) {
+        // Such as lack of memory.
+        throw error;
+      }
       throw new IllegalStateException(cause.getCause());
     } finally {
       begun.forEach(each -> each.cancel(false));

@@ -46,7 +46,7 @@ class Refusal(StrEnum):
     FILES = "FILES"
     """There are too many files or deleted positions, or a file was added to the table twice."""
     UNREADABLE = "UNREADABLE"
-    """A file cannot be read. A Spark job may read it, or report the error."""
+    """The files cannot be read. A Spark job may read them, or report the error."""
 
 
 def look_up(
@@ -106,7 +106,9 @@ def look_up_places(
 
 
 def _limits(session: SparkSession) -> Any:
-    return own_class(session, f"{_LOOK_UP}$Limits")(MOST_LOCAL, MOST_READ, MOST_FILES, MOST_POSITIONS)
+    return own_class(session, f"{_LOOK_UP}$Limits")(
+        MOST_LOCAL, MOST_READ, MOST_FILES, MOST_POSITIONS
+    )
 
 
 def semi_join(rows: ComputedRows, others: ComputedRows, matches: Matches) -> ComputedRows:

@@ -288,6 +288,7 @@ def test_a_look_up_says_why_it_is_refused(world: RefreshWorld, monkeypatch: pyte
     for limit, refusal in [
         ("MOST_LOCAL", Refusal.ROWS),
         ("MOST_READ", Refusal.PAGES),
+        ("MOST_CANDIDATES", Refusal.PAGES),
         ("MOST_FILES", Refusal.FILES),
         ("MOST_POSITIONS", Refusal.FILES),
     ]:

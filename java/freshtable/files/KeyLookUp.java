@@ -44,8 +44,6 @@ import org.slf4j.LoggerFactory;
  * contain rows with other combinations of values, but misses no row.
  */
 public final class KeyLookUp {
-  /** The maximum number of rows that may match in the first column. Each takes 20 bytes. */
-  private static final long MOST_CANDIDATES = 4_000_000;
   private static final Logger LOG = LoggerFactory.getLogger(KeyLookUp.class);
   /** How much longer Iceberg's readers need for a row than ours need for a value of the first column. */
   private static final int TIMES_LONGER = 4;
@@ -69,15 +67,16 @@ public final class KeyLookUp {
   private Rows rows;
 
   /**
-   * The maximum number of rows to find, of rows in pages to read, of files, and of their deleted positions.
+   * The maximum number of rows to find, of rows that match in the first column, of rows in pages to read, of
+   * files, and of their deleted positions.
    */
-  public record Limits(int found, long read, int files, long positions) {}
+  public record Limits(int found, long candidates, long read, int files, long positions) {}
 
   /** Why a look-up found nothing. */
   public enum Refusal {
     /** More rows match than were permitted. */
     ROWS,
-    /** More rows are in pages to read than were permitted. */
+    /** More rows are in pages to read, or match in the first column, than were permitted. */
     PAGES,
     /** There are more files or deleted positions than were permitted, or the same file was added twice. */
     FILES,
@@ -380,8 +379,9 @@ public final class KeyLookUp {
   }
 
   private boolean areFew(int added) {
-    if (candidates.addAndGet(added) > MOST_CANDIDATES) {
-      refuse(Refusal.ROWS);
+    if (candidates.addAndGet(added) > limits.candidates()) {
+      // There may still be few rows that match in all columns.
+      refuse(Refusal.PAGES);
     }
     return refusal == null;
   }

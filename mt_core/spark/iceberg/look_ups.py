@@ -22,6 +22,8 @@ MOST_READ = 64_000_000
 
 For more rows, a Spark job is faster, because it uses all of Spark's cores.
 """
+MOST_CANDIDATES = 4_000_000
+"""The maximum number of rows that match in the first key column. Each takes 20 bytes."""
 MOST_FILES = 500
 """The maximum number of files. Each costs the reading of its footer."""
 MOST_POSITIONS = 16_000_000
@@ -42,7 +44,7 @@ class Refusal(StrEnum):
     ROWS = "ROWS"
     """More than `MOST_LOCAL` rows match."""
     PAGES = "PAGES"
-    """Rows in more pages than `MOST_READ` permits may match."""
+    """Rows in more pages than `MOST_READ` permits may match, or more than `MOST_CANDIDATES` in one column."""
     FILES = "FILES"
     """There are too many files or deleted positions, or a file was added to the table twice."""
     UNREADABLE = "UNREADABLE"
@@ -107,7 +109,7 @@ def look_up_places(
 
 def _limits(session: SparkSession) -> Any:
     return own_class(session, f"{_LOOK_UP}$Limits")(
-        MOST_LOCAL, MOST_READ, MOST_FILES, MOST_POSITIONS
+        MOST_LOCAL, MOST_CANDIDATES, MOST_READ, MOST_FILES, MOST_POSITIONS
     )
 
 

@@ -20,10 +20,10 @@ from mt_core.spark.readings.version_files import value_spans
 
 MOST_FILES = 10_000
 """The maximum number of files whose bounds are read."""
-_ALL = 2**64
 _facts: VersionCache[SourceFacts] = VersionCache(1000)
-# For each table, the number of rows when its bounds were read, and the limits that these are for its columns.
-_spans: VersionCache[tuple[int, Mapping[str, int]]] = VersionCache(1000)
+# For each table, the number of rows when its bounds were read, and the limits that these are for its columns:
+# None for those without bounds.
+_spans: VersionCache[tuple[int, Mapping[str, int | None]]] = VersionCache(1000)
 
 
 def facts_of_source(
@@ -50,12 +50,13 @@ def facts_of_source(
     if not columns or not 0 < facts.files <= MOST_FILES:
         return facts
     spans = _spans_of(session, table, shape, version, facts.rows, columns)
-    return replace(facts, values={**spans, **facts.values})
+    known = {name: span for name, span in spans.items() if span is not None}
+    return replace(facts, values={**known, **facts.values})
 
 
 def _spans_of(
     session: SparkSession, table: Any, shape: Shape, version: str, rows: int, columns: Collection[str]
-) -> Mapping[str, int]:
+) -> Mapping[str, int | None]:
     """Return how many values are between the lowest and the highest one of columns with integers or dates."""
     before, spans = _spans.of(session, shape) or (rows, {})
     if not before / 2 <= rows <= before * 2:
@@ -71,7 +72,7 @@ def _spans_of(
     )
     if due.fields:
         read = value_spans(session, table, version, due)
-        spans = {**spans, **{name: read.get(name, _ALL) for name in due.names}}
+        spans = {**spans, **{name: read.get(name) for name in due.names}}
         _spans.store((before, spans), session, shape)
     return spans
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
@@ -11,11 +12,12 @@ from mt_core.incremental.stages.look_ups import Match, SourceFacts
 from mt_core.spark.iceberg import look_ups
 from mt_core.spark.iceberg.computed_rows import ComputedRows, collect_or_checkpoint
 from mt_core.spark.iceberg.find_rows import all_rows
+from mt_core.spark.iceberg.inline_plans import PLANS
 from mt_core.spark.queries.source_versions import pins
 from mt_core.spark.readings import keyed_readings
 from mt_core.spark.readings.keyed_readings import KeyedReadings, old_rows
 from mt_core.spark.readings.reading_versions import ReadingVersions
-from mt_core.spark.readings.row_images import changed_rows
+from mt_core.spark.readings.row_images import appended_rows, changed_rows
 from mt_core.tables.engine import Query, ShapedQuery
 from tests.integration.refresh_world import RefreshWorld
 from tests.integration.refresh_world import world as world
@@ -102,6 +104,34 @@ def test_a_small_source_is_read_once_for_all_queries_with_their_columns_and_cond
     assert counted(first) == expected(world, "SELECT k, price, day FROM o WHERE day > 3")
     assert counted(second) == expected(world, "SELECT k, day FROM o WHERE day = 1")
     assert counted(of_version) == expected(world, "SELECT id FROM o")
+
+
+def test_other_refreshes_use_the_tables_of_a_query_while_rows_are_read(
+    world: RefreshWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create(world)
+    old, run, locked = read(world), PLANS.run, list[bool]()
+    world.spark("INSERT INTO o SELECT 400, 7, 1, 5, 'n'")
+    new = read(world)
+    source = next(each for each in new.lineage.sources if each.parts[-1] == "o")
+
+    def recorded(*args: Any) -> ComputedRows | None:
+        locked.append(new.lineage.lock.locked())
+        return run(*args)
+
+    monkeypatch.setattr(PLANS, "run", recorded)
+    whole = new.whole(ORDERS)
+    appended = appended_rows(
+        world.session,
+        new.lineage,
+        source,
+        old.versions.versions[source.name],
+        new.versions.versions[source.name],
+        ["id"],
+    )
+
+    assert (whole and whole.count(), appended and appended.count()) == (181, 1)
+    assert locked == [False, False, False]
 
 
 @pytest.mark.parametrize(

@@ -185,16 +185,11 @@ def appended_rows(
         if not tasks or not extent_of(session, tasks).is_read_locally:
             return None
         asked = _APPENDED.columns_to_read(session, source.table, columns)
-        appended = PLANS.run(
-            session,
-            None,
-            "appended",
-            lambda at: session.table(at["rows"]),
-            {"rows": source_rows(session, source.table, tasks, asked)},
-        )
-        if appended is not None:
-            _APPENDED.keep(appended, session, shape, old, new)
-        return appended
+        given = source_rows(session, source.table, tasks, asked)
+    appended = PLANS.run(session, None, "appended", lambda at: session.table(at["rows"]), {"rows": given})
+    if appended is not None:
+        _APPENDED.keep(appended, session, shape, old, new)
+    return appended
 
 
 def _difference(

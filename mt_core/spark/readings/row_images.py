@@ -220,13 +220,13 @@ def _read_here(
 
 
 def _compared(
-    session: SparkSession, table: Any, files: FileDifference, projection: StructType
+    session: SparkSession, table: Any, files: FileDifference, asked: StructType
 ) -> ComputedRows | None:
     """Return the net change, computed in the driver, or None if a Spark job must read the files."""
     if not _is_read_locally(files):
         return None
-    columns, lineage = java_type(session, projection), files.lineage
-    if len(projection.fields) < FEWEST_LINEAGE:
+    columns, lineage = java_type(session, asked), files.lineage
+    if len(asked.fields) < FEWEST_LINEAGE:
         lineage = None
     rows = own_class(session, "freshtable.files.ChangedRows").of(
         session._jsparkSession, table, files.java, columns, columns, COPIES, MOST_LOCAL, lineage

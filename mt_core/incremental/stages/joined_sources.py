@@ -16,20 +16,12 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from mt_core.incremental.changes import ChangeKind, SourceChange
+from mt_core.incremental.local_limits import MOST_BYTES, MOST_LOCAL, MOST_ROWS
 from mt_core.incremental.reading_scopes import ReadingScope
 from mt_core.incremental.stages.join_blocks import JoinBlock
-from mt_core.incremental.stages.look_ups import (
-    MOST_BYTES,
-    MOST_ROWS,
-    LookUp,
-    LookUpPlan,
-    SourceFacts,
-    look_up_plan,
-)
+from mt_core.incremental.stages.look_ups import LookUp, LookUpPlan, SourceFacts, look_up_plan
 from mt_core.incremental.stages.stage_plan import Stage, StagePlan
 
-MOST_FOUND = 200_000
-"""The maximum number of changed rows, or of rows that a look-up finds, on the driver."""
 ROWS_OF_PAGE = 20_000
 """The usual number of rows in a page of a Parquet file."""
 
@@ -111,8 +103,8 @@ class ChangedReadings:
         if change.rows is None:
             # Most rows of rewritten files may be copies. How many is not known before they are read.
             share = 1.0 if change.size is None else change.size / max(1, facts.size)
-            return min(MOST_FOUND, round(share * facts.rows))
-        return change.rows if change.rows <= MOST_FOUND else None
+            return min(MOST_LOCAL, round(share * facts.rows))
+        return change.rows if change.rows <= MOST_LOCAL else None
 
     def _of_block(
         self, block: JoinBlock, changed: frozenset[int], rows: Mapping[int, int]
@@ -166,6 +158,6 @@ def _answered(plan: LookUpPlan) -> dict[tuple[int, int], LookUp]:
     """Return the look-ups that are not refused, by the readings from which and to which they go."""
     answered: dict[tuple[int, int], LookUp] = {}
     for each in plan.look_ups:
-        if each.expected <= MOST_FOUND and plan.sources(each) <= answered.keys():
+        if each.expected <= MOST_LOCAL and plan.sources(each) <= answered.keys():
             answered[each.of, each.to] = each
     return answered

@@ -29,14 +29,8 @@ from dataclasses import dataclass, field
 from itertools import combinations
 from math import prod
 
+from mt_core.incremental.local_limits import MOST_BYTES, MOST_FILES, MOST_ROWS
 from mt_core.incremental.stages.join_blocks import JoinBlock, KeyClass, KeyColumn
-
-MOST_ROWS = 100_000
-"""The maximum number of rows of a reading that is taken whole."""
-MOST_BYTES = 16 * 1024 * 1024
-"""The maximum size of its files, in bytes."""
-MOST_FILES = 64
-"""The maximum number of its files."""
 
 # An edge whose fan-out is a guess is preferred only to edges that are known to be this many times as bad.
 _DOUBT = 10

@@ -13,9 +13,10 @@ from pyspark.sql.functions import max as greatest
 from pyspark.sql.functions import sum as total
 
 from mt_core.base.identifiers import quote
+from mt_core.incremental.local_limits import MOST_LOCAL
 from mt_core.plans.operators import RowKind
 from mt_core.spark.connectors.changelog import ROW_KIND
-from mt_core.spark.iceberg.computed_rows import MOST_LOCAL, ComputedRows, collect_or_checkpoint
+from mt_core.spark.iceberg.computed_rows import ComputedRows, collect_or_checkpoint
 
 _ARRIVAL, _COPIES, _LAST, _ROW = "__arrival", "__copies", "__last", "__row"
 

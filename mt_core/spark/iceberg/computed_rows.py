@@ -17,11 +17,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from mt_core.base.identifiers import quote
+from mt_core.incremental.local_limits import MOST_LOCAL
 from mt_core.spark.driver.jvm_objects import java_dataset, java_strings, own_class
 from mt_core.spark.iceberg.jvm_rows import java_rows, java_type, rows_of
-
-MOST_LOCAL = 200_000
-"""The maximum number of rows of a change that the driver buffers."""
 
 
 @dataclass(frozen=True, kw_only=True)

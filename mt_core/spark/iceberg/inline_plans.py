@@ -26,9 +26,10 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
+from mt_core.incremental.local_limits import MOST_LOCAL
 from mt_core.spark.driver.failures import Thrown, thrown_by
 from mt_core.spark.driver.jvm_objects import own_class, static_member
-from mt_core.spark.iceberg.computed_rows import MOST_LOCAL, ComputedRows
+from mt_core.spark.iceberg.computed_rows import ComputedRows
 from mt_core.spark.iceberg.jvm_rows import columns_of, java_type
 from mt_core.spark.iceberg.temporary_views import temporary_view
 

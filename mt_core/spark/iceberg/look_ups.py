@@ -12,9 +12,10 @@ from pyspark.sql.functions import broadcast, expr
 from pyspark.sql.types import StructType
 
 from mt_core.base.identifiers import quote
+from mt_core.incremental.local_limits import MOST_LOCAL
 from mt_core.spark.driver.jvm_objects import java_booleans, java_strings, own_class
 from mt_core.spark.iceberg.bounds import EVERYWHERE, MOST_NAMED, bounds_of
-from mt_core.spark.iceberg.computed_rows import MOST_LOCAL, ComputedRows, local_rows
+from mt_core.spark.iceberg.computed_rows import ComputedRows, local_rows
 from mt_core.spark.iceberg.jvm_rows import columns_of, java_type
 
 MOST_READ = 64_000_000

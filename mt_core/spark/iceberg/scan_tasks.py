@@ -11,15 +11,10 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
+from mt_core.incremental.local_limits import MOST_BYTES, MOST_FILES, MOST_ROWS
 from mt_core.spark.driver.jvm_objects import own_class
 from mt_core.spark.iceberg.jvm_rows import columns_of, java_type
 
-MOST_ROWS = 100_000
-"""The maximum number of rows that the calling thread reads itself."""
-MOST_BYTES = 16 * 1024 * 1024
-"""The maximum total size, in bytes, of the files that the calling thread reads itself."""
-MOST_FILES = 64
-"""The maximum number of files that the calling thread reads itself."""
 SCAN_TASKS = "freshtable.iceberg.ScanTasks"
 
 

@@ -30,12 +30,13 @@ from pyspark.sql.types import StructType
 
 from mt_core.base.identifiers import quote
 from mt_core.incremental.delta import unused_name
+from mt_core.incremental.local_limits import MOST_LOCAL
 from mt_core.incremental.reading_scopes import ReadingScope
 from mt_core.incremental.stages.join_blocks import KeyColumn
 from mt_core.incremental.stages.look_ups import Match, SourceFacts
 from mt_core.model.storage import EMPTY
 from mt_core.spark.catalogs.columns import sql_type
-from mt_core.spark.iceberg.computed_rows import MOST_LOCAL, ComputedRows, collect_or_checkpoint, no_rows
+from mt_core.spark.iceberg.computed_rows import ComputedRows, collect_or_checkpoint, no_rows
 from mt_core.spark.iceberg.find_rows import TableVersion, all_rows
 from mt_core.spark.iceberg.inline_plans import PLANS, Make
 from mt_core.spark.iceberg.jvm_rows import stored_schema

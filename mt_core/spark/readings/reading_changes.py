@@ -12,9 +12,10 @@ from dataclasses import dataclass, field
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
+from mt_core.incremental.local_limits import MOST_LOCAL
 from mt_core.incremental.stages.look_ups import Match
 from mt_core.spark.driver.jvm_objects import java_strings
-from mt_core.spark.iceberg.computed_rows import MOST_LOCAL, ComputedRows, no_rows
+from mt_core.spark.iceberg.computed_rows import ComputedRows, no_rows
 from mt_core.spark.iceberg.look_ups import semi_join
 from mt_core.spark.readings.keyed_readings import KeyedReadings, old_rows
 from mt_core.spark.readings.row_images import COPIES, ImageViews

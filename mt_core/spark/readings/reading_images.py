@@ -20,11 +20,11 @@ from pyspark.sql.types import StructType
 
 from mt_core.errors import MtError
 from mt_core.incremental.changes import ChangeKind, SourceChange
+from mt_core.incremental.local_limits import MOST_BYTES, MOST_ROWS
 from mt_core.incremental.reading_scopes import ReadingScope
 from mt_core.spark.driver.failures import SPARK_ERRORS
 from mt_core.spark.iceberg.computed_rows import ComputedRows
 from mt_core.spark.iceberg.jvm_rows import stored_schema
-from mt_core.spark.iceberg.scan_tasks import MOST_BYTES, MOST_ROWS
 from mt_core.spark.queries.lineage import Lineage, Source
 from mt_core.spark.readings.row_images import (
     COPIES,

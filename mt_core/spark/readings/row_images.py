@@ -46,9 +46,10 @@ from pyspark.sql.types import ArrayType, DataType, DoubleType, FloatType, MapTyp
 from mt_core.base.identifiers import display_name, quote, sql_name
 from mt_core.errors import SourcesChanged
 from mt_core.incremental.delta import NamedImages, appended_images, images_of, unused_name
+from mt_core.incremental.local_limits import MOST_LOCAL
 from mt_core.spark.catalogs.columns import sql_type
 from mt_core.spark.driver.jvm_objects import own_class
-from mt_core.spark.iceberg.computed_rows import MOST_LOCAL, ComputedRows, collect_or_checkpoint
+from mt_core.spark.iceberg.computed_rows import ComputedRows, collect_or_checkpoint
 from mt_core.spark.iceberg.inline_plans import PLANS
 from mt_core.spark.iceberg.jvm_rows import columns_of, java_type
 from mt_core.spark.iceberg.scan_tasks import extent_of, planned_tasks, source_rows, staged

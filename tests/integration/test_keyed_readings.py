@@ -13,6 +13,7 @@ from mt_core.spark.iceberg import look_ups
 from mt_core.spark.iceberg.computed_rows import ComputedRows, collect_or_checkpoint
 from mt_core.spark.iceberg.find_rows import all_rows
 from mt_core.spark.iceberg.inline_plans import PLANS
+from mt_core.spark.iceberg.jvm_rows import MOST_SENT
 from mt_core.spark.queries.source_versions import pins
 from mt_core.spark.readings import keyed_readings
 from mt_core.spark.readings.keyed_readings import KeyedReadings, old_rows
@@ -253,6 +254,25 @@ def test_the_whole_relation_is_read_instead_of_too_many_rows(
     too_many = read(world).matching(ORDERS, ComputedRows.of_frame(keys.frame), matches)
 
     assert (several, few and few.few, too_many) == (None, True, None)
+
+
+def test_rows_that_a_job_finds_stay_in_the_jvm_however_wide_they_are(
+    world: RefreshWorld, large: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create(world)
+    world.spark("UPDATE o SET note = repeat('n', 700000) WHERE k = 5")
+    monkeypatch.setattr(look_ups, "MOST_FILES", 0)
+    query = "SELECT k, max(note) AS n FROM o GROUP BY k"
+    started = started_jobs(world.session)
+
+    found = read(world, query).matching(
+        0, rows_of(world, "SELECT 5 AS a"), [Match(of="a", to="k", null_safe=False)]
+    )
+
+    assert started_jobs(world.session) > started
+    assert found is not None
+    assert found.jvm_rows is not None
+    assert (found.count(), found.size > MOST_SENT) == (8, True)
 
 
 def test_an_empty_source_has_no_rows(world: RefreshWorld) -> None:

@@ -18,6 +18,7 @@ import org.apache.arrow.memory.BufferAllocator;
 import org.apache.arrow.vector.VectorSchemaRoot;
 import org.apache.arrow.vector.ipc.ArrowStreamReader;
 import org.apache.arrow.vector.ipc.ArrowStreamWriter;
+import org.apache.spark.sql.Row;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.BoundReference;
@@ -26,6 +27,9 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeProjection;
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
 import org.apache.spark.sql.catalyst.plans.logical.LocalRelation;
 import org.apache.spark.sql.catalyst.types.DataTypeUtils;
+import org.apache.spark.sql.classic.Dataset;
+import org.apache.spark.sql.execution.QueryExecution;
+import org.apache.spark.sql.execution.SQLExecution;
 import org.apache.spark.sql.execution.arrow.ArrowWriter;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
@@ -64,6 +68,16 @@ public final class Rows implements Iterable<InternalRow> {
         }
       }
     }
+    return given;
+  }
+
+  /** Returns the rows of a query, which a Spark job computes. */
+  public static Rows collected(Dataset<Row> query) {
+    Rows given = new Rows(query.schema());
+    QueryExecution execution = query.queryExecution();
+    InternalRow[] rows = SQLExecution.withNewExecutionId(
+        execution, Option.apply("collect"), () -> execution.executedPlan().executeCollect());
+    Arrays.asList(rows).forEach(given::add);
     return given;
   }
 

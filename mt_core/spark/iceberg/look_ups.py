@@ -15,7 +15,7 @@ from mt_core.base.identifiers import quote
 from mt_core.incremental.local_limits import MOST_LOCAL
 from mt_core.spark.driver.jvm_objects import java_booleans, java_strings, own_class
 from mt_core.spark.iceberg.bounds import EVERYWHERE, MOST_NAMED, bounds_of
-from mt_core.spark.iceberg.computed_rows import ComputedRows, local_rows
+from mt_core.spark.iceberg.computed_rows import ComputedRows
 from mt_core.spark.iceberg.jvm_rows import columns_of, java_type
 
 MOST_READ = 64_000_000
@@ -147,8 +147,10 @@ def spark_look_up(
         .select(*(f"q.{quote(name)}" for name in columns))
         .limit(MOST_LOCAL + 1)
     )
-    collected = found.toArrow()
-    return None if collected.num_rows > MOST_LOCAL else local_rows(found, collected)
+    collected = own_class(keys.session, "freshtable.inline.Rows").collected(found._jdf)
+    return (
+        None if collected.size() > MOST_LOCAL else ComputedRows.of_java(keys.session, found.schema, collected)
+    )
 
 
 def _conditions(keys: ComputedRows, matches: Matches) -> Iterator[str]:

@@ -77,8 +77,9 @@ def _map(chance: Random) -> str:
 DAYS = tuple(f"DATE'{day}'" for day in ("1969-12-31", "2026-01-01", "2026-02-28"))
 TIMES = tuple(f"TIMESTAMP'{time}'" for time in ("1969-12-31 23:59:59.999999", "2026-03-29 02:30:00"))
 TYPES: dict[str, Type] = {
-    "INT": ("INT", _number),
-    "BIGINT": ("BIGINT", _among("5000000000", "1", "-1")),
+    "INT": ("INT", _among("-1", *map(str, range(6)))),
+    # The last one has the bytes of INT -1.
+    "BIGINT": ("BIGINT", _among("5000000000", "1", "-1", "4294967295")),
     "STRING": ("STRING", _among("''", "'a'", "'b'", "'ab'", "'ß'")),
     "DECIMAL": ("DECIMAL(9, 2)", _among("1.10", "1.1", "-3", "0")),
     "LARGE": ("DECIMAL(30, 4)", _among("12345678901234567890.5", "-1", "0")),

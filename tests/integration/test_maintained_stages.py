@@ -8,6 +8,7 @@ from __future__ import annotations
 import pytest
 
 from mt_core.model.run import RefreshRun, RunStatus
+from mt_core.spark.incremental import stage_changes
 from tests.integration.maintained_world import INCREMENTAL, MERGE_ON_READ, take_tables_for_large
 from tests.integration.refresh_world import RefreshWorld
 from tests.integration.refresh_world import world as world
@@ -72,15 +73,43 @@ def test_only_changed_groups_of_a_large_table_are_replaced(
     assert [run.rows_inserted for run in (changed, gone, new)] == [2, 0, 1]
 
 
-def test_a_small_change_of_several_sources_of_a_join_starts_no_job(world: RefreshWorld) -> None:
-    query = "SELECT segment, avg(price) AS a, count(*) AS n FROM l JOIN o ON l.o = o.id GROUP BY segment"
+JOIN = "SELECT segment, avg(price) AS a, count(*) AS n FROM l JOIN o ON l.o = o.id GROUP BY segment"
+OF_BOTH = "UPDATE l SET price = price + 1 WHERE o = 7", "DELETE FROM o WHERE id % 40 = {}"
+"""Changes of both sources, each time of other rows of `o`."""
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        JOIN,
+        "SELECT count(*) AS n FROM l CROSS JOIN o",
+        "SELECT segment, n, a FROM o JOIN (SELECT o, count(*) AS n, avg(price) AS a FROM l GROUP BY o) AS g "
+        "ON g.o = o.id",
+    ],
+    ids=["join", "join without columns", "relation beside a state"],
+)
+def test_a_small_change_of_several_sources_starts_no_job(world: RefreshWorld, query: str) -> None:
     create(world, query)
-    statements = "UPDATE l SET price = price + 1 WHERE o = 7", "DELETE FROM o WHERE id % 40 = {}"
-    refreshed(world, query, *(each.format(3) for each in statements))
-    world.spark(*(each.format(4) for each in statements))
+    refreshed(world, query, *(each.format(3) for each in OF_BOTH))
+    world.spark(*(each.format(4) for each in OF_BOTH))
 
     before = started_jobs(world.session)
     run = world.tick("mt")
 
     assert (run.strategy, started_jobs(world.session) - before) == ("stages", 0), run.reason
     assert world.rows("mt") == world.plain(query)
+
+
+def test_a_job_joins_changed_rows_with_many_rows(
+    world: RefreshWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create(world, JOIN)
+    refreshed(world, JOIN, *(each.format(3) for each in OF_BOTH))
+    world.spark(*(each.format(4) for each in OF_BOTH))
+    monkeypatch.setattr(stage_changes, "MOST_JOINED_ROWS", 20)
+
+    before = started_jobs(world.session)
+    run = world.tick("mt")
+
+    assert (run.strategy, started_jobs(world.session) > before) == ("stages", True), run.reason
+    assert world.rows("mt") == world.plain(JOIN)

@@ -23,6 +23,9 @@ from mt_core.incremental.merging import AGAIN, Merge
 from mt_core.incremental.plan import OCCURRENCE_PREFIX
 from mt_core.incremental.shape import QueryShape
 
+TOO_FEW = "a removed row is not in the table as often as it was removed"
+"""The message of the error with which Spark refuses to remove rows that a table does not have."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
@@ -395,13 +398,22 @@ def rows_without(table: str, columns: Sequence[str], keys: Sequence[str], gone: 
     )
 
 
-def rows_after_images(table: str, columns: Sequence[str], images: Images, bounds: str = "true") -> str:
-    """Return a query for the rows of *table* that equal a removed row, after applying both images to them."""
-    fields = ", ".join(map(quote, columns))
-    return (
-        f"({touched(table, columns, columns, images.removed, bounds)} "
-        f"UNION ALL SELECT {fields} FROM {images.added}) EXCEPT ALL SELECT {fields} FROM {images.removed}"
+def rows_after_change(table: str, columns: Sequence[str], net: str, copies: str, bounds: str = "true") -> str:
+    """Return a query for the rows of *table* that *net* removes from, and for those that it adds.
+
+    *net* has the *columns*, and how often each row is added, or removed if negative, in its column *copies*.
+    If the table contains a removed row less often, the query fails with the message TOO_FEW. *bounds* is a
+    condition as in `touched`.
+    """
+    fields, many = ", ".join(map(quote, columns)), quote(copies)
+    rows = touched(table, columns, columns, f"(SELECT * FROM {net} WHERE {many} < 0)", bounds)
+    counted = (
+        f"SELECT {fields}, sum({many}) AS {many} FROM (SELECT *, 1 AS {many} FROM ({rows}) "
+        f"UNION ALL SELECT {fields}, {many} FROM {net}) GROUP BY {fields}"
     )
+    checked = f"CAST(IF({many} < 0, raise_error({string_literal(TOO_FEW)}), {many}) AS INT) AS {many}"
+    result = f"(SELECT {fields}, {checked} FROM ({counted}))"
+    return f"SELECT * FROM {repeated(result, columns, copies, 1, few=False)}"
 
 
 def _rendered(pieces: Iterable[Piece], text: Callable[[int, Reading], str]) -> str:

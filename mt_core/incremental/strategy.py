@@ -99,6 +99,12 @@ class Ties(NotApplied):
     what = "ties"
 
 
+class CountsDiffer(NotApplied):
+    """A row would be removed more often than it exists: it was computed with other values before."""
+
+    what = "counts"
+
+
 def check_keys(strategy: Strategy, number: int) -> None:
     """Raise TooManyKeys if *number* of keys exceeds the limit of *strategy*."""
     if strategy.most_keys is not None and number > strategy.most_keys:

@@ -5,6 +5,7 @@ and the rows are the same.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
@@ -13,6 +14,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from mt_core.errors import QueryFailed
+from mt_core.incremental.strategy import CountsDiffer
 from mt_core.model.storage import MetadataChange
 from mt_core.model.table import TableIdentifier
 from mt_core.spark.catalogs.storage_catalogs import Catalogs
@@ -20,12 +22,14 @@ from mt_core.spark.contexts import SparkContexts
 from mt_core.spark.driver.jvm_objects import active_session, text_map
 from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.iceberg.computed_rows import ComputedRows, collect_or_checkpoint
+from mt_core.spark.iceberg.find_rows import TableVersion
 from mt_core.spark.iceberg.held_commit import HeldCommit
 from mt_core.spark.iceberg.metadata import commit as committed
 from mt_core.spark.iceberg.metadata import metadata_of
 from mt_core.spark.iceberg.replace_rows import AddedRows, AllRows, Change, DeleteModes, replace_rows
 from mt_core.spark.iceberg.replacement import Replacement
 from mt_core.spark.iceberg.temporary_views import temporary_view
+from mt_core.spark.incremental.table_change import TableChange, counts_checked
 from tests.support.started_jobs import started_jobs
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
@@ -94,6 +98,24 @@ class Place:
             self.carry_out(commit, Replacement(keys=("k",), values=values, gone=gone, rows=rows), modes)
             jobs = started_jobs(self.session) - before
         return self.summary(), jobs
+
+    def apply(self, net: list[tuple[Any, ...]], *, by_task: bool = False) -> None:
+        """Apply a net change by value. A single task rewrites the table if *by_task* is set."""
+        commit = self.commit()
+        modes = None if by_task else DeleteModes.of(self.session, commit.table)
+        with ExitStack() as stack, counts_checked():
+            changes = TableChange(
+                session=self.session,
+                lineage=None,
+                at=TableVersion(table=commit.table, snapshot=str(commit.base)),
+                name=commit.before,
+                columns=("k", "v"),
+                modes=modes,
+                small=by_task,
+                stack=stack,
+            )
+            rows = self.relation(net, "k INT, v STRING, n INT")
+            self.carry_out(commit, changes.by_value(rows, "n"), modes)
 
     def summary(self) -> Mapping[str, str]:
         table = self.catalogs.load_table(self.name)
@@ -232,3 +254,17 @@ def test_null_in_a_column_that_is_not_null_is_refused_by_its_name(places: Places
 
     with pytest.raises(QueryFailed, match="NULL in a column that is NOT NULL: one of `v`"):
         replace_rows(place.commit(), rows, None)
+
+
+@pytest.mark.parametrize("kind", ["merge-on-read", "copy-on-write", "equality deletes", "a single task"])
+def test_a_net_change_is_applied_only_if_the_table_has_the_removed_rows(places: Places, kind: str) -> None:
+    by_task = kind not in KINDS
+    place = places.make("" if by_task else KINDS[kind][0])
+
+    for missing in [(2, "b", -2), (2, "other", -1), (7, "g", -1)]:
+        with pytest.raises(CountsDiffer):
+            place.apply([missing, (6, "f", 1)], by_task=by_task)
+    assert place.rows() == BEFORE
+
+    place.apply([(2, "b", -1), (None, "n", -1), (2, "b2", 1), (6, "f", 2)], by_task=by_task)
+    assert place.rows() == [(1, "a"), (2, "b2"), (3, "c"), (4, "d"), (6, "f"), (6, "f")]

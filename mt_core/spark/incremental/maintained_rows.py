@@ -12,7 +12,7 @@ a LIMIT, there are too many keys), NotApplied is raised before anything is stage
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from math import inf
@@ -26,20 +26,16 @@ from mt_core.errors import EngineError
 from mt_core.incremental.changes import ChangeKind
 from mt_core.incremental.delta import (
     DeltaTexts,
-    images_of,
     ordered,
     over,
-    repeated,
-    rows_after_images,
-    rows_without,
     touched,
     unused_name,
 )
 from mt_core.incremental.first_rows import FirstRows
 from mt_core.incremental.strategy import ResultUnchanged, Ties, ValueChanged, Way, check_keys
-from mt_core.spark.iceberg.bounds import EVERYWHERE, bounds_of, condition_of, values_condition
+from mt_core.spark.iceberg.bounds import EVERYWHERE, values_condition
 from mt_core.spark.iceberg.computed_rows import ComputedRows, collect_or_checkpoint, computed, no_rows
-from mt_core.spark.iceberg.find_rows import LookupKeys, TableVersion, all_rows, find_rows
+from mt_core.spark.iceberg.find_rows import LookupKeys, TableVersion, find_rows
 from mt_core.spark.iceberg.inline_plans import PLANS
 from mt_core.spark.iceberg.jvm_rows import stored_schema
 from mt_core.spark.iceberg.replace_rows import AddedRows, AllRows, Change, DeleteModes
@@ -49,6 +45,7 @@ from mt_core.spark.iceberg.temporary_views import temporary_view
 from mt_core.spark.incremental.appended_partitions import appended_values
 from mt_core.spark.incremental.changed_groups import ChangedGroups
 from mt_core.spark.incremental.small_change import SmallChange
+from mt_core.spark.incremental.table_change import TableChange, counts_checked
 from mt_core.spark.queries.lineage import Lineage
 from mt_core.spark.queries.query_shapes import pieces_of, values_of
 from mt_core.spark.queries.source_versions import pins
@@ -115,11 +112,19 @@ def maintained_rows(
                     texts=texts,
                     write=write,
                     maintenance=maintenance,
-                    at=TableVersion(table=stored, snapshot=maintenance.base),
-                    modes=modes,
-                    stack=stack,
+                    table=TableChange(
+                        session=session,
+                        lineage=lineage,
+                        at=TableVersion(table=stored, snapshot=maintenance.base),
+                        name=table,
+                        columns=tuple(column.name for column in write.columns),
+                        modes=modes,
+                        small=maintenance.small,
+                        stack=stack,
+                    ),
                 )
-                yield replacement.change(), modes
+                with counts_checked():
+                    yield replacement.change(), modes
             case _:
                 raise EngineError(f"A refresh of {write.table} cannot be applied by {strategy.way}.")
 
@@ -196,7 +201,7 @@ def _values_in_manifests(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _RowReplacement:
-    """Computes the rows to delete and the rows to insert. Its temporary views exist until `stack` closes."""
+    """Computes the rows to delete from the `table` and the rows to insert."""
 
     session: SparkSession
     lineage: Lineage
@@ -204,9 +209,7 @@ class _RowReplacement:
     texts: DeltaTexts
     write: Write
     maintenance: Maintenance
-    at: TableVersion
-    modes: DeleteModes | None
-    stack: ExitStack
+    table: TableChange
 
     def change(self) -> Change:
         match self.maintenance.strategy.way:
@@ -227,7 +230,7 @@ class _RowReplacement:
             self.session.sql(self.texts.keys(names, strategy.key_columns, strategy.keys))
         )
         check_keys(strategy, values.count())
-        keys, gone = tuple(values.columns), self._view(values.frame)
+        keys, gone = tuple(values.columns), self.table.view(values.frame)
         rows = self._stored(self.texts.renewed(names, strategy.keys, gone, self._named(values, keys)))
         return Replacement(keys=keys, values=values, gone=gone, rows=rows)
 
@@ -238,12 +241,14 @@ class _RowReplacement:
         grouping = tuple(names[position] for position in keys)
         groups = ChangedGroups.of(self.session, self.texts, self.maintenance, self.small)
         delta, doubtful = groups.every, groups.doubtful
-        if self.modes is None and doubtful is None:
+        if self.table.modes is None and doubtful is None:
             return AllRows(rows=self._all_merged(groups))
-        by_place = self._looks_up
-        bounds, old, gone = self._bounds(delta, grouping), self._table, delta
+        by_place = self.table.looks_up
+        bounds, old, gone = self.table.bounds(delta, grouping), self.table.name, delta
         if by_place:
-            gone = find_rows(self.session, self.at, names, LookupKeys(rows=delta, keys=grouping, single=True))
+            gone = find_rows(
+                self.session, self.table.at, names, LookupKeys(rows=delta, keys=grouping, single=True)
+            )
             if doubtful is None:
 
                 def merged(at: Mapping[str, str]) -> str:
@@ -253,14 +258,14 @@ class _RowReplacement:
                 come = PLANS.sql(self.session, self.lineage, merged, {"gone": gone, "changed": delta})
                 if come is not None:
                     return RowDelta(gone=gone, come=come)
-            bounds, old = EVERYWHERE, self._view(gone.frame)
-        certain = groups.certain(self._view(delta.frame))
+            bounds, old = EVERYWHERE, self.table.view(gone.frame)
+        certain = groups.certain(self.table.view(delta.frame))
         if not by_place or doubtful is not None:
             old = f"({touched(old, names, grouping, certain, bounds)})"
         text = self.texts.merged(old, names, strategy.merge, certain)
         if doubtful is not None:
             doubted, named = (
-                self._view(doubtful.frame.select(*map(quote, grouping))),
+                self.table.view(doubtful.frame.select(*map(quote, grouping))),
                 self._named(doubtful, grouping),
             )
             text = f"{text}\nUNION ALL\n{self.texts.renewed(names, keys, doubted, named)}"
@@ -268,7 +273,7 @@ class _RowReplacement:
         if by_place:
             return RowDelta(gone=gone, come=rows)
         return Replacement(
-            keys=grouping, values=delta, gone=self._view(delta.frame), rows=rows, bounds=bounds
+            keys=grouping, values=delta, gone=self.table.view(delta.frame), rows=rows, bounds=bounds
         )
 
     def _all_merged(self, groups: ChangedGroups) -> DataFrame | ComputedRows:
@@ -276,20 +281,23 @@ class _RowReplacement:
         merge, names, delta = self.maintenance.strategy.merge, self._names, groups.every
 
         def all_merged(at: Mapping[str, str]) -> str:
-            return self.texts.merged(at["table"], names, merge, groups.certain(at["changed"]))
+            text = self.texts.merged(at["table"], names, merge, groups.certain(at["changed"]))
+            return _stored_text(text, names, self.write)
 
-        whole = self._whole(all_merged, {"changed": delta})
+        whole = self.table.whole(all_merged, {"changed": delta})
         if whole is not None:
             return whole
-        few, certain = self.maintenance.small and delta.few, groups.certain(self._view(delta.frame))
-        return self._stored(self.texts.merged(self._table, names, merge, certain, few=few))
+        few, certain = (
+            self.maintenance.small and delta.few,
+            groups.certain(self.table.view(delta.frame)),
+        )
+        return self._stored(self.texts.merged(self.table.name, names, merge, certain, few=few))
 
     def rows(self) -> Change:
         """Delete the result rows of removed source rows and insert those of added source rows."""
         # Cast values to the table's types first: a value that was rounded when it was stored matches only its
         # stored form.
-        stored = tuple(column.name for column in self.write.columns)
-        copies = unused_name("_copies", stored)
+        copies = unused_name("_copies", self.table.columns)
 
         def both(texts: DeltaTexts) -> tuple[str, str]:
             removed, added = (
@@ -306,69 +314,14 @@ class _RowReplacement:
             lambda rows: "\nEXCEPT ALL\n".join(both(over(self.texts, rows))),
             lambda rows: net_of(over(self.texts, rows)),
         )
-        net = small or collect_or_checkpoint(net_of(self.texts))
-        many = quote(copies)
-        goes = f"SELECT {', '.join(map(quote, stored))}, -{many} AS {many} FROM {{}} WHERE {many} < 0"
-        gone = self._of(net, goes.format)
-        if self._looks_up:
-            wanted = LookupKeys(rows=gone, keys=stored, copies=copies)
-            touched = find_rows(self.session, self.at, stored, wanted)
-            come = self._of(net, lambda relation: repeated(relation, stored, copies, 1, few=net.few))
-            return RowDelta(gone=touched, come=come)
-
-        def all_counted(at: Mapping[str, str]) -> str:
-            images = images_of(at["net"], stored, copies, few=True)
-            kept = rows_without(at["table"], stored, stored, images.removed)
-            return f"{kept} UNION ALL ({rows_after_images(at['table'], stored, images)})"
-
-        whole = self._whole(all_counted, {"net": net})
-        if whole is not None:
-            return AllRows(rows=whole)
-        images = images_of(self._view(net.frame), stored, copies, few=net.few)
-        bounds = self._bounds(net, stored)
-        rows = self.session.sql(rows_after_images(self._table, stored, images, bounds))
-        return Replacement(keys=stored, values=gone, gone=self._view(gone.frame), rows=rows, bounds=bounds)
-
-    @property
-    def _looks_up(self) -> bool:
-        """True if rows to delete are looked up and deleted by position."""
-        return self.modes is not None and self.modes.looks_up_all
+        return self.table.by_value(small or collect_or_checkpoint(net_of(self.texts)), copies)
 
     @property
     def _names(self) -> list[str]:
         return [column.name for column in self.maintenance.changes.columns]
 
-    @property
-    def _table(self) -> str:
-        return f"{self.write.table.sql} VERSION AS OF {self.maintenance.base}"
-
-    def _of(self, rows: ComputedRows, text: Callable[[str], str]) -> ComputedRows:
-        """Return the result of a query over *rows*. *text* returns its SQL, given the rows' relation name."""
-        local = PLANS.sql(self.session, self.lineage, lambda at: text(at["rows"]), {"rows": rows})
-        return local or ComputedRows.of_frame(self.session.sql(text(self._view(rows.frame))))
-
-    def _whole(
-        self, text: Callable[[Mapping[str, str]], str], given: Mapping[str, ComputedRows]
-    ) -> ComputedRows | None:
-        """Return the complete new content of a small table, or None if a Spark job must compute it.
-
-        *text* returns the query, given the names of the relation `table` and of the relations *given*.
-        """
-        rewrites = self.modes is None and self.maintenance.small
-        rows = all_rows(self.session, self.at) if rewrites else None
-        if rows is None:
-            return None
-
-        def stored(at: Mapping[str, str]) -> str:
-            return _stored_text(text(at), self._names, self.write)
-
-        return PLANS.sql(self.session, self.lineage, stored, {"table": rows, **given})
-
     def _stored(self, text: str) -> DataFrame:
         return _stored(self.session, text, self._names, self.write)
-
-    def _bounds(self, values: ComputedRows, columns: Sequence[str]) -> str:
-        return EVERYWHERE if self.modes is None else condition_of(bounds_of(values, columns))
 
     def _named(self, values: ComputedRows, columns: Sequence[str]) -> str:
         """Return a condition that restricts the query's rows to *values*, which lets sources skip files.
@@ -381,9 +334,6 @@ class _RowReplacement:
             if self.maintenance.changes.source_bytes <= SMALL
             else values_condition(values, columns)
         )
-
-    def _view(self, frame: DataFrame) -> str:
-        return self.stack.enter_context(temporary_view(frame))
 
 
 def _texts(

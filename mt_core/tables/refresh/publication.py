@@ -33,7 +33,15 @@ from mt_core.errors import (
     StorageMissing,
 )
 from mt_core.incremental.stages.stage_plan import StagePlan
-from mt_core.incremental.strategy import STATES_FAILED, UNREAD, NotApplied, ResultUnchanged, Strategy, Way
+from mt_core.incremental.strategy import (
+    STATES_FAILED,
+    UNREAD,
+    CountsDiffer,
+    NotApplied,
+    ResultUnchanged,
+    Strategy,
+    Way,
+)
 from mt_core.model.fence import Fenced, RefreshWriter, carried_out
 from mt_core.model.partition import DoubtedPartitions, Scope
 from mt_core.model.run import RefreshRun, RunStatus
@@ -349,6 +357,13 @@ class Publication:
                 return self._staged(self._rows())
             except NotApplied as error:
                 self._in_vain = InVain(what=error.what, size=self.maintenance.changes.changed_bytes or 0)
+                if isinstance(error, CountsDiffer):
+                    log.warning(
+                        "%s is recomputed, since its query gave other values than before: %s",
+                        self._identifier,
+                        error,
+                        extra={"action": "change_not_reproducible", "table": str(self._identifier)},
+                    )
                 self._note({"reason": f"{self._reason}; recomputed: {error}"})
             except QueryFailed as error:
                 # A query can fail on changed rows but succeed on all rows, so all rows are recomputed.

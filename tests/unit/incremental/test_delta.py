@@ -8,7 +8,7 @@ from mt_core.incremental.delta import (
     Reading,
     appended_images,
     images_of,
-    rows_after_images,
+    rows_after_change,
 )
 from mt_core.incremental.first_rows import FirstRows
 from mt_core.incremental.shape import Occurrence, QueryShape
@@ -108,11 +108,13 @@ def test_rows_are_removed_only_by_readings_with_images_of_removed_rows() -> None
     assert [JOIN.removes, appended.removes, replace(JOIN, images={0: IMAGES}).removes] == [False, False, True]
 
 
-def test_only_values_that_are_taken_out_are_counted() -> None:
-    assert rows_after_images("t", ["a", "b"], IMAGES) == (
-        "(SELECT `a`, `b` FROM t AS q LEFT SEMI JOIN gone AS k ON q.`a` <=> k.`a` AND q.`b` <=> k.`b` "
-        "WHERE true UNION ALL SELECT `a`, `b` FROM come) EXCEPT ALL SELECT `a`, `b` FROM gone"
-    )
+def test_only_rows_with_removed_values_are_counted_in_the_table() -> None:
+    text = rows_after_change("t", ["a", "b"], "net", "n")
+
+    assert (
+        "(SELECT `a`, `b` FROM t AS q LEFT SEMI JOIN (SELECT * FROM net WHERE `n` < 0) AS k "
+        "ON q.`a` <=> k.`a` AND q.`b` <=> k.`b` WHERE true) UNION ALL SELECT `a`, `b`, `n` FROM net"
+    ) in text
 
 
 def test_aggregates_of_removed_rows_are_taken_out_of_groups_in_which_those_of_added_rows_differ() -> None:

@@ -1,0 +1,111 @@
+"""Blocks: the linear parts of a query, and the operators between them as computed readings.
+
+A change passes through projections, filters and inner joins row by row: such a part of a query is a
+*block*, and a change of its readings changes it by a sum of terms. An operator for which this does not
+hold, such as an outer join or a window, is a *computed reading* of the block above it. Like a reading of a
+table, it can say its change and return its rows with given keys at the new version. It computes both by
+asking the blocks below it, at the keys that changed there.
+
+So a query is a tree in which blocks and computed readings take turns, with readings of tables as leaves. No
+output of a computed reading is kept: its old rows are its new rows less its change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from mt_core.incremental.stages.join_blocks import JoinBlock, KeyColumn
+from mt_core.incremental.stages.stage_plan import Place
+
+
+class Kind(StrEnum):
+    """What computes a computed reading, which decides how its keys are found."""
+
+    JOIN = "join"
+    """A left or right outer, semi, anti or existence join. The first input is the preserved side."""
+    FULL = "full"
+    """A full outer join."""
+    GROUPS = "groups"
+    """An aggregate that is not a state."""
+    WINDOW = "window"
+    UNION = "union"
+    FIXED = "fixed"
+    """Any other operator. It is computed whole, and its readings must not change."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pair:
+    """A column of each of the two inputs of a join, by position, that are equal in joined rows."""
+
+    left: int
+    right: int
+    null_safe: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Block:
+    """A linear part of a query, of which the operator at `place` is the topmost.
+
+    `readings` are its leaves, tables and computed readings, by number. `columns` has for each column of its
+    output the column of a reading that has the same values, or None if it is computed; the columns of a
+    computed reading are named `c0`, `c1` and so on, by position. `joins` has the columns that join the
+    readings. `scalars` are the trees of scalar subqueries in its expressions that are not constant.
+    """
+
+    place: Place
+    readings: tuple[int, ...]
+    columns: tuple[KeyColumn | None, ...]
+    joins: JoinBlock
+    scalars: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComputedReading:
+    """An operator that is not linear, over the blocks below it.
+
+    `number` identifies it among the readings of the blocks above; numbers of computed readings follow those
+    of tables. `place` is the place of the operator, and `inputs` are the blocks of its children, the
+    preserved side of a join first. `pairs` are the equal columns of a join. `keys` are the positions, in
+    the output of the only input, of the columns by which groups or partitions are formed; columns that are
+    computed are left out, so rows of one group have equal keys, but not vice versa. `passed` has for each
+    column of its output the input and the position in it that has the same values, or None if it is
+    computed; values that may stand for a missing partner count as passed. `words` describes it for users.
+    """
+
+    number: int
+    place: Place
+    kind: Kind
+    inputs: tuple[Block, ...]
+    pairs: tuple[Pair, ...] = ()
+    keys: tuple[int, ...] = ()
+    passed: tuple[tuple[int, int] | None, ...] = ()
+    words: str = ""
+
+    @property
+    def has_key(self) -> bool:
+        """Whether a change of its inputs can be restricted to keys."""
+        return bool(self.pairs or self.keys) or self.kind is Kind.UNION
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Blocks:
+    """A block, with the computed readings in it and below these, by number."""
+
+    root: Block
+    computed: Mapping[int, ComputedReading]
+
+    def tables(self) -> frozenset[int]:
+        """Return the readings of tables, in the block and below it."""
+        return self.tables_below(self.root)
+
+    def tables_below(self, block: Block) -> frozenset[int]:
+        """Return the readings of tables in a block and below it."""
+        found = set[int]()
+        for number in block.readings:
+            if (computed := self.computed.get(number)) is None:
+                found.add(number)
+            else:
+                found.update(*(self.tables_below(each) for each in computed.inputs))
+        return frozenset(found)

@@ -226,7 +226,7 @@ def test_partial_sums_of_changed_rows_turn_those_of_the_old_rows_into_those_of_t
             for number in at["new"]:
                 earlier = {each: at["new" if each < number else "old"][each] for each in at["new"]}
                 added, removed = (
-                    query.groups(place, earlier | {number: at[kind][number]}, number)
+                    query.groups(place, earlier | {number: at[kind][number]}, changed=number)
                     for kind in ("added", "removed")
                 )
                 state = state.unionAll(added).unionAll(negated(removed))

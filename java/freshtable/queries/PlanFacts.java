@@ -9,7 +9,6 @@ import freshtable.plans.ShortLists;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
-import java.util.stream.Stream;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.ExprId;
 import org.apache.spark.sql.catalyst.expressions.Expression;
@@ -69,22 +68,10 @@ final class PlanFacts {
     for (LogicalPlan tree : trees) {
       LogicalPlan plan = ShortLists.of(tree);
       JsonNode nodes = numbered(JSON.readTree(plan.toJSON()));
-      add(plan, nodes, 0, new Place(all.size(), List.of()));
+      add(plan, nodes, 0, Place.root(all.size()));
       all.add(nodes);
     }
     return all;
-  }
-
-  /** A place as JSON: the number of a tree, and the positions of children from its root. */
-  private record Place(int tree, List<Integer> path) {
-    Place child(int position) {
-      return new Place(tree, Stream.concat(path.stream(), Stream.of(position)).toList());
-    }
-
-    @Override
-    public String toString() {
-      return JSON.createArrayNode().add(tree).add(JSON.valueToTree(path)).toString();
-    }
   }
 
   /** Adds facts to the nodes of an operator and those below it; returns the position of the next node. */

@@ -1,6 +1,5 @@
 package freshtable.queries;
 
-import com.fasterxml.jackson.databind.JsonNode;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
@@ -19,6 +18,7 @@ import org.apache.spark.sql.catalyst.plans.logical.Join;
 import org.apache.spark.sql.catalyst.plans.logical.JoinHint;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
+import org.apache.spark.sql.catalyst.plans.logical.Union;
 import scala.Option;
 import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
@@ -27,21 +27,11 @@ import scala.runtime.AbstractPartialFunction;
 /**
  * Parts of plans.
  *
- * <p>An operator is addressed by its path, the positions of children from the root. Parts are cut from the plan
- * and not from the text of the query, so that they keep what the analysis has added: casts, resolved names and
- * functions.
+ * <p>They are cut from the plan and not from the text of the query, so that they keep what the analysis has
+ * added: casts, resolved names and functions.
  */
 final class PlanParts {
   private PlanParts() {}
-
-  /** Returns the operator at a path. */
-  static LogicalPlan at(LogicalPlan root, JsonNode path) {
-    LogicalPlan operator = root;
-    for (JsonNode position : path) {
-      operator = operator.children().apply(position.asInt());
-    }
-    return operator;
-  }
 
   /** Returns a condition of a filter or a join: one of those that AND combines there. */
   static Expression condition(LogicalPlan operator, int number) {
@@ -134,8 +124,18 @@ final class PlanParts {
     return DeduplicateRelations.apply(twice).children().apply(1);
   }
 
-  /** Raises an exception if an operator reads columns that its children do not have. */
+  /**
+   * Raises an exception if an operator reads columns that its children do not have, by their ids or, in a
+   * UNION, by their positions.
+   */
   static void check(LogicalPlan plan) {
+    if (plan instanceof Union union) {
+      CollectionConverters.asJava(union.children()).forEach(each -> {
+        if (each.output().size() != union.output().size()) {
+          throw new IllegalArgumentException("There are not all columns for a UNION.");
+        }
+      });
+    }
     if (plan.missingInput().nonEmpty()) {
       throw new IllegalArgumentException(
           "There are no columns " + plan.missingInput().mkString(", ") + " for " + plan.simpleStringWithNodeId());

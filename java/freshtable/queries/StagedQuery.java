@@ -5,10 +5,12 @@ import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import java.util.ArrayList;
 import java.util.HashMap;
-import java.util.IdentityHashMap;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.regex.Pattern;
+import java.util.stream.IntStream;
+import java.util.stream.Stream;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.catalyst.expressions.And;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
@@ -89,7 +91,7 @@ public final class StagedQuery {
     LogicalPlan given = planOf(rows);
     Expression condition = null;
     for (JsonNode place : JSON.readTree(places)) {
-      LogicalPlan operator = operator(place.get(0));
+      LogicalPlan operator = operator(Place.of(place.get(0)));
       Expression own =
           PlanParts.overRows(
               PlanParts.condition(operator, place.get(1).asInt()),
@@ -110,23 +112,53 @@ public final class StagedQuery {
     return Partials.of(aggregate(place)).schema();
   }
 
+  /** Returns the columns of the rows of an operator: {@code c0}, {@code c1} and so on. */
+  public StructType columns(String place) throws JsonProcessingException {
+    StructType columns = new StructType();
+    for (Attribute each : CollectionConverters.asJava(operator(Place.of(place)).output())) {
+      columns = columns.add(column(columns.size()), each.dataType().asNullable());
+    }
+    return columns;
+  }
+
   /**
-   * Returns the partial sums of an aggregate over given rows of the readings below it.
+   * Returns the rows of an operator over given rows of the readings below it.
+   *
+   * @param given rows of readings
+   * @param operators rows of operators below it, by place, with those columns of {@link #columns} that are
+   *     read. What is below these operators is not read.
+   */
+  public Dataset<Row> rows(
+      String place, Map<Integer, Dataset<Row>> given, Map<String, Dataset<Row>> operators)
+      throws JsonProcessingException {
+    List<Attribute> output = CollectionConverters.asJava(operator(Place.of(place)).output());
+    LogicalPlan rows = new Replacing(given, outputs(operators), null).in(Place.of(place));
+    List<NamedExpression> named = new ArrayList<>();
+    for (int i = 0; i < output.size(); i++) {
+      if (rows.outputSet().contains(output.get(i))) {
+        named.add(PlanParts.named(output.get(i), column(i), NamedExpression.newExprId()));
+      }
+    }
+    return dataset(sessionOf(given, operators), new Project(PlanParts.sequence(named), rows));
+  }
+
+  /**
+   * Returns the partial sums of an aggregate over given rows of the readings and the operators below it, as
+   * {@link #rows}.
    *
    * @param changed a reading whose rows are those of a change, or null. The branches of a UNION that do not
    *     read it then have no rows: they do not belong to the change.
    */
-  public Dataset<Row> groups(String place, Map<Integer, Dataset<Row>> leaves, Integer changed)
+  public Dataset<Row> groups(
+      String place, Map<Integer, Dataset<Row>> given, Map<String, Dataset<Row>> operators, Integer changed)
       throws JsonProcessingException {
-    Aggregate aggregate = aggregate(place);
-    LogicalPlan child = changed == null ? aggregate.child() : branchesOf(aggregate.child(), changed);
-    LogicalPlan rows = new Replacing(leaves, Map.of()).in(child);
-    return dataset(sessionOf(leaves.values().toArray()), Partials.of(aggregate).groups(rows));
+    LogicalPlan rows = new Replacing(given, outputs(operators), changed).in(Place.of(place).child(0));
+    return dataset(sessionOf(given, operators), Partials.of(aggregate(place)).groups(rows));
   }
 
   /** Returns partial sums of an aggregate with one row for each of its groups. */
   public Dataset<Row> folded(String place, Dataset<Row> partials) throws JsonProcessingException {
-    return dataset(sessionOf(partials), Partials.of(aggregate(place)).folded(planOf(partials)));
+    return dataset(((Dataset<?>) partials).sparkSession(), Partials.of(aggregate(place)).folded(planOf(partials)));
   }
 
   /**
@@ -137,37 +169,21 @@ public final class StagedQuery {
    */
   public Dataset<Row> rest(Map<String, Dataset<Row>> states, Map<Integer, Dataset<Row>> leaves)
       throws JsonProcessingException {
-    Map<LogicalPlan, LogicalPlan> evaluated = new IdentityHashMap<>();
+    Map<Place, LogicalPlan> evaluated = new HashMap<>();
     for (Map.Entry<String, Dataset<Row>> state : states.entrySet()) {
-      Aggregate aggregate = aggregate(state.getKey());
-      Partials partials = Partials.of(aggregate);
+      Partials partials = Partials.of(aggregate(state.getKey()));
       evaluated.put(
-          aggregate, partials.evaluated(partials.folded(PlanParts.fresh(planOf(state.getValue())))));
+          Place.of(state.getKey()),
+          partials.evaluated(partials.folded(PlanParts.fresh(planOf(state.getValue())))));
     }
-    LogicalPlan rest = new Replacing(leaves, evaluated).in(trees.get(0));
+    LogicalPlan rest = new Replacing(leaves, evaluated, null).in(Place.root(0));
     List<Attribute> output = CollectionConverters.asJava(rest.output());
     List<NamedExpression> named = new ArrayList<>();
     for (int i = 0; i < columns.size(); i++) {
       named.add(PlanParts.named(output.get(i), columns.get(i), NamedExpression.newExprId()));
     }
     return dataset(
-        sessionOf(states.values().toArray()), new Project(PlanParts.sequence(named), rest));
-  }
-
-  /** Empties the branches of UNIONs beside those that read a reading. */
-  private LogicalPlan branchesOf(LogicalPlan operator, int number) {
-    if (!reads(operator, number)) {
-      return operator;
-    }
-    List<LogicalPlan> children = new ArrayList<>();
-    for (LogicalPlan child : CollectionConverters.asJava(operator.children())) {
-      if (operator instanceof Union && !reads(child, number)) {
-        children.add(new Filter(Literal.FalseLiteral(), child));
-      } else {
-        children.add(branchesOf(child, number));
-      }
-    }
-    return children.isEmpty() ? operator : operator.withNewChildren(PlanParts.sequence(children));
+        sessionOf(states, leaves), new Project(PlanParts.sequence(named), rest));
   }
 
   private boolean reads(LogicalPlan operator, int number) {
@@ -180,16 +196,52 @@ public final class StagedQuery {
         && Integer.valueOf(number).equals(PlanFacts.readingOf(operator, readings));
   }
 
-  private SparkSession sessionOf(Object... rows) {
-    return rows.length == 0 ? session : ((Dataset<?>) rows[0]).sparkSession();
+  /** Returns the session of given rows. */
+  private SparkSession sessionOf(Map<?, Dataset<Row>> some, Map<?, Dataset<Row>> others) {
+    return Stream.concat(some.values().stream(), others.values().stream())
+        .findFirst().map(rows -> ((Dataset<?>) rows).sparkSession()).orElse(session);
   }
 
   private Aggregate aggregate(String place) throws JsonProcessingException {
-    return (Aggregate) operator(JSON.readTree(place));
+    return (Aggregate) operator(Place.of(place));
   }
 
-  private LogicalPlan operator(JsonNode place) {
-    return PlanParts.at(trees.get(place.get(0).asInt()), place.get(1));
+  private LogicalPlan operator(Place place) {
+    return place.in(trees);
+  }
+
+  /** Returns given rows of operators as plans with the operators' columns. */
+  private Map<Place, LogicalPlan> outputs(Map<String, Dataset<Row>> operators)
+      throws JsonProcessingException {
+    Map<Place, LogicalPlan> outputs = new HashMap<>();
+    for (Map.Entry<String, Dataset<Row>> each : operators.entrySet()) {
+      Place place = Place.of(each.getKey());
+      List<Attribute> output = CollectionConverters.asJava(operator(place).output());
+      List<String> names = IntStream.range(0, output.size()).mapToObj(StagedQuery::column).toList();
+      outputs.put(place, renamed(each.getValue(), output, names));
+    }
+    return outputs;
+  }
+
+  private static String column(int position) {
+    return "c" + position;
+  }
+
+  /** Returns given rows with the ids and types of the columns that have the names. */
+  private static LogicalPlan renamed(Dataset<Row> rows, List<Attribute> columns, List<String> names) {
+    LogicalPlan given = PlanParts.fresh(planOf(rows));
+    Map<String, Attribute> own = PlanParts.columnsOf(given);
+    Map<ExprId, NamedExpression> renamed = new LinkedHashMap<>();
+    for (int i = 0; i < names.size(); i++) {
+      Attribute column = columns.get(i);
+      Attribute value = own.get(names.get(i));
+      if (value != null) {
+        renamed.putIfAbsent(
+            column.exprId(),
+            PlanParts.named(typed(value, column.dataType()), column.name(), column.exprId()));
+      }
+    }
+    return new Project(PlanParts.sequence(List.copyOf(renamed.values())), given);
   }
 
   private static LogicalPlan planOf(Dataset<Row> rows) {
@@ -213,31 +265,39 @@ public final class StagedQuery {
     CollectionConverters.asJava(plan.children()).forEach(each -> addReadings(each, found));
   }
 
-  /** Puts given rows in the place of readings and of aggregates. */
+  /** Puts given rows in the place of readings and of operators. */
   private final class Replacing {
     private final Map<Integer, Dataset<Row>> leaves;
-    private final Map<LogicalPlan, LogicalPlan> aggregates;
+    private final Map<Place, LogicalPlan> operators;
+    /** The reading whose rows are those of a change, or null. */
+    private final Integer changed;
 
-    Replacing(Map<Integer, Dataset<Row>> leaves, Map<LogicalPlan, LogicalPlan> aggregates) {
+    Replacing(Map<Integer, Dataset<Row>> leaves, Map<Place, LogicalPlan> operators, Integer changed) {
       this.leaves = leaves;
-      this.aggregates = aggregates;
+      this.operators = operators;
+      this.changed = changed;
     }
 
-    LogicalPlan in(LogicalPlan operator) {
-      return Subqueries.replacedIn(replaced(operator), each -> in(each.plan()));
+    /** Returns the operator at a place over the given rows. */
+    LogicalPlan in(Place place) {
+      LogicalPlan given = operators.get(place);
+      return Subqueries.replacedIn(
+          given == null ? below(operator(place), place) : given,
+          each -> in(Place.root(subqueries.get(each.exprId()))));
     }
 
-    private LogicalPlan replaced(LogicalPlan operator) {
-      LogicalPlan evaluated = aggregates.get(operator);
-      if (evaluated != null) {
-        return evaluated;
-      }
+    private LogicalPlan below(LogicalPlan operator, Place place) {
       if (operator.children().isEmpty()) {
         Integer number = PlanFacts.readingOf(operator, readings);
         return number == null ? operator : leaf(operator, number);
       }
       List<LogicalPlan> children = new ArrayList<>();
-      CollectionConverters.asJava(operator.children()).forEach(each -> children.add(in(each)));
+      boolean ofChange = changed != null && operator instanceof Union && reads(operator, changed);
+      for (int i = 0; i < operator.children().size(); i++) {
+        LogicalPlan child = in(place.child(i));
+        boolean empty = ofChange && !reads(operator.children().apply(i), changed);
+        children.add(empty ? new Filter(Literal.FalseLiteral(), child) : child);
+      }
       return operator.withNewChildren(PlanParts.sequence(children));
     }
 
@@ -246,16 +306,8 @@ public final class StagedQuery {
       if (rows == null) {
         throw new IllegalArgumentException("Rows of reading " + number + " are needed.");
       }
-      LogicalPlan given = PlanParts.fresh(planOf(rows));
-      Map<String, Attribute> own = PlanParts.columnsOf(given);
-      List<NamedExpression> renamed = new ArrayList<>();
-      CollectionConverters.asJava(relation.output()).forEach(column -> {
-        Attribute value = own.get(column.name());
-        if (value != null) {
-          renamed.add(PlanParts.named(typed(value, column.dataType()), column.name(), column.exprId()));
-        }
-      });
-      return new Project(PlanParts.sequence(renamed), given);
+      List<Attribute> columns = CollectionConverters.asJava(relation.output());
+      return renamed(rows, columns, columns.stream().map(Attribute::name).toList());
     }
   }
 

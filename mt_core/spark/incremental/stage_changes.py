@@ -134,7 +134,7 @@ class StageChanges:
 
         def groups(at: Mapping[str, str]) -> DataFrame:
             leaves = {each: self.session.table(at[f"r{each}"]) for each in numbers}
-            return self.query.groups(place, leaves, branch)
+            return self.query.groups(place, leaves, changed=branch)
 
         found = dict[int, ComputedRows]()
         for sign, rows in signed.items():
@@ -175,7 +175,7 @@ class StageChanges:
                 for other in stage.readings - {number}
             }
             for sign, rows in self._changed_rows(number, images.get(number)):
-                groups = self.query.groups(stage.places[0], {**others, number: rows}, number)
+                groups = self.query.groups(stage.places[0], {**others, number: rows}, changed=number)
                 terms.append(_signed(columns, sign, self.stack.enter_context(temporary_view(groups))))
         return self.session.sql(_added_up(columns, stage.keys, terms))
 

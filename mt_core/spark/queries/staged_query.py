@@ -72,14 +72,39 @@ class StagedQuery:
         """Return the columns of the partial sums of an aggregate."""
         return columns_of(self._java.schema(place))
 
-    def groups(self, place: Place, leaves: Mapping[int, DataFrame], changed: int | None = None) -> DataFrame:
-        """Return the partial sums of an aggregate over rows of the readings below it.
+    def columns(self, place: Place) -> StructType:
+        """Return the columns of the rows of an operator, which are `c0`, `c1` and so on."""
+        return columns_of(self._java.columns(place))
+
+    def rows(
+        self, place: Place, leaves: Mapping[int, DataFrame], operators: Mapping[Place, DataFrame]
+    ) -> DataFrame:
+        """Return the rows of an operator over given rows of readings and operators below it.
 
         *leaves* are the rows by the numbers of the readings. They need only the columns that the query reads.
+        *operators* are the rows of operators by place, with `columns` of these. Those of the columns that
+        nothing above reads may be left out, here and in the result. Readings below an operator whose rows
+        are given are not needed.
+        """
+        return self._frame(self._java.rows(place, _java_rows(leaves), _java_rows(operators)))
+
+    def groups(
+        self,
+        place: Place,
+        leaves: Mapping[int, DataFrame],
+        operators: Mapping[Place, DataFrame] | None = None,
+        *,
+        changed: int | None = None,
+    ) -> DataFrame:
+        """Return the partial sums of an aggregate over given rows of readings and operators below it, as
+        `rows` gets them.
+
         If those of the reading *changed* are the rows of a change, the sums are what they change: branches of
         UNIONs that do not read it are left out.
         """
-        return self._frame(self._java.groups(place, _java_rows(leaves), changed))
+        return self._frame(
+            self._java.groups(place, _java_rows(leaves), _java_rows(operators or {}), changed)
+        )
 
     def folded(self, place: Place, partials: DataFrame) -> DataFrame:
         """Return partial sums of an aggregate, added up to one row for each group of which a row remains.

@@ -131,6 +131,45 @@ def test_pairs_of_columns_are_compared_one_by_one_and_values_that_cannot_be_comp
     assert sorted((row.a, row.b) for row in reduced.frame.collect()) == [(1, "a"), (1, "b")]
 
 
+EXACT = {
+    "BIGINT": "1L, 2L, 5000000000L",
+    "TINYINT": "1Y, 2Y, -1Y",
+    "STRING": "'a', 'b', ''",
+    "DOUBLE": "0.0D, -0.0D, double('NaN')",
+    "DECIMAL(38, 4)": "1.5BD, -1.5BD, 99999999999999999999999.1BD",
+    "BINARY": "X'00', X'0000', X''",
+    "STRUCT<a: FLOAT, b: ARRAY<STRING>>": (
+        "named_struct('a', 0.0F, 'b', array('x', NULL)), named_struct('a', -0.0F, 'b', array('x', NULL)), "
+        "named_struct('a', NULL, 'b', NULL)"
+    ),
+}
+"""Three values of each of some types that GROUP BY permits."""
+
+
+def test_an_exact_semi_join_compares_tuples_of_values_of_all_types_of_keys(world: RefreshWorld) -> None:
+    for type_, values in EXACT.items():
+        for other in {type_, "INT" if type_ == "TINYINT" else type_}:
+            given, others = (
+                rows_of(
+                    world.session,
+                    f"WITH v AS (SELECT explode(array({values}, NULL)) AS x) SELECT CAST(l.x AS {kind}) AS x, "
+                    f"r.x AS y, {number} AS n FROM v AS l CROSS JOIN v AS r",
+                )
+                for number, kind in enumerate((type_, other))
+            )
+            kept = collect_or_checkpoint(others.frame.where("hash(x, y) % 3 = 0"))
+            for null_safe in ((False, False), (True, False), (True, True)):
+                matches = list(zip("xy", "xy", null_safe, strict=True))
+
+                found = semi_join(given, kept, matches, exact=True)
+
+                on = " AND ".join(f"g.{a} {'<=>' if null else '='} k.{b}" for a, b, null in matches)
+                expected = given.frame.alias("g").join(kept.frame.alias("k"), expr(on), "left_semi")
+                listed = sorted(map(str, expected.collect()))
+                assert sorted(map(str, found.frame.collect())) == listed, (type_, null_safe)
+                assert 0 < len(listed) < 16
+
+
 @pytest.mark.parametrize(
     "keys",
     [

@@ -114,14 +114,19 @@ def _limits(session: SparkSession) -> Any:
     )
 
 
-def semi_join(rows: ComputedRows, others: ComputedRows, matches: Matches) -> ComputedRows:
+def semi_join(
+    rows: ComputedRows, others: ComputedRows, matches: Matches, *, exact: bool = False
+) -> ComputedRows:
     """Return the *rows* that match *others*; both are in the JVM.
 
-    Each pair of columns is compared by itself, as in a look-up, so there may be further rows.
+    Each pair of columns is compared by itself, as in a look-up, so there may be further rows. With *exact*,
+    the result is that of a semi join: a row has all its values in common with one of *others*. Columns that
+    are compared must then be of the same type or integers, but may be of all types that GROUP BY permits.
     """
     session = rows.session
     of, columns, null_safe = zip(*matches, strict=True)
-    joined = own_class(session, f"{_PACKAGE}.SemiJoin").of(
+    java = own_class(session, f"{_PACKAGE}.SemiJoin")
+    joined = (java.exact if exact else java.of)(
         rows.java,
         java_strings(session, columns),
         others.java,

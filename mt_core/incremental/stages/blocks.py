@@ -109,3 +109,34 @@ class Blocks:
             else:
                 found.update(*(self.tables_below(each) for each in computed.inputs))
         return frozenset(found)
+
+    def fixed(self) -> dict[int, ComputedReading]:
+        """Return the tables that must not change, each with the computed reading that is computed whole."""
+        return {
+            table: each
+            for each in self.computed.values()
+            if each.kind is Kind.FIXED
+            for table in self.tables_below(each.inputs[0])
+        }
+
+    def finds(self, block: Block, position: int) -> bool:
+        """Return whether rows of a block with given values of a column can be found without all its rows."""
+        column = block.columns[position]
+        if column is None:
+            return False
+        reading = self.computed.get(column.reading)
+        return reading is None or self._finds(reading, int(column.column[1:]))
+
+    def _finds(self, reading: ComputedReading, position: int) -> bool:
+        if reading.kind is Kind.FIXED:
+            return True
+        if reading.kind is Kind.UNION:
+            return all(self.finds(each, position) for each in reading.inputs if each.readings)
+        if (passed := reading.passed[position]) is None:
+            return False
+        number, below = passed
+        if number == 1 and not reading.pairs:
+            return False
+        if reading.kind is Kind.GROUPS:
+            return below in reading.keys
+        return self.finds(reading.inputs[number], below)

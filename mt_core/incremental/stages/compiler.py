@@ -25,10 +25,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from mt_core.incremental.plan import TRANSPARENT, Node, join_type, read_plan
-from mt_core.incremental.stages.accumulators import obstacle_of, obstacle_of_key, sql_name_of
+from mt_core.incremental.stages.accumulators import obstacle_of, obstacle_of_key
 from mt_core.incremental.stages.join_blocks import join_blocks
+from mt_core.incremental.stages.query_blocks import words_of_aggregate
 from mt_core.incremental.stages.stage_name import functions_in, stage_name
-from mt_core.incremental.stages.stage_plan import Place, Stage, StagePlan, shortened
+from mt_core.incremental.stages.stage_plan import Place, Stage, StagePlan
 
 _RELATION = "DataSourceV2Relation"
 _LINEAR = frozenset({"Project", "Filter", "Union", "Expand", "Generate", *TRANSPARENT})
@@ -126,24 +127,10 @@ def _shared(cuts: Iterable[_Cut], sources: Sequence[str], version: str) -> tuple
             places=tuple(cut.place for cut in (first, *others)),
             readings=frozenset(first.readings),
             keys=len(first.aggregate.expressions("groupingExpressions")),
-            words=_words(first.aggregate),
+            words=words_of_aggregate(first.aggregate),
             blocks=join_blocks(first.aggregate),
         )
     return tuple(stages.values())
-
-
-def _words(aggregate: Node) -> str:
-    """Return the functions and the keys of an aggregate, such as `sum, count by city`."""
-    functions = ", ".join(dict.fromkeys(map(sql_name_of, aggregate.fields["functions"]))) or "distinct"
-    names = {
-        item.value().canonical(): str(item.fields["name"])
-        for item in aggregate.expressions("aggregateExpressions")
-    }
-    keys = [
-        names.get(key.canonical()) or str(key.fields.get("name") or f"{key.kind.lower()}(...)")
-        for key in aggregate.expressions("groupingExpressions")
-    ]
-    return f"{functions} by {shortened(keys)}" if keys else f"{functions} of all rows"
 
 
 @dataclass(slots=True)

@@ -69,7 +69,9 @@ class JoinBlock:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Equality:
+class Equality:
+    """Columns of two readings that are equal in each joined row."""
+
     left: KeyColumn
     right: KeyColumn
     null_safe: bool
@@ -83,7 +85,7 @@ class _Part:
     """
 
     readings: frozenset[int] = frozenset()
-    equalities: tuple[_Equality, ...] = ()
+    equalities: tuple[Equality, ...] = ()
     columns: Mapping[int, KeyColumn] = field(default_factory=dict)
 
 
@@ -105,7 +107,7 @@ def join_blocks(aggregate: Node) -> tuple[JoinBlock, ...]:
         parts.setdefault(part.readings, part)
         terms.setdefault(part.readings, set()).add(reading)
     return tuple(
-        JoinBlock(readings=readings, terms=frozenset(terms[readings]), keys=_key_classes(part.equalities))
+        JoinBlock(readings=readings, terms=frozenset(terms[readings]), keys=key_classes(part.equalities))
         for readings, part in parts.items()
     )
 
@@ -197,24 +199,32 @@ def _equated(node: Node, part: _Part) -> _Part:
     return replace(part, equalities=(*part.equalities, *equalities))
 
 
-def _equality(condition: Node, columns: Mapping[int, KeyColumn]) -> Iterator[_Equality]:
+def _equality(condition: Node, columns: Mapping[int, KeyColumn]) -> Iterator[Equality]:
     """Yield the equality of columns of two readings that a condition is, if any."""
     if condition.kind not in _EQUALITIES:
         return
     sides = [each.column() for each in condition.children]
     match [columns.get(side.identity) for side in sides if side is not None]:
         case [KeyColumn() as left, KeyColumn() as right] if left.reading != right.reading:
-            if _have_comparable_keys(left, right):
-                yield _Equality(left=left, right=right, null_safe=condition.kind == "EqualNullSafe")
+            if are_comparable(left, right):
+                yield Equality(left=left, right=right, null_safe=condition.kind == "EqualNullSafe")
 
 
-def _have_comparable_keys(left: KeyColumn, right: KeyColumn) -> bool:
+def is_key(column: KeyColumn | None) -> bool:
+    """Return whether values of a column are equal if and only if their bits are."""
+    return column is not None and (column.type in _INTEGERS or bool(_OTHER_TYPES.fullmatch(column.type)))
+
+
+def are_comparable(left: KeyColumn | None, right: KeyColumn | None) -> bool:
+    """Return whether equal values of two columns are found by each other."""
+    if left is None or right is None:
+        return False
     if left.type in _INTEGERS:
         return right.type in _INTEGERS
     return left.type == right.type and _OTHER_TYPES.fullmatch(left.type) is not None
 
 
-def _key_classes(equalities: Iterable[_Equality]) -> tuple[KeyClass, ...]:
+def key_classes(equalities: Iterable[Equality]) -> tuple[KeyClass, ...]:
     """Return the transitive closure of *equalities*."""
     classes: list[KeyClass] = []
     for each in equalities:

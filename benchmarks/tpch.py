@@ -36,8 +36,10 @@ SOME = tuple(f"q{number}" for number in (1, 3, 4, 5, 6, 12, 13, 15, 17, 18, 21, 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """What share of the rows changes in each way before a round, the number of rounds, and the queries, or
-    None for all of them. `is_limited` says whether the figures have targets.
+    """What share of the rows changes in each way before a round, and the number of rounds.
+
+    If no queries are named, `queries` are measured, or all if it is None. `is_limited` says whether the
+    figures have targets.
     """
 
     share: float
@@ -130,6 +132,7 @@ class MeasuredTables:
 
     def __init__(self, gateway: Embedded, options: TpchOptions, queries: Mapping[str, str]) -> None:
         self.gateway, self.queries, self.strategy = gateway, queries, options.strategy
+        self._named = options.queries
         self.data = TpchData(namespace=NAMESPACE, lineitems=options.lineitems)
         self.created: dict[str, dict[str, float]] = {}
         self.readers: dict[str, int] = {}
@@ -162,7 +165,8 @@ class MeasuredTables:
             for source in self.data.changing:
                 capture = self._refreshed(f"captured_{source}")
                 rounds.captures.setdefault(source, []).append(capture.seconds)
-            names = [name for name in self.queries if name in (case.queries or self.queries)]
+            measured = self._named or case.queries or tuple(self.queries)
+            names = [name for name in self.queries if name in measured]
             for position, name in enumerate(names):
                 taken = rounds.taken.setdefault(name, Taken())
                 for strategy in self._strategies(number + position):

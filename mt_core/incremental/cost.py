@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mt_core.base.plural import plural
-from mt_core.incremental.strategy import Strategy, TooManyKeys, ValueChanged, Way
+from mt_core.incremental.strategy import Strategy, TooManyKeys, TooManyRows, ValueChanged, Way
 from mt_core.model.storage import InVain
 
 MOST_CHANGED = 0.5
@@ -133,6 +133,8 @@ def recently_failed(strategy: Strategy, sizes: Sizes, last: InVain | None) -> st
         return None
     if strategy.way is Way.KEYS and last.what == TooManyKeys.what:
         return "a change of this size touched too many keys"
+    if strategy.way is Way.STAGES and last.what == TooManyRows.what:
+        return "a change of this size needed too many rows of the sources"
     if strategy.values and last.what == ValueChanged.what:
         return "a scalar subquery gave another value after a change of this size"
     return None

@@ -188,3 +188,29 @@ def joined_columns(node: Node, left: tuple[int, ...], right: tuple[int, ...]) ->
     if kind == "ExistenceJoin":
         return (*left, read_plan(node.fields["joinType"]["exists"]).identity)
     return (*left, *right)
+
+
+def output_of(node: Node) -> tuple[int, ...] | None:
+    """Return the ids of the columns of an operator in order, or None if they are not known."""
+    for named in ("output", "projectList", "aggregateExpressions"):
+        if named in node.fields:
+            return node.identities(named)
+    below = [output_of(child) for child in node.children]
+    first = below[0] if below else None
+    if first is None:
+        return None
+    match node.kind:
+        case "Join":
+            return None if below[1] is None else joined_columns(node, first, below[1])
+        case "Window":
+            return (*first, *node.identities("windowExpressions"))
+        # JSON has no numbers of columns that the optimizer has removed, only an empty list for none.
+        case "Generate" if node.fields.get("unrequiredChildIndex") == []:
+            return (*first, *node.identities("generatorOutput"))
+        # The columns of a UNION have the ids of its first branch.
+        case "Filter" | "Union" | "GlobalLimit" | "LocalLimit":
+            return first
+        case kind if kind in TRANSPARENT:
+            return first
+        case _:
+            return None

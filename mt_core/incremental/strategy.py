@@ -99,6 +99,12 @@ class Ties(NotApplied):
     what = "ties"
 
 
+class TooManyRows(NotApplied):
+    """A change needs more rows of the sources than a run may read for it."""
+
+    what = "rows"
+
+
 class CountsDiffer(NotApplied):
     """A row would be removed more often than it exists: it was computed with other values before."""
 
@@ -201,6 +207,10 @@ def choose_stages(
     settled = _from_nothing(changed, relations) or _nothing(changed, changes) or _unknown(changed, relations)
     if settled is not None:
         return settled
+    fixed = plan.fixed(frozenset(changed))
+    if fixed:
+        readers = (f"{words} reads {relations[number]}" for number, words in fixed.items())
+        return Strategy(way=Way.RECOMPUTE, reason="; ".join(dict.fromkeys(readers)))
     return Strategy(way=Way.STAGES, reason=plan.described(frozenset(changed), relations), keys=tuple(keys))
 
 

@@ -54,9 +54,23 @@ SHAPES = {
     "join": "SELECT o.id, c.name FROM {o} AS o JOIN {c} AS c ON o.k = c.k",
     "left join": "SELECT o.id, c.name FROM {o} AS o LEFT JOIN {c} AS c ON o.k = c.k",
     "full join": "SELECT o.id, c.name FROM {o} AS o FULL JOIN {c} AS c ON o.k = c.k AND c.k > 2",
+    "full join without equality": (
+        "SELECT o.id, c.name, v.x FROM {o} AS o FULL JOIN {c} AS c ON o.k + 3 < c.k FULL JOIN VALUES (2), "
+        "(300), (NULL) AS v(x) ON o.k > v.x + 2"
+    ),
     "semi join": "SELECT o.id FROM {o} AS o LEFT SEMI JOIN {c} AS c ON o.k <=> c.k",
     "anti join": "SELECT o.id FROM {o} AS o LEFT ANTI JOIN {c} AS c ON o.k <=> c.k",
     "NOT IN": "SELECT id FROM {o} WHERE k NOT IN (SELECT k FROM {c})",
+    "NOT IN of a column with NULL": (
+        "SELECT id FROM {o} WHERE nullif(k, 3) NOT IN (SELECT nullif(k, 2) FROM {c})"
+    ),
+    "NOT IN of two columns": (
+        "SELECT id FROM {o} AS o WHERE (nullif(k, 3), s) NOT IN (SELECT nullif(k, 2), '1' FROM {c} AS c "
+        "WHERE c.k < o.id)"
+    ),
+    "NOT IN beside another condition": (
+        "SELECT id FROM {o} WHERE nullif(k, 3) NOT IN (SELECT nullif(k, 2) FROM {c}) OR id = 4"
+    ),
     "EXISTS beside another condition": (
         "SELECT id FROM {o} AS o WHERE EXISTS (SELECT 1 FROM {c} AS c WHERE c.k = o.k) OR id < 10"
     ),
@@ -83,6 +97,23 @@ SHAPES = {
     "INTERSECT": "SELECT k FROM {o} INTERSECT SELECT k FROM {c}",
     "self join": "SELECT a.id, b.id AS other FROM {o} AS a JOIN {o} AS b ON a.id = b.id + 1 AND a.k = 3",
     "ORDER BY and LIMIT": "SELECT id, d FROM {o} ORDER BY d DESC LIMIT 7",
+    "LIMIT of a UNION ALL": (
+        "SELECT k, count(*) AS n FROM (SELECT k FROM (SELECT k FROM {o} UNION ALL SELECT k FROM {c}) "
+        "ORDER BY k LIMIT 5 OFFSET 2) GROUP BY k"
+    ),
+    "LATERAL with LIMIT": (
+        "SELECT c.k, l.id FROM {c} AS c, LATERAL (SELECT id FROM {o} AS o WHERE o.k = c.k ORDER BY id DESC "
+        "LIMIT 2) AS l"
+    ),
+    "functions of all values": (
+        "SELECT k, percentile(id, 0.5) AS p, median(a) AS m, mode(s, true) AS o, collect_set(k) AS l, "
+        "max_by(id, a) AS b, bit_or(id) AS c, approx_count_distinct(s) AS n, "
+        "listagg(s, ',') WITHIN GROUP (ORDER BY id) AS t FROM {o} GROUP BY k"
+    ),
+    "DISTINCT functions without keys": (
+        "SELECT count(DISTINCT id) AS n, count(DISTINCT s, k) AS m, sum(DISTINCT a) AS t, max(d) AS x "
+        "FROM {o}"
+    ),
     "ROLLUP": "SELECT k, s, count(*) AS n FROM {o} GROUP BY ROLLUP (k, s)",
     "nested types": (
         "SELECT id, named_struct('a', k, 'b', items) AS st, map(s, part) AS m, m['a'] AS x "
@@ -99,6 +130,24 @@ SHAPES = {
     "constants that exist": (
         "SELECT id FROM {o} AS o WHERE EXISTS (SELECT 1 FROM VALUES (2), (5) AS v(x) WHERE o.k = v.x)"
     ),
+    "a left join of constants": (
+        "SELECT v.x, o.id FROM VALUES (2), (300), (NULL) AS v(x) LEFT JOIN {o} AS o ON o.k > v.x + 3"
+    ),
+    "a semi join of constants": (
+        "SELECT /*+ BROADCAST(o) */ o.id FROM {o} AS o LEFT SEMI JOIN VALUES (2), (300) AS v(x) ON o.k > v.x"
+    ),
+    "constants for which rows exist": (
+        "SELECT x FROM VALUES (2), (300), (NULL) AS v(x) WHERE EXISTS (SELECT 1 FROM {c} AS c WHERE c.k < x) "
+        "OR x < 3"
+    ),
+    "a full join of constants below a broadcast": (
+        "SELECT /*+ BROADCAST(v) */ o.id FROM {o} AS o JOIN (SELECT coalesce(a.x, b.y) AS x FROM "
+        "VALUES (1), (2) AS a(x) FULL JOIN VALUES (2), (3) AS b(y) ON a.x < b.y) AS v ON o.k = v.x"
+    ),
+    "a LIMIT of constants": (
+        "SELECT o.id FROM {o} AS o JOIN (SELECT x FROM VALUES (3), (1), (2) AS v(x) ORDER BY x "
+        "LIMIT 2) AS v ON o.k = v.x"
+    ),
     "a constant": "SELECT 1 AS one, VALUE FROM {c} AS c CROSS JOIN (VALUES (2), (3)) AS v(VALUE)",
 }
 REFUSED = {
@@ -108,18 +157,6 @@ REFUSED = {
     "a table": "SELECT o.id, t.a FROM {o} AS o JOIN inlined AS t ON o.id = t.a",
     "a relation of another": "SELECT id FROM {o} UNION ALL SELECT a FROM cached",
     "rows without an end": "SELECT o.id FROM {o} AS o CROSS JOIN range(10000000000) AS r",
-    "a LIMIT that exchanges rows": (
-        "SELECT o.id FROM {o} AS o JOIN (SELECT x FROM VALUES (3), (1), (2) AS v(x) ORDER BY x "
-        "LIMIT 2) AS v ON o.k = v.x"
-    ),
-    "a join that exchanges rows": "SELECT o.id, c.name FROM {o} AS o FULL JOIN {c} AS c ON o.k > c.k",
-    "a join that exchanges rows below a broadcast": (
-        "SELECT /*+ BROADCAST(v) */ o.id FROM {o} AS o JOIN (SELECT coalesce(a.x, b.y) AS x FROM "
-        "VALUES (1), (2) AS a(x) FULL JOIN VALUES (2), (3) AS b(y) ON a.x < b.y) AS v ON o.k = v.x"
-    ),
-    "a join that reads a broadcast when it is planned": (
-        "SELECT /*+ BROADCAST(o) */ o.id FROM {o} AS o LEFT SEMI JOIN VALUES (2), (300) AS v(x) ON o.k > v.x"
-    ),
 }
 ERRORS = {
     "division by zero": "SELECT id / (k - k) AS x FROM {o}",

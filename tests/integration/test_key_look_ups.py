@@ -152,7 +152,7 @@ def test_an_exact_semi_join_compares_tuples_of_values_of_all_types_of_keys(world
             given, others = (
                 rows_of(
                     world.session,
-                    f"WITH v AS (SELECT explode(array({values}, NULL)) AS x) SELECT CAST(l.x AS {kind}) AS x, "
+                    f"WITH v AS (SELECT explode(array({values}, NULL)) x) SELECT CAST(l.x AS {kind}) AS x, "
                     f"r.x AS y, {number} AS n FROM v AS l CROSS JOIN v AS r",
                 )
                 for number, kind in enumerate((type_, other))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
@@ -16,9 +17,11 @@ from mt_core.spark.iceberg.inline_plans import PLANS
 from mt_core.spark.iceberg.jvm_rows import MOST_SENT
 from mt_core.spark.queries.source_versions import pins
 from mt_core.spark.readings import keyed_readings
-from mt_core.spark.readings.keyed_readings import KeyedReadings, old_rows
+from mt_core.spark.readings.keyed_readings import KeyedReadings
+from mt_core.spark.readings.reading_changes import LocalRelations
 from mt_core.spark.readings.reading_versions import ReadingVersions
-from mt_core.spark.readings.row_images import appended_rows, changed_rows
+from mt_core.spark.readings.row_images import ImageViews, appended_rows, changed_rows
+from mt_core.spark.readings.scoped_rows import ScopeNotApplied
 from mt_core.tables.engine import Query, ShapedQuery
 from tests.integration.refresh_world import RefreshWorld
 from tests.integration.refresh_world import world as world
@@ -41,7 +44,7 @@ def create(world: RefreshWorld, partitions: str = "") -> None:
     )
 
 
-def read(world: RefreshWorld, text: str = JOIN) -> KeyedReadings:
+def read(world: RefreshWorld, text: str = JOIN, exact: frozenset[int] = frozenset()) -> KeyedReadings:
     query = Query(text=text, catalog="lake", namespace=(world.namespace,))
     lineage, shaped = world.contexts.versions.lineage(query), world.engine.changes.read_shape(query)
     assert isinstance(shaped, ShapedQuery)
@@ -51,6 +54,7 @@ def read(world: RefreshWorld, text: str = JOIN) -> KeyedReadings:
         lineage=lineage,
         versions=ReadingVersions.at(world.session, lineage, versions),
         scopes=shaped.shape.scopes,
+        exact=exact,
     )
 
 
@@ -242,6 +246,54 @@ def test_equal_keys_are_looked_up_once(
     )
 
 
+def test_a_run_looks_each_key_up_once_for_all_readings_of_a_source(
+    world: RefreshWorld, large: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create(world)
+    readings = read(
+        world,
+        "SELECT a.price, count(b.day) AS n FROM o AS a JOIN o AS b ON a.k = b.k WHERE b.day > 3 "
+        "GROUP BY a.price",
+    )
+    looked_up = list[list[int]]()
+
+    def recorded(*args: Any) -> ComputedRows | look_ups.Refusal:
+        looked_up.append(sorted(args[4].rows["k0"].to_pylist()))
+        return look_ups.look_up(*args)
+
+    monkeypatch.setattr(keyed_readings, "look_up", recorded)
+
+    def matching(number: int, *keys: int) -> Counter[str]:
+        given = rows_of(world, f"SELECT explode(array({', '.join(map(str, keys))})) AS a")
+        return counted(readings.matching(number, given, [Match(of="a", to="k", null_safe=False)]))
+
+    first, second, third = matching(0, 3, 5, 3), matching(1, 5, 7), matching(0, 7, 3)
+
+    assert looked_up == [[3, 5], [7]]
+    assert first == expected(world, "SELECT k, price FROM o WHERE k IN (3, 5)")
+    assert second == expected(world, "SELECT k, day FROM o WHERE k IN (5, 7) AND day > 3")
+    assert third == expected(world, "SELECT k, price FROM o WHERE k IN (3, 7)")
+
+
+def test_a_required_condition_is_applied_or_the_rows_are_not_returned(
+    world: RefreshWorld, large: None
+) -> None:
+    create(world)
+    text = "SELECT k, count(*) AS n FROM o WHERE 10 / (day - 3) > 0 GROUP BY k"
+    keys = rows_of(world, "SELECT 3 AS a"), rows_of(world, "SELECT 4 AS a")
+    match = [Match(of="a", to="k", null_safe=False)]
+
+    lenient, exact = read(world, text), read(world, text, exact=frozenset({0}))
+
+    # The condition raises an error for orders of day 3, which are those of customer 3.
+    assert counted(lenient.matching(0, keys[0], match)) == expected(world, "SELECT k, day FROM o WHERE k = 3")
+    with pytest.raises(ScopeNotApplied, match="condition of the query"):
+        exact.matching(0, keys[0], match)
+    assert counted(exact.matching(0, keys[1], match)) == expected(
+        world, "SELECT k, day FROM o WHERE k = 4 AND day > 3"
+    )
+
+
 def test_the_whole_relation_is_read_instead_of_too_many_rows(
     world: RefreshWorld, large: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -338,18 +390,12 @@ def test_rows_less_the_change_are_those_of_the_old_version(world: RefreshWorld) 
     rows, before = new.whole(0), started_jobs(world.session)
     assert rows is not None
 
-    past = old_rows(world.session, rows, net)
+    with ExitStack() as stack:
+        images = {0: ImageViews(net=net, stored=rows.schema, read=rows.columns, stack=stack)}
+        relations = LocalRelations(
+            session=world.session, readings=new, images=images, changed_readings=frozenset(images)
+        )
+        past = relations.before(0, rows)
 
     assert started_jobs(world.session) == before
     assert counted(past) == counted(old.whole(0)) != counted(rows)
-
-
-def test_rows_less_appended_rows_and_rows_of_unread_columns_are_as_many_as_before(
-    world: RefreshWorld,
-) -> None:
-    rows = rows_of(world, "SELECT * FROM VALUES (1, 'a'), (1, 'a'), (2, 'b') AS v(id, s)")
-    added = rows_of(world, "SELECT * FROM VALUES (1, 'a') AS v(id, s)")
-    counts = rows_of(world, "SELECT 2 AS _freshtable_copies")
-
-    assert counted(old_rows(world.session, rows, added)) == Counter({"(1, 'a')": 1, "(2, 'b')": 1})
-    assert counted(old_rows(world.session, rows, counts)) == Counter({"(None, None)": 1})

@@ -5,15 +5,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import cached_property
 
 from mt_core.incremental.changes import ChangeKind, SourceChange
 from mt_core.incremental.reading_scopes import read_scopes
-from mt_core.incremental.stages.join_blocks import JoinBlock
-from mt_core.incremental.stages.joined_sources import ChangedReadings
-from mt_core.incremental.stages.look_ups import LookUp, LookUpPlan, look_up_plan
+from mt_core.incremental.stages.blocks import Block
+from mt_core.incremental.stages.join_blocks import KeyColumn
+from mt_core.incremental.stages.joined_sources import ChangedReadings, ReadsOfStage
+from mt_core.incremental.stages.look_ups import LookUp, LookUpPlan
 from mt_core.incremental.stages.stage_plan import Stage, StagePlan
 from tests.support.tpc_facts import CHANGED_ROWS, facts_of
 from tests.support.tpc_plans import FOLDER, RecordedQuery, recorded_queries
@@ -28,8 +29,9 @@ at scale 1 and changes of about a tenth of a percent of the facts, the orders an
 the readings whose changed rows are joined with others; a reading that the query has twice has its number.
 Readings that are *whole* are taken from memory, where each reduces the readings behind `>`. A look-up finds
 rows of the reading behind `→` by the named columns of it; the numbers are those of the rows that give keys,
-and of the rows that are expected. `*` marks a reading with a filter. Look-ups into whole readings, and states
-of a single reading, are left out.
+and of the rows that are expected. `*` marks a reading with a filter. A state has a line for each of its
+blocks; an operator between them, such as an outer join, is a reading of the block above. Look-ups into whole
+readings, and blocks of a single reading, are left out.
 
 The first table of a suite has the estimated share of the sources' bytes that a run reads besides the changed
 rows, with look-ups and with whole relations, and what it joins. A source that is read twice counts twice.
@@ -40,35 +42,31 @@ rows, with look-ups and with whole relations, and what it joins. A source that i
 class BlockOfQuery:
     """A block of a state of a query."""
 
-    readings: ChangedReadings
-    block: JoinBlock
+    reads: ReadsOfStage
+    block: Block
 
     @cached_property
     def rows(self) -> Mapping[int, int]:
         """The numbers of the changed rows of each changed reading."""
-        changes = self.readings.changes
-        return {number: changes[number].rows or 0 for number in self.block.readings & changes.keys()}
-
-    @cached_property
-    def filtered(self) -> frozenset[int]:
-        return frozenset(number for number in self.block.readings if self.readings.scopes[number].filters)
+        return self.reads.changed_rows(self.block)
 
     @cached_property
     def plan(self) -> LookUpPlan:
-        return look_up_plan(
-            self.block,
-            changed=frozenset(self.rows),
-            facts=self.readings.facts,
-            rows=self.rows,
-            filtered=self.filtered,
-        )
+        return self.reads.look_ups(self.block, self.rows)
 
     def name(self, number: int) -> str:
-        names = self.readings.names
+        if (computed := self.reads.blocks.computed.get(number)) is not None:
+            return computed.words
+        names = self.reads.readings.names
         name = names[number] if names.count(names[number]) == 1 else f"{names[number]} {number}"
-        return f"{name}*" if number in self.filtered else name
+        return f"{name}*" if self.reads.readings.filters(number) else name
 
-    def names(self, numbers: frozenset[int]) -> str:
+    def column(self, number: int, column: str) -> str:
+        """Return the name of a column of a table that a column of a reading has the values of."""
+        of = KeyColumn(reading=number, column=column, type="")
+        return next((each.column for each in self.reads.blocks.columns_of_tables(of)), column)
+
+    def names(self, numbers: Iterable[int]) -> str:
         return ", ".join(self.name(number) for number in sorted(numbers))
 
 
@@ -101,19 +99,24 @@ def _shares(suite: str) -> Iterator[str]:
             continue
         readings = changed_readings(suite, recorded_queries(suite)[name].without_limit(), stages)
         joined = readings.joined_by(stages)
-        without = replace(stages, stages=tuple(replace(each, blocks=()) for each in stages.stages))
         size = sum({readings.names[number]: each.size for number, each in readings.facts.items()}.values())
-        shares = (f"{each.size / size:.0%}" for each in (joined, readings.joined_by(without)))
+        shares = (f"{each / size:.0%}" for each in (joined.size, _size_of_whole(readings, stages)))
         yield f"| {name} | {' | '.join(shares)} | {str(joined).partition(': ')[2]} |"
     yield ""
+
+
+def _size_of_whole(readings: ChangedReadings, stages: StagePlan) -> int:
+    """Return the bytes of all other readings in the term of each changed one, and of the rest."""
+    terms = ((stage, term) for stage in stages.stages for term in stage.readings & readings.changes.keys())
+    whole = [number for stage, term in terms for number in stage.readings - {term}]
+    return sum(readings.facts[number].size for number in (*whole, *stages.rest))
 
 
 def changed_readings(suite: str, query: RecordedQuery, stages: StagePlan) -> ChangedReadings:
     """Return the readings of a query with the facts and the change of `tpc_facts`."""
     columns: dict[int, set[str]] = {number: set() for number in range(len(query.readings))}
-    for key in (key for stage in stages.stages for block in stage.blocks for key in block.keys):
-        for each in key.columns:
-            columns[each.reading].add(each.column)
+    for each in (column for stage in stages.stages for column in stage.blocks.key_columns()):
+        columns[each.reading].add(each.column)
     facts = {number: facts_of(suite, name, columns[number]) for number, name in enumerate(query.readings)}
     changed = CHANGED_ROWS[suite]
     return ChangedReadings(
@@ -129,14 +132,12 @@ def changed_readings(suite: str, query: RecordedQuery, stages: StagePlan) -> Cha
 
 
 def _rows(readings: ChangedReadings, stage: Stage) -> Iterator[tuple[str, str, str]]:
-    blocks = [BlockOfQuery(readings, each) for each in stage.blocks]
-    for block in blocks:
-        terms = frozenset(block.rows) & block.block.terms
-        if terms and len(block.block.readings) > 1:
-            yield block.names(terms), _whole(block), "<br>".join(_look_ups(block)) or "none"
-    without = stage.readings.difference(*(block.block.terms for block in blocks))
-    if without:
-        yield ", ".join(readings.names[number] for number in sorted(without)), "", "no block"
+    reads = readings.reads_of(stage.blocks)
+    assert reads is not None
+    below = [block for each in stage.blocks.computed.values() for block in each.inputs]
+    for block in (BlockOfQuery(reads, each) for each in (stage.blocks.root, *below)):
+        if block.rows and len(block.block.readings) > 1:
+            yield block.names(block.rows), _whole(block), "<br>".join(_look_ups(block)) or "none"
 
 
 def _whole(block: BlockOfQuery) -> str:
@@ -153,7 +154,7 @@ def _look_ups(block: BlockOfQuery) -> Iterator[str]:
     for each in block.plan.look_ups:
         if each.to in block.plan.whole:
             continue
-        columns = ", ".join(match.to for match in each.matches)
+        columns = ", ".join(block.column(each.to, match.to) for match in each.matches)
         words = f"{block.name(each.of)} → {block.name(each.to)} by {columns}"
         reduced = ", ".join(block.name(number) for number in each.reduced_by)
         words += f": {_keys(block, each):,} → {each.expected:,}"

@@ -55,8 +55,16 @@ def where(condition: Nodes, child: Nodes) -> Nodes:
     return operator("Filter", child, condition=condition)
 
 
-def join(kind: str, left: Nodes, right: Nodes, condition: Nodes | None = None) -> Nodes:
-    return operator("Join", left, right, joinType={"object": f"{kind}$"}, condition=condition)
+def join(
+    kind: str, left: Nodes, right: Nodes, condition: Nodes | None = None, *, exists: int | None = None
+) -> Nodes:
+    """Return a join; *exists* is the id of the flag of an ExistenceJoin."""
+    of = (
+        {"product-class": "ExistenceJoin", "exists": column(exists)}
+        if kind == "ExistenceJoin" and exists
+        else {"object": f"{kind}$"}
+    )
+    return operator("Join", left, right, joinType=of, condition=condition)
 
 
 def call(kind: str, *arguments: Nodes, distinct: bool = False) -> Nodes:

@@ -7,7 +7,7 @@ each type.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 SOURCES = {
     "f": {
@@ -32,28 +32,25 @@ _BY_K = "SELECT k, sum(a) AS s, count(*) AS n FROM f GROUP BY k"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryWithStages:
-    """A query, and the sources that it reads.
-
-    Changes are applied by stages if `by_stages`, otherwise in whatever way.
-    """
+    """A query, and the sources that it reads."""
 
     name: str
     sql: str
     sources: tuple[str, ...]
-    by_stages: bool = True
 
 
-def _queries(by_stages: bool = True, /, **texts: str) -> Iterator[QueryWithStages]:
+def _queries(**texts: str) -> Iterator[QueryWithStages]:
     for name, text in texts.items():
         sources, _, sql = text.partition(": ")
-        name = name.replace("_", " ")
-        yield QueryWithStages(name=name, sql=sql, sources=tuple(sources.split()), by_stages=by_stages)
+        yield QueryWithStages(name=name.replace("_", " "), sql=sql, sources=tuple(sources.split()))
 
 
 QUERIES_WITH_STAGES = (
     *_queries(
         not_null="f: SELECT k, count(id) AS n, avg(id) AS m, "
         "sum(CASE WHEN id IS NULL THEN 0 ELSE a END) AS s FROM f WHERE id = id GROUP BY k",
+        not_null_except="f p: SELECT v, count(*) AS n, avg(v) AS m FROM (SELECT id AS v FROM f EXCEPT ALL "
+        "SELECT p FROM p) GROUP BY v",
         averages="f: SELECT k, g, avg(a) AS m, avg(b) AS mb, sum(wide) / count(*) AS r, count(d) AS n "
         "FROM f GROUP BY k, g",
         having="f: SELECT g, sum(b) AS s FROM f GROUP BY g HAVING count(*) > 2 AND avg(a) < 2",
@@ -82,6 +79,8 @@ QUERIES_WITH_STAGES = (
         exploded="f: SELECT w, count(*) AS n, avg(k) AS m FROM f LATERAL VIEW explode(split(g, '')) AS w "
         "GROUP BY w",
         distinct_rows="f: SELECT count(*) AS n FROM (SELECT DISTINCT g, k FROM f)",
+        distinct_functions="f o: SELECT count(DISTINCT f.k) AS n, sum(DISTINCT f.a) FILTER (WHERE f.b > 1) "
+        "AS s, count(DISTINCT o.name) AS m, avg(f.b) AS v, count(*) AS r FROM f JOIN o ON f.k = o.k",
         above_the_average="f: SELECT g, s FROM (SELECT g, sum(a) AS s FROM f GROUP BY g) "
         "WHERE s > (SELECT avg(a) FROM f)",
         share_of_all="f: SELECT g, sum(a) AS s, (SELECT sum(a) FROM f) AS total FROM f GROUP BY g",
@@ -106,8 +105,12 @@ QUERIES_WITH_STAGES = (
         state_and_relation="f o: SELECT o.name, x.n, x.m FROM o JOIN (SELECT k, count(*) AS n, avg(a) AS m "
         "FROM f GROUP BY k) AS x ON x.k = o.k",
     ),
+)
+
+"""Queries of which the lowest aggregates are kept."""
+
+QUERIES_WITHOUT_STAGES = (
     *_queries(
-        False,
         negated_key="f: SELECT b > 1 AS g, NOT (b > 1) AS h, avg(a) AS m FROM f GROUP BY b > 1",
         groups_that_raise="f: SELECT * FROM (SELECT k, sum(6 DIV k) AS s, avg(a) AS m FROM f GROUP BY k) "
         "WHERE k = 1",
@@ -115,6 +118,7 @@ QUERIES_WITH_STAGES = (
         not_null_signed="f: SELECT k, id IS NULL AS z FROM f WHERE id = id",
     ),
 )
+"""Queries that are like these, but maintained in another way."""
 
 JOINS = (
     *_queries(
@@ -188,3 +192,142 @@ JOINS = (
     ),
 )
 """Joins, of which a refresh looks up what the changed rows are joined with."""
+
+# Below sums, of whose values each depends on all columns of the rows.
+_ROWS = "SELECT h % 3 AS g, count(*) AS n, sum(h) AS s FROM (SELECT hash(*) AS h FROM ({})) GROUP BY h % 3"
+
+
+def _below_sums(**texts: str) -> Iterator[QueryWithStages]:
+    for query in _queries(**texts):
+        yield replace(query, sql=_ROWS.format(query.sql))
+
+
+COMPUTED_READINGS = (
+    *_queries(
+        left_join="f o: SELECT o.name, count(*) AS n, sum(f.a) AS s, avg(o.rate) AS m FROM f "
+        "LEFT JOIN o ON f.k = o.k GROUP BY o.name",
+        left_join_where_null="f o: SELECT f.g, count(*) AS n FROM f LEFT JOIN o ON f.k = o.k "
+        "WHERE coalesce(o.flag, true) GROUP BY f.g",
+        customers_by_orders="f o: SELECT n, count(*) AS m FROM (SELECT o.p, count(f.id) AS n FROM o "
+        "LEFT JOIN f ON o.k = f.k AND f.g <> 'b' GROUP BY o.p) GROUP BY n",
+        full_join="f o: SELECT coalesce(f.k, o.k) AS k, count(f.id) AS n, count(o.p) AS m FROM f "
+        "FULL JOIN o ON f.k = o.k AND f.b > o.p GROUP BY coalesce(f.k, o.k)",
+        semi_join="f o: SELECT f.g, sum(f.a) AS s FROM f WHERE EXISTS (SELECT 1 FROM o WHERE o.k = f.k AND "
+        "o.p < f.b) GROUP BY f.g",
+        anti_join="f o: SELECT f.g, sum(f.a) AS s FROM f WHERE NOT EXISTS (SELECT 1 FROM o "
+        "WHERE o.k = f.k) GROUP BY f.g",
+        semi_and_anti_join_of_itself="f: SELECT x.g, count(*) AS n FROM f AS x WHERE EXISTS (SELECT 1 FROM f "
+        "AS y WHERE y.k = x.k AND y.id <> x.id) AND NOT EXISTS (SELECT 1 FROM f AS z WHERE z.k = x.k "
+        "AND z.id <> x.id AND z.b > 1) GROUP BY x.g",
+        exists_or="f o: SELECT g, count(*) AS n FROM f WHERE b > 3 OR k IN (SELECT o.p FROM o) GROUP BY g",
+        above_its_average="f p: SELECT p.region, sum(f.a) AS s FROM f JOIN p ON f.k = p.p WHERE f.b < "
+        "(SELECT 0.8 * avg(y.a) FROM f AS y WHERE y.k = p.p) GROUP BY p.region",
+        count_distinct="f: SELECT n, count(*) AS m FROM (SELECT k, count(DISTINCT g) AS n FROM f GROUP BY k) "
+        "GROUP BY n",
+        extremes="f o: SELECT o.flag, sum(x.most) AS s, sum(x.least) AS l FROM o JOIN (SELECT k, "
+        "max(a) AS most, min(b) AS least FROM f GROUP BY k) AS x ON x.k = o.k GROUP BY o.flag",
+        window="f: SELECT g, r, count(*) AS n, sum(t) AS s FROM (SELECT g, rank() OVER (PARTITION BY k "
+        "ORDER BY b DESC) AS r, sum(a) OVER (PARTITION BY k) AS t FROM f) WHERE r <= 3 GROUP BY g, r",
+        distinct_rows_joined="f o: SELECT o.name, count(*) AS n FROM o JOIN (SELECT DISTINCT k, g FROM f) "
+        "AS x ON x.k = o.k GROUP BY o.name",
+        except_below="f o: SELECT x.k % 2 AS h, count(*) AS n FROM (SELECT k FROM f EXCEPT SELECT k FROM o) "
+        "AS x GROUP BY x.k % 2",
+        intersect_joined="f o: SELECT f.g, count(*) AS n FROM f JOIN (SELECT k FROM o INTERSECT SELECT p "
+        "FROM p) AS x ON f.k = x.k GROUP BY f.g",
+        union_of_computed="f o e: SELECT u.k, count(*) AS n, sum(u.a) AS s FROM (SELECT f.k, f.a FROM f "
+        "LEFT JOIN o ON f.k = o.k UNION ALL SELECT e.k, e.a FROM e LEFT ANTI JOIN o ON e.k = o.p) AS u "
+        "GROUP BY u.k",
+        large_orders="f o: SELECT o.name, sum(f.a) AS s FROM o JOIN f ON o.k = f.k WHERE o.k IN (SELECT k "
+        "FROM f GROUP BY k HAVING sum(b) > 6) GROUP BY o.name",
+    ),
+    *_below_sums(
+        left_join_of_all="f o: SELECT f.*, o.name, o.rate FROM f LEFT JOIN o ON f.k = o.k AND f.g = o.name",
+        right_join="f o: SELECT f.id, f.d, o.* FROM f RIGHT JOIN o ON f.k = o.k AND f.a < o.rate",
+        null_safe_left_join="f o: SELECT f.id, o.name FROM f LEFT JOIN o ON f.k <=> o.k",
+        null_safe_full_join="f o: SELECT f.id, f.k, o.name, o.k AS k2 FROM f FULL JOIN o ON f.k <=> o.k",
+        full_join_by_two="f o: SELECT f.id, o.name, o.p FROM f FULL JOIN o ON f.k = o.k AND f.b <=> o.p",
+        full_join_of_filters="f o: SELECT f.id, o.k FROM (SELECT * FROM f WHERE b > 1) AS f FULL JOIN "
+        "(SELECT * FROM o WHERE flag) AS o ON f.k = o.k",
+        null_safe_semi_join="f o: SELECT * FROM f LEFT SEMI JOIN o ON f.k <=> o.k AND f.b <=> o.p",
+        null_safe_anti_join="f o: SELECT * FROM f LEFT ANTI JOIN o ON f.k <=> o.k",
+        not_in="f p: SELECT * FROM f WHERE k NOT IN (SELECT p FROM p WHERE w > 2)",
+        left_join_by_range="f p: SELECT f.id, p.region FROM f LEFT JOIN p ON f.k < p.p",
+        semi_join_by_range="f p: SELECT f.id, f.g FROM f LEFT SEMI JOIN p ON f.k < p.p",
+        left_join_by_doubles="t: SELECT x.k, y.n FROM t AS x LEFT JOIN t AS y ON x.d = y.real",
+        left_join_by_text_and_day="f t: SELECT f.id, f.d, t.n, t.raw FROM f LEFT JOIN t ON f.g = t.s "
+        "AND f.day = t.day",
+        two_left_joins="f o p: SELECT f.id, o.name, p.region FROM f LEFT JOIN o ON f.k = o.k "
+        "LEFT JOIN p ON o.p = p.p",
+        left_join_of_a_left_join="f o p: SELECT f.id, x.name, x.region FROM f LEFT JOIN (SELECT o.k, o.name, "
+        "p.region FROM o LEFT JOIN p ON o.p = p.p) AS x ON f.k = x.k",
+        left_join_of_joins="f o p: SELECT f.id, x.name, x.region FROM f LEFT JOIN (SELECT o.k, o.name, "
+        "p.region FROM o JOIN p ON o.p = p.p) AS x ON f.k = x.k",
+        join_above_left_join="f o p: SELECT f.id, o.name, p.region FROM f LEFT JOIN o ON f.k = o.k "
+        "JOIN p ON o.p <=> p.p",
+        star="f o p e: SELECT f.id, o.name, p.region, e.note FROM f LEFT JOIN o ON f.k = o.k "
+        "LEFT JOIN p ON f.b = p.p LEFT JOIN e ON f.k = e.k",
+        scalars_by_key="f o: SELECT o.*, (SELECT max(f.b) FROM f WHERE f.k = o.k) AS m, (SELECT count(*) "
+        "FROM f WHERE f.k = o.p) AS n FROM o",
+        existence_of_two="f o p: SELECT f.id, f.g FROM f WHERE f.k IN (SELECT o.p FROM o) OR f.b IN "
+        "(SELECT p.w FROM p)",
+        exists_below_exists="f o p: SELECT * FROM p AS x WHERE EXISTS (SELECT 1 FROM o WHERE o.p = x.p AND "
+        "NOT EXISTS (SELECT 1 FROM f WHERE f.k = o.k AND f.b > 2))",
+        percentiles="f: SELECT k, percentile(a, 0.5) AS p, median(b) AS m, count(DISTINCT g, day) AS n, "
+        "max(wide) AS w, bool_or(b > 4) AS o FROM f GROUP BY k",
+        percentiles_of_doubles="f: SELECT k, percentile(d, 0.5) AS p, max(day) AS m FROM f GROUP BY k",
+        groups_by_expression="f: SELECT k, date_trunc('MONTH', day) AS m, count(DISTINCT b) AS n FROM f "
+        "GROUP BY k, date_trunc('MONTH', day)",
+        groups_of_doubles="f: SELECT d, k, max(g) AS m FROM f GROUP BY d, k",
+        groups_without_keys="f p: SELECT p.p, x.m FROM p JOIN (SELECT max(b) AS m, count(DISTINCT k) AS n "
+        "FROM f) AS x ON p.w < x.n",
+        groups_of_groups="f: SELECT g, max(n) AS m FROM (SELECT g, k, count(DISTINCT b) AS n FROM f "
+        "GROUP BY g, k) GROUP BY g",
+        groups_of_a_left_join="f o: SELECT f.g, max(o.rate) AS m, count(DISTINCT o.name) AS n FROM f "
+        "LEFT JOIN o ON f.k = o.k GROUP BY f.g",
+        groups_by_the_right="f o: SELECT o.name, max(f.a) AS m FROM f LEFT JOIN o ON f.k = o.k "
+        "GROUP BY o.name",
+        groups_having="f o: SELECT o.k, x.m FROM o LEFT JOIN (SELECT k, max(b) AS m FROM f GROUP BY k HAVING "
+        "count(DISTINCT g) > 1) AS x ON o.k = x.k",
+        groups_rolled_up="f: SELECT g, k, count(DISTINCT b) AS n, max(a) AS m FROM f GROUP BY ROLLUP (g, k)",
+        windows="f: SELECT id, k, rank() OVER w AS r, dense_rank() OVER w AS d, cume_dist() OVER w AS c, "
+        "count(*) OVER (PARTITION BY k) AS n FROM f WINDOW w AS (PARTITION BY k ORDER BY b, day)",
+        windows_of_two_keys="f: SELECT id, max(b) OVER (PARTITION BY k) AS m, count(*) OVER (PARTITION BY g) "
+        "AS n FROM f",
+        window_by_expression="f: SELECT id, k, rank() OVER (PARTITION BY k, year(day) ORDER BY a) AS r "
+        "FROM f",
+        window_by_doubles="f: SELECT id, d, count(*) OVER (PARTITION BY d, k) AS n FROM f",
+        window_over_range="f: SELECT id, sum(a) OVER (PARTITION BY k ORDER BY b RANGE BETWEEN 1 PRECEDING "
+        "AND CURRENT ROW) AS s FROM f",
+        window_of_a_join="f o: SELECT f.id, o.name, rank() OVER (PARTITION BY o.name ORDER BY f.b, f.a) AS r "
+        "FROM f JOIN o ON f.k = o.k",
+        window_of_a_left_join="f o: SELECT f.id, o.name, count(*) OVER (PARTITION BY o.name) AS n FROM f "
+        "LEFT JOIN o ON f.k = o.k",
+        window_joined="f o: SELECT o.name, x.id, x.r FROM o JOIN (SELECT id, k, b, rank() OVER (PARTITION BY "
+        "g ORDER BY b) AS r FROM f) AS x ON o.k = x.k AND x.r < 4",
+        best_of_each="f o: SELECT o.name, x.id, x.b FROM o LEFT JOIN (SELECT * FROM (SELECT id, k, b, rank() "
+        "OVER (PARTITION BY k ORDER BY b DESC) AS r FROM f) WHERE r = 1) AS x ON o.k = x.k",
+        distinct_of_a_full_join="f o: SELECT DISTINCT f.g, o.name FROM f FULL JOIN o ON f.k = o.k",
+        distinct_doubles="f: SELECT DISTINCT d, g FROM f",
+        intersect="f o: SELECT k, g FROM f INTERSECT SELECT k, name FROM o",
+        except_="f o: SELECT k, g FROM f EXCEPT SELECT k, name FROM o",
+        intersect_all="f o: SELECT k FROM f INTERSECT ALL SELECT k FROM o",
+        except_all="f o: SELECT k FROM f EXCEPT ALL SELECT k FROM o",
+        union_joined="f o e: SELECT u.*, o.name FROM o LEFT JOIN (SELECT k, a FROM f UNION ALL SELECT k, a "
+        "FROM e UNION ALL SELECT b, -a FROM f WHERE b > 1) AS u ON u.k = o.k",
+        union_of_a_window="f o: SELECT k, count(*) OVER (PARTITION BY k) AS n FROM f UNION ALL SELECT k, 0 "
+        "FROM o",
+        first_rows_joined="f p: SELECT f.id, x.region FROM f JOIN (SELECT * FROM p ORDER BY p, region, w "
+        "LIMIT 3) AS x ON f.k = x.p",
+        generated_above="f o: SELECT x.id, w FROM (SELECT f.id, o.name FROM f LEFT JOIN o ON f.k = o.k) AS x "
+        "LATERAL VIEW OUTER explode(split(x.name, '')) AS w",
+        constants_joined="f: SELECT f.id, v.x FROM VALUES (1, 'x'), (2, 'y'), (NULL, 'z') AS v(k, x) "
+        "FULL JOIN f ON f.k = v.k",
+        three_levels="f o p: SELECT z.region, y.m, y.r FROM (SELECT x.region, x.p FROM p AS x WHERE NOT "
+        "EXISTS (SELECT 1 FROM o WHERE o.p = x.p AND o.flag)) AS z LEFT JOIN (SELECT k, m, rank() OVER "
+        "(PARTITION BY m ORDER BY k) AS r FROM (SELECT k, max(b) AS m FROM f GROUP BY k)) AS y ON y.k = z.p",
+        types="t: SELECT x.*, y.n AS m FROM t AS x LEFT JOIN t AS y ON x.n = y.k AND x.s = y.s",
+        grouped_by_all_types="t: SELECT s, day, at, ntz, flag, a, raw, count(DISTINCT k) AS n FROM t "
+        "GROUP BY s, day, at, ntz, flag, a, raw",
+    ),
+)  # fmt: skip
+"""Queries of which a stage has outer, semi or anti joins, windows or other aggregates below it."""

@@ -11,10 +11,10 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
 
-from mt_core.incremental.plan import read_plan
-from mt_core.incremental.stages.join_blocks import JoinBlock, join_blocks
+from mt_core.incremental.stages.join_blocks import JoinBlock
 from mt_core.incremental.stages.look_ups import LookUp, LookUpPlan, Match, SourceFacts, look_up_plan
-from tests.support.plan_json import Nodes, aggregate, column, join, node, relation, where
+from tests.support.blocks import blocks_in
+from tests.support.plan_json import Nodes, column, join, node, relation, where
 
 Row = tuple[int | None, ...]
 Bag = Counter[Row]
@@ -82,7 +82,7 @@ class RandomJoin:
 
     @property
     def block(self) -> JoinBlock:
-        """The block of the join, which has the terms of all readings."""
+        """The block of the join."""
         tree: Nodes | None = None
         for number, width in enumerate(self.widths):
             names = {_id(number, each): name_of(number, each) for each in range(width)}
@@ -91,8 +91,7 @@ class RandomJoin:
         for each in self.equalities:
             sides = (column(_id(*each.left)), column(_id(*each.right)))
             tree = where(node("EqualNullSafe" if each.null_safe else "EqualTo", *sides), tree)
-        (block,) = join_blocks(read_plan(aggregate([], [], tree)))
-        return block
+        return blocks_in(tree).root.joins
 
     @property
     def changes(self) -> dict[int, Bag]:

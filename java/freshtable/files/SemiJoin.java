@@ -56,6 +56,16 @@ public final class SemiJoin {
    * is one that GROUP BY permits.
    */
   public static Rows exact(Rows rows, String[] columns, Rows others, String[] of, boolean[] nullSafe) {
+    return where(true, rows, columns, others, of, nullSafe);
+  }
+
+  /** Returns the other rows than {@link #exact}, among those without a NULL that equals nothing. */
+  public static Rows without(Rows rows, String[] columns, Rows others, String[] of, boolean[] nullSafe) {
+    return where(false, rows, columns, others, of, nullSafe);
+  }
+
+  private static Rows where(
+      boolean found, Rows rows, String[] columns, Rows others, String[] of, boolean[] nullSafe) {
     Tuples own = new Tuples(rows, columns, others, of, nullSafe);
     Tuples given = new Tuples(others, of, rows, columns, nullSafe);
     Set<UnsafeRow> tuples = new HashSet<>();
@@ -67,7 +77,7 @@ public final class SemiJoin {
     }
     return rows.where(row -> {
       UnsafeRow tuple = own.of(row);
-      return tuple != null && tuples.contains(tuple);
+      return tuple != null && tuples.contains(tuple) == found;
     });
   }
 

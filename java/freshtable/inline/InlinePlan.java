@@ -20,25 +20,19 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.trees.TreePattern;
 import org.apache.spark.sql.classic.Dataset;
 import org.apache.spark.sql.classic.SparkSession;
-import org.apache.spark.sql.execution.CoalesceExec;
 import org.apache.spark.sql.execution.CommandExecutionMode;
 import org.apache.spark.sql.execution.DoNotCleanup$;
 import org.apache.spark.sql.execution.ExecSubqueryExpression;
-import org.apache.spark.sql.execution.InputAdapter;
 import org.apache.spark.sql.execution.LocalTableScanExec;
 import org.apache.spark.sql.execution.OneRowRelationExec;
 import org.apache.spark.sql.execution.QueryExecution;
 import org.apache.spark.sql.execution.RDDScanExec;
 import org.apache.spark.sql.execution.SparkPlan;
-import org.apache.spark.sql.execution.WholeStageCodegenExec;
-import org.apache.spark.sql.execution.exchange.BroadcastExchangeExec;
 import org.apache.spark.sql.execution.exchange.Exchange;
-import org.apache.spark.sql.execution.exchange.ShuffleExchangeExec;
 import org.apache.spark.sql.execution.python.BatchEvalPythonExec;
 import org.apache.spark.sql.types.StructType;
 import scala.Option;
 import scala.jdk.javaapi.CollectionConverters;
-import scala.runtime.AbstractPartialFunction;
 
 /**
  * A physical plan over {@link InlineLeaf leaves} that is created once and run again for each change, in the
@@ -52,9 +46,10 @@ import scala.runtime.AbstractPartialFunction;
  * <ul>
  *   <li><b>One partition.</b> All rows of a leaf are in one partition. Spark exchanges rows to bring rows
  *       with the same key into one partition. With a single partition, they always are, so each exchange
- *       becomes a {@link CoalesceExec}.
- *   <li><b>No job.</b> A plan is refused if it would start a job, which is the case if its physical plan
- *       still has a subquery, an unknown exchange, or Python evaluation by Arrow batches.
+ *       becomes a {@link org.apache.spark.sql.execution.CoalesceExec}.
+ *   <li><b>No job.</b> Joins for which Spark would run a job are replaced ({@link SinglePartition}). A plan is
+ *       refused if it would start a job all the same, which is the case if its physical plan still has a
+ *       subquery, an unknown exchange, or Python evaluation by Arrow batches.
  *   <li><b>No data of a run in the plan.</b> The optimizer inlines the current time, a random function has
  *       a seed, and a table scan has a snapshot. Such plans are refused. The generated code of a broadcast
  *       join depends on the broadcast rows (whether keys are unique, whether there are rows), so stages with
@@ -140,7 +135,7 @@ public final class InlinePlan {
         throw new Refused("a function gives another value in each run");
       }
     }
-    SparkPlan plan = single(planned(session, analyzed));
+    SparkPlan plan = SinglePartition.of(planned(session, analyzed));
     check(plan, session.sparkContext().isLocal());
     InlinePlan made = new InlinePlan(settings(session), plan, query.schema());
     checkNarrow(made.rows);
@@ -182,16 +177,7 @@ public final class InlinePlan {
             CommandExecutionMode.ALL(),
             DoNotCleanup$.MODULE$,
             false);
-    return QueryExecution.prepareExecutedPlan(session, execution.sparkPlan());
-  }
-
-  /** Returns the plan converted to a single partition. */
-  private static SparkPlan single(SparkPlan made) {
-    SparkPlan plan = made.transformUp(new Together());
-    if (plan.exists(InlineBroadcast.class::isInstance)) {
-      plan = plan.transformUp(new Interpreted());
-    }
-    return plan.outputPartitioning().numPartitions() == 1 ? plan : new CoalesceExec(1, plan);
+    return QueryExecution.prepareExecutedPlan(session, SinglePartition.joined(execution.sparkPlan()));
   }
 
   private static Properties settings(SparkSession session) {
@@ -325,39 +311,5 @@ public final class InlinePlan {
       }
     }
     return result;
-  }
-
-  /**
-   * Replaces exchanges, which only merge partitions here, and broadcasts, which are values of this process.
-   */
-  private static final class Together extends AbstractPartialFunction<SparkPlan, SparkPlan> {
-    private static final long serialVersionUID = 1;
-
-    @Override
-    public boolean isDefinedAt(SparkPlan plan) {
-      return plan instanceof ShuffleExchangeExec || plan instanceof BroadcastExchangeExec;
-    }
-
-    @Override
-    public SparkPlan apply(SparkPlan plan) {
-      return plan instanceof BroadcastExchangeExec broadcast
-          ? new InlineBroadcast(broadcast.mode(), broadcast.child())
-          : new CoalesceExec(1, ((ShuffleExchangeExec) plan).child());
-    }
-  }
-
-  /** Disables code generation for stages. */
-  private static final class Interpreted extends AbstractPartialFunction<SparkPlan, SparkPlan> {
-    private static final long serialVersionUID = 1;
-
-    @Override
-    public boolean isDefinedAt(SparkPlan plan) {
-      return plan instanceof WholeStageCodegenExec || plan instanceof InputAdapter;
-    }
-
-    @Override
-    public SparkPlan apply(SparkPlan plan) {
-      return plan.children().head();
-    }
   }
 }

@@ -10,9 +10,11 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Base64;
 import java.util.Collections;
+import java.util.HashMap;
 import java.util.HexFormat;
 import java.util.Iterator;
 import java.util.List;
+import java.util.Map;
 import java.util.function.Predicate;
 import org.apache.arrow.memory.BufferAllocator;
 import org.apache.arrow.vector.VectorSchemaRoot;
@@ -140,6 +142,32 @@ public final class Rows implements Iterable<InternalRow> {
       }
     }
     return given;
+  }
+
+  /** Returns whether one of the named columns has a NULL. */
+  public boolean haveNull(String[] names) {
+    int[] ordinals = Arrays.stream(names).mapToInt(columns::fieldIndex).toArray();
+    return rows.stream().anyMatch(row -> Arrays.stream(ordinals).anyMatch(row::isNullAt));
+  }
+
+  /**
+   * Returns these rows without others with the same columns, each as often as it is among the others. Rows are
+   * equal if all bits of their values are.
+   */
+  public Rows without(Rows others) {
+    Map<InternalRow, Integer> left = new HashMap<>();
+    others.rows.forEach(row -> left.merge(row, 1, Integer::sum));
+    return where(row -> {
+      Integer copies = left.get(row);
+      if (copies != null) {
+        if (copies > 1) {
+          left.put(row, copies - 1);
+        } else {
+          left.remove(row);
+        }
+      }
+      return copies == null;
+    });
   }
 
   /** Returns the rows that meet a condition. */

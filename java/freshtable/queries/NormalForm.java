@@ -7,6 +7,7 @@ import java.util.Set;
 import java.util.function.UnaryOperator;
 import org.apache.spark.sql.catalyst.analysis.EliminateSubqueryAliases;
 import org.apache.spark.sql.catalyst.analysis.EliminateView;
+import org.apache.spark.sql.catalyst.analysis.UpdateAttributeNullability;
 import org.apache.spark.sql.catalyst.expressions.ExprId;
 import org.apache.spark.sql.catalyst.optimizer.BooleanSimplification;
 import org.apache.spark.sql.catalyst.optimizer.CollapseProject;
@@ -65,11 +66,6 @@ import scala.runtime.AbstractPartialFunction;
 public final class NormalForm {
   private static final int MOST_ROUNDS = 100;
 
-  // They see a subquery within another only once that is a join, and have to pull up its conditions before
-  // they rewrite it.
-  private static final List<UnaryOperator<LogicalPlan>> OF_PREDICATES =
-      List.of(PullupCorrelatedPredicates::apply, RewritePredicateSubquery::apply);
-
   private static final List<UnaryOperator<LogicalPlan>> OF_SETS =
       List.of(
           RewriteExceptAll::apply,
@@ -106,7 +102,9 @@ public final class NormalForm {
           EliminateSorts::apply,
           PropagateEmptyRelation::apply,
           RemoveRedundantAliases::apply,
-          RemoveNoopOperators::apply);
+          RemoveNoopOperators::apply,
+          // What reads a UNION of EXCEPT ALL or INTERSECT ALL takes its columns for those of the first branch.
+          UpdateAttributeNullability::apply);
 
   private static final Set<JoinType> OUTER =
       Set.of(LeftOuter$.MODULE$, RightOuter$.MODULE$, FullOuter$.MODULE$);
@@ -164,9 +162,19 @@ public final class NormalForm {
   }
 
   private static LogicalPlan withoutSubqueries(LogicalPlan plan) {
-    LogicalPlan rewritten =
-        fixed(List.of(each -> RewriteCorrelatedScalarSubquery.apply(fixed(OF_PREDICATES, each))), plan);
-    return applied(OF_SETS, rewritten);
+    return applied(OF_SETS, fixed(List.of(NormalForm::withJoins), plan));
+  }
+
+  /**
+   * Replaces subqueries by joins. As in Spark's optimizer, the conditions of a subquery are pulled up before
+   * those within it are replaced, and these before itself.
+   */
+  private static LogicalPlan withJoins(LogicalPlan plan) {
+    LogicalPlan inner =
+        Subqueries.replaced(
+            PullupCorrelatedPredicates.apply(plan),
+            each -> fixed(List.of(NormalForm::withJoins), each.plan()));
+    return RewriteCorrelatedScalarSubquery.apply(RewritePredicateSubquery.apply(inner));
   }
 
   private static LogicalPlan applied(List<UnaryOperator<LogicalPlan>> rules, LogicalPlan plan) {

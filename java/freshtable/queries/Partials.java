@@ -46,6 +46,9 @@ import scala.runtime.AbstractPartialFunction;
  * aggregate function the sum {@code s<i>} of its arguments, if it needs that, and the number {@code n<i>} of
  * those that are not NULL. A sum is exact: a DECIMAL(38) with the scale of the argument. A bag of such rows
  * stands for the groups that {@link #folded} returns.
+ *
+ * <p>A DISTINCT function needs to know how many rows have each value of its argument. If there are no grouping
+ * values, the arguments of these functions take their place, and the functions are evaluated over the groups.
  */
 final class Partials {
   private static final String ROWS = "rows";
@@ -59,8 +62,12 @@ final class Partials {
 
   private Partials(Aggregate aggregate) {
     this.aggregate = aggregate;
-    this.keys = CollectionConverters.asJava(aggregate.groupingExpressions());
     this.functions = functionsOf(aggregate);
+    List<Expression> grouping = CollectionConverters.asJava(aggregate.groupingExpressions());
+    this.keys =
+        grouping.isEmpty()
+            ? functions.stream().filter(AggregateExpression::isDistinct).map(Partials::distinct).toList()
+            : grouping;
   }
 
   /** Returns the partial sums of an aggregate, which has only functions that they can give. */
@@ -69,7 +76,9 @@ final class Partials {
     for (AggregateExpression each : partials.functions) {
       AggregateFunction function = each.aggregateFunction();
       boolean known = function instanceof Count || function instanceof Sum || function instanceof Average;
-      if (!known || each.isDistinct() || sums(function) && sumType(function) == null) {
+      boolean sums = known && !(sums(function) && sumType(function) == null);
+      boolean ofKeys = aggregate.groupingExpressions().isEmpty() && function.children().size() == 1;
+      if (!(each.isDistinct() ? ofKeys : sums)) {
         throw new IllegalArgumentException("Partial sums do not give " + each.sql() + ".");
       }
     }
@@ -110,6 +119,9 @@ final class Partials {
     }
     schema = schema.add(ROWS, DataTypes.LongType);
     for (int i = 0; i < functions.size(); i++) {
+      if (functions.get(i).isDistinct()) {
+        continue;
+      }
       AggregateFunction function = functions.get(i).aggregateFunction();
       if (sums(function)) {
         schema = schema.add(sum(i), sumType(function));
@@ -127,6 +139,9 @@ final class Partials {
     }
     columns.add(named(called(new Count(PlanParts.sequence(List.of(ONE))), Option.empty()), ROWS));
     for (int i = 0; i < functions.size(); i++) {
+      if (functions.get(i).isDistinct()) {
+        continue;
+      }
       AggregateFunction function = functions.get(i).aggregateFunction();
       Option<Expression> filter = functions.get(i).filter();
       if (sums(function)) {
@@ -174,14 +189,18 @@ final class Partials {
 
   /** Returns what the aggregate returns for its folded groups, in columns with the ids of its own. */
   LogicalPlan evaluated(LogicalPlan folded) {
-    Map<String, Attribute> given = PlanParts.columnsOf(folded);
+    boolean ofDistinct = functions.stream().anyMatch(AggregateExpression::isDistinct);
+    LogicalPlan groups = ofDistinct ? ofAll(folded) : folded;
+    Map<String, Attribute> given = PlanParts.columnsOf(groups);
     Map<Expression, Expression> values = new HashMap<>();
-    for (int i = 0; i < keys.size(); i++) {
+    for (int i = 0; !ofDistinct && i < keys.size(); i++) {
       values.putIfAbsent(keys.get(i).canonicalized(), given.get(key(i)));
     }
     for (int i = 0; i < functions.size(); i++) {
       Expression value =
-          value(functions.get(i).aggregateFunction(), given.get(sum(i)), given.get(number(i)));
+          functions.get(i).isDistinct()
+              ? given.get(result(i))
+              : value(functions.get(i).aggregateFunction(), given.get(sum(i)), given.get(number(i)));
       values.put(functions.get(i).canonicalized(), value);
     }
     List<NamedExpression> columns = new ArrayList<>();
@@ -190,7 +209,36 @@ final class Partials {
       columns.add(
           over instanceof Alias alias ? alias : PlanParts.named(over, each.name(), each.exprId()));
     }
-    return new Project(PlanParts.sequence(columns), folded);
+    return new Project(PlanParts.sequence(columns), groups);
+  }
+
+  /** Returns the sums over all groups, whose keys are arguments of DISTINCT functions, and their results. */
+  private LogicalPlan ofAll(LogicalPlan folded) {
+    Map<String, Attribute> given = PlanParts.columnsOf(folded);
+    List<NamedExpression> columns = new ArrayList<>();
+    int key = 0;
+    for (int i = 0; i < functions.size(); i++) {
+      AggregateFunction function = functions.get(i).aggregateFunction();
+      if (functions.get(i).isDistinct()) {
+        Expression over = function.withNewChildren(PlanParts.sequence(List.of(given.get(key(key++)))));
+        columns.add(
+            named(
+                new AggregateExpression(
+                    (AggregateFunction) over,
+                    Complete$.MODULE$,
+                    true,
+                    Option.empty(),
+                    NamedExpression.newExprId()),
+                result(i)));
+        continue;
+      }
+      if (sums(function)) {
+        columns.add(named(added(given.get(sum(i))), sum(i)));
+      }
+      columns.add(named(counted(given.get(number(i))), number(i)));
+    }
+    return new Aggregate(
+        PlanParts.sequence(List.of()), PlanParts.sequence(columns), folded, Option.empty());
   }
 
   private static Expression value(AggregateFunction function, Attribute sum, Attribute number) {
@@ -214,6 +262,14 @@ final class Partials {
 
   private static Expression argument(AggregateFunction function) {
     return function.children().apply(0);
+  }
+
+  /** Returns the argument of a DISTINCT function, which ignores NULL, as NULL where it is filtered out. */
+  private static Expression distinct(AggregateExpression each) {
+    Expression argument = argument(each.aggregateFunction());
+    return each.filter().isEmpty()
+        ? argument
+        : new If(each.filter().get(), argument, Literal.create(null, argument.dataType()));
   }
 
   /** Returns the type of the sum of an argument, or null if it would not be exact. */
@@ -289,6 +345,10 @@ final class Partials {
 
   private static String sum(int number) {
     return "s" + number;
+  }
+
+  private static String result(int number) {
+    return "r" + number;
   }
 
   private static String number(int number) {

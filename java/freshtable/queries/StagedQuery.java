@@ -25,10 +25,10 @@ import org.apache.spark.sql.catalyst.plans.logical.Filter;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.catalyst.plans.logical.SubqueryAlias;
-import org.apache.spark.sql.catalyst.plans.logical.Union;
 import org.apache.spark.sql.classic.Dataset;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.StructType;
 import scala.Option;
 import scala.jdk.javaapi.CollectionConverters;
@@ -45,6 +45,7 @@ public final class StagedQuery {
   private static final ObjectMapper JSON = new ObjectMapper();
   /** The prefix of the alias of a reading, OCCURRENCE_PREFIX of mt_core.incremental.plan. */
   private static final String PREFIX = "_source_";
+  private static final String NO_COLUMN = "c";
   private static final Pattern READING = Pattern.compile(PREFIX + "[0-9]+");
 
   private final SparkSession session;
@@ -112,13 +113,16 @@ public final class StagedQuery {
     return Partials.of(aggregate(place)).schema();
   }
 
-  /** Returns the columns of the rows of an operator: {@code c0}, {@code c1} and so on. */
+  /**
+   * Returns the columns of the rows of an operator: {@code c0}, {@code c1} and so on. An operator without
+   * columns has {@code c}, because rows of no columns cannot be passed on.
+   */
   public StructType columns(String place) throws JsonProcessingException {
     StructType columns = new StructType();
     for (Attribute each : CollectionConverters.asJava(operator(Place.of(place)).output())) {
       columns = columns.add(column(columns.size()), each.dataType().asNullable());
     }
-    return columns;
+    return columns.isEmpty() ? columns.add(NO_COLUMN, DataTypes.BooleanType) : columns;
   }
 
   /**
@@ -132,27 +136,24 @@ public final class StagedQuery {
       String place, Map<Integer, Dataset<Row>> given, Map<String, Dataset<Row>> operators)
       throws JsonProcessingException {
     List<Attribute> output = CollectionConverters.asJava(operator(Place.of(place)).output());
-    LogicalPlan rows = new Replacing(given, outputs(operators), null).in(Place.of(place));
+    LogicalPlan rows = new Replacing(given, outputs(operators)).in(Place.of(place));
     List<NamedExpression> named = new ArrayList<>();
     for (int i = 0; i < output.size(); i++) {
       if (rows.outputSet().contains(output.get(i))) {
         named.add(PlanParts.named(output.get(i), column(i), NamedExpression.newExprId()));
       }
     }
+    if (output.isEmpty()) {
+      named.add(PlanParts.named(Literal.TrueLiteral(), NO_COLUMN, NamedExpression.newExprId()));
+    }
     return dataset(sessionOf(given, operators), new Project(PlanParts.sequence(named), rows));
   }
 
-  /**
-   * Returns the partial sums of an aggregate over given rows of the readings and the operators below it, as
-   * {@link #rows}.
-   *
-   * @param changed a reading whose rows are those of a change, or null. The branches of a UNION that do not
-   *     read it then have no rows: they do not belong to the change.
-   */
+  /** Returns the partial sums of an aggregate over given rows, as {@link #rows} gets them. */
   public Dataset<Row> groups(
-      String place, Map<Integer, Dataset<Row>> given, Map<String, Dataset<Row>> operators, Integer changed)
+      String place, Map<Integer, Dataset<Row>> given, Map<String, Dataset<Row>> operators)
       throws JsonProcessingException {
-    LogicalPlan rows = new Replacing(given, outputs(operators), changed).in(Place.of(place).child(0));
+    LogicalPlan rows = new Replacing(given, outputs(operators)).in(Place.of(place).child(0));
     return dataset(sessionOf(given, operators), Partials.of(aggregate(place)).groups(rows));
   }
 
@@ -176,7 +177,7 @@ public final class StagedQuery {
           Place.of(state.getKey()),
           partials.evaluated(partials.folded(PlanParts.fresh(planOf(state.getValue())))));
     }
-    LogicalPlan rest = new Replacing(leaves, evaluated, null).in(Place.root(0));
+    LogicalPlan rest = new Replacing(leaves, evaluated).in(Place.root(0));
     List<Attribute> output = CollectionConverters.asJava(rest.output());
     List<NamedExpression> named = new ArrayList<>();
     for (int i = 0; i < columns.size(); i++) {
@@ -184,11 +185,6 @@ public final class StagedQuery {
     }
     return dataset(
         sessionOf(states, leaves), new Project(PlanParts.sequence(named), rest));
-  }
-
-  private boolean reads(LogicalPlan operator, int number) {
-    return CollectionConverters.asJava(operator.collectLeaves()).stream()
-        .anyMatch(leaf -> isReading(leaf, number));
   }
 
   private boolean isReading(LogicalPlan operator, int number) {
@@ -269,13 +265,10 @@ public final class StagedQuery {
   private final class Replacing {
     private final Map<Integer, Dataset<Row>> leaves;
     private final Map<Place, LogicalPlan> operators;
-    /** The reading whose rows are those of a change, or null. */
-    private final Integer changed;
 
-    Replacing(Map<Integer, Dataset<Row>> leaves, Map<Place, LogicalPlan> operators, Integer changed) {
+    Replacing(Map<Integer, Dataset<Row>> leaves, Map<Place, LogicalPlan> operators) {
       this.leaves = leaves;
       this.operators = operators;
-      this.changed = changed;
     }
 
     /** Returns the operator at a place over the given rows. */
@@ -292,11 +285,8 @@ public final class StagedQuery {
         return number == null ? operator : leaf(operator, number);
       }
       List<LogicalPlan> children = new ArrayList<>();
-      boolean ofChange = changed != null && operator instanceof Union && reads(operator, changed);
       for (int i = 0; i < operator.children().size(); i++) {
-        LogicalPlan child = in(place.child(i));
-        boolean empty = ofChange && !reads(operator.children().apply(i), changed);
-        children.add(empty ? new Filter(Literal.FalseLiteral(), child) : child);
+        children.add(in(place.child(i)));
       }
       return operator.withNewChildren(PlanParts.sequence(children));
     }

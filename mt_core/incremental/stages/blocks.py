@@ -12,12 +12,18 @@ output of a computed reading is kept: its old rows are its new rows less its cha
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
 from mt_core.incremental.stages.join_blocks import JoinBlock, KeyColumn
-from mt_core.incremental.stages.stage_plan import Place
+
+Place = str
+"""A place of an operator in the trees of a query, as JSON.
+
+It is `[tree, [position, ...]]`: tree 0 is the query, tree n its n-th scalar subquery; the positions of
+children lead from the root of the tree to the operator.
+"""
 
 
 class Kind(StrEnum):
@@ -42,6 +48,11 @@ class Pair:
     left: int
     right: int
     null_safe: bool
+
+    @property
+    def sides(self) -> tuple[int, int]:
+        """The positions in the two inputs."""
+        return self.left, self.right
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,6 +121,34 @@ class Blocks:
                 found.update(*(self.tables_below(each) for each in computed.inputs))
         return frozenset(found)
 
+    def linear(self) -> frozenset[int]:
+        """Return the tables of which each changed row changes the block alone, whatever other rows change.
+
+        They are in the block, in a UNION, or on the preserved side of a join.
+        """
+        return self._linear(self.root)
+
+    def _linear(self, block: Block) -> frozenset[int]:
+        found = set[int]()
+        for number in block.readings:
+            computed = self.computed.get(number)
+            if computed is None:
+                found.add(number)
+            elif computed.kind is Kind.UNION:
+                found.update(*map(self._linear, computed.inputs))
+            elif computed.kind is Kind.JOIN:
+                found |= self._linear(computed.inputs[0])
+        return frozenset(found)
+
+    def below_computed(self) -> frozenset[int]:
+        """Return the readings of tables that are below computed readings."""
+        return self.tables() - {*self.root.readings}
+
+    def scalars(self) -> frozenset[int]:
+        """Return the trees of scalar subqueries in the block and below it that are not constant."""
+        inputs = [block for each in self.computed.values() for block in each.inputs]
+        return frozenset[int]().union(*(block.scalars for block in (self.root, *inputs)))
+
     def fixed(self) -> dict[int, ComputedReading]:
         """Return the tables that must not change, each with the computed reading that is computed whole."""
         return {
@@ -140,3 +179,31 @@ class Blocks:
         if reading.kind is Kind.GROUPS:
             return below in reading.keys
         return self.finds(reading.inputs[number], below)
+
+    def key_columns(self) -> frozenset[KeyColumn]:
+        """Return the columns of tables by which rows are looked up."""
+        inputs = [block for each in self.computed.values() for block in each.inputs]
+        columns = {
+            column for block in (self.root, *inputs) for key in block.joins.keys for column in key.columns
+        }
+        for each in self.computed.values():
+            pairs = ((number, position) for pair in each.pairs for number, position in enumerate(pair.sides))
+            for number, position in (*pairs, *((0, key) for key in each.keys)):
+                columns.update(filter(None, [each.inputs[number].columns[position]]))
+        return frozenset(found for column in columns for found in self.columns_of_tables(column))
+
+    def columns_of_tables(self, column: KeyColumn) -> Iterator[KeyColumn]:
+        """Yield the columns of tables that have the values of a column of a reading."""
+        if (reading := self.computed.get(column.reading)) is None:
+            yield column
+            return
+        position = int(column.column[1:])
+        if reading.kind is Kind.UNION:
+            below = [each.columns[position] for each in reading.inputs]
+        elif reading.passed and (passed := reading.passed[position]) is not None:
+            below = [reading.inputs[passed[0]].columns[passed[1]]]
+        else:
+            below = []
+        for each in below:
+            if each is not None:
+                yield from self.columns_of_tables(each)

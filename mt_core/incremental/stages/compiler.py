@@ -1,68 +1,50 @@
 """The compiler of stages: it cuts a query at its lowest aggregates, whose groups become states.
 
-A refresh has the changed rows of the sources. Below an aggregate they pass through operators that are
-*linear*: what comes out for added or removed rows does not depend on the other rows of their source. So the
-groups of the added rows less those of the removed rows are the change of the state. All operators above the
-lowest aggregates are the *rest*, which is computed over the states as over tables. Nothing has to be known of
-the rest, which is why HAVING, ratios, windows and aggregates of aggregates have no rules.
+A refresh has the changed rows of the sources. Below an aggregate they pass through a *block*
+(`mt_core.incremental.stages.blocks`), which says how its rows change. So the groups of the added rows less
+those of the removed rows are the change of the state. All operators above the lowest aggregates are the
+*rest*, which is computed over the states as over tables. Nothing has to be known of the rest, which is why
+HAVING, ratios, windows and aggregates of aggregates have no rules.
 
-The plan is read once, bottom-up. Each operator combines the parts of its children into one:
+The plan is read bottom-up. An aggregate over readings is a stage if
 
-- a leaf and an operator with a rule form a linear part of linear parts;
-- an aggregate over a linear part is a stage, if its functions have accumulators;
-- every other operator belongs to the rest, with the readings of its linear parts and the stages below it.
+- its functions have accumulators,
+- the operators below it form a block, and
+- their values are reproducible.
 
-A part without readings never changes, whatever its operators are. An operator without a rule ends a linear
-part, so an operator of a future Spark leads to fewer stages and never to wrong rows.
+A state is kept to spare reading its sources. If the rest reads all of them as well, the aggregate becomes a
+computed reading, and the plan is read again: the aggregate above it may now be a stage.
 """
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
-from mt_core.incremental.plan import TRANSPARENT, Node, join_type, read_plan
+from mt_core.incremental.plan import TRANSPARENT, Node, read_plan, reading_of
 from mt_core.incremental.stages.accumulators import obstacle_of, obstacle_of_key
-from mt_core.incremental.stages.join_blocks import join_blocks
-from mt_core.incremental.stages.query_blocks import words_of_aggregate
+from mt_core.incremental.stages.blocks import Blocks, Place
+from mt_core.incremental.stages.query_blocks import blocks_of, is_constant, never_changes, subqueries_in
+from mt_core.incremental.stages.reproducible import obstacle_of_values
 from mt_core.incremental.stages.stage_name import functions_in, stage_name
-from mt_core.incremental.stages.stage_plan import Place, Stage, StagePlan
+from mt_core.incremental.stages.stage_plan import Stage, StagePlan
+from mt_core.incremental.stages.words import words_of_aggregate
 
-_RELATION = "DataSourceV2Relation"
-_LINEAR = frozenset({"Project", "Filter", "Union", "Expand", "Generate", *TRANSPARENT})
-# The sides in which joins are linear: the left and the right. The rows of another side must never change.
-_LINEAR_SIDES = {
-    "Inner": (True, True),
-    "Cross": (True, True),
-    "LeftOuter": (True, False),
-    "LeftSemi": (True, False),
-    "LeftAnti": (True, False),
-    "ExistenceJoin": (True, False),
-    "RightOuter": (False, True),
-}
 # Operators that treat each row alone.
 _ROW_BY_ROW = frozenset({"Project", "Filter", *TRANSPARENT})
-# SQL words, for reasons.
-_IN_SQL = {
-    "LocalLimit": "a LIMIT",
-    "GlobalLimit": "a LIMIT",
-    "Offset": "an OFFSET",
-    "Window": "a window function",
-    "LateralJoin": "LATERAL",
-}
-_ABOVE = "another aggregate is below it"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Cut:
-    """An aggregate over a linear part, at its place, with the `readings` below it."""
+    """An aggregate at its place, over `blocks`. `tables` are the readings of tables below it."""
 
     place: Place
     aggregate: Node
-    readings: tuple[int, ...]
+    blocks: Blocks
+    tables: frozenset[int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,16 +52,11 @@ class _Part:
     """What the compiler knows of the output of an operator.
 
     `cuts` are the stages below, and `readings` those that none of them contains, as often as the plan reads
-    them. The part is linear unless it has an `obstacle`.
+    them.
     """
 
     readings: tuple[int, ...] = ()
     cuts: tuple[_Cut, ...] = ()
-    obstacle: str | None = None
-
-    @property
-    def is_constant(self) -> bool:
-        return not self.readings and not self.cuts and self.obstacle is None
 
 
 def compile_stages(
@@ -90,24 +67,28 @@ def compile_stages(
     *trees* are the query and its scalar subqueries, as JSON with facts for the compiler. *sources* are the
     names of the readings by number, *version* is Spark's.
     """
-    query = _Query(trees=tuple(map(read_plan, trees)), sources=sources)
-    parts = [query.part_of(number) for number in range(len(trees))]
-    cuts = [cut for part in parts for cut in part.cuts]
-    rest = {number for part in parts for number in part.readings}
-    in_rest = {sources[number] for number in rest}
-    useful, useless = list[_Cut](), list[_Cut]()
-    for cut in cuts:
-        # A state spares reading its sources. If the rest reads all of them, it spares nothing.
-        spares = {sources[number] for number in cut.readings} - in_rest
-        (useful if spares else useless).append(cut)
-    if not useful:
-        rereads = (f"the rest of the query reads {sources[cut.readings[0]]} as well" for cut in useless)
-        return "; ".join(dict.fromkeys([*rereads, *query.reasons])) or "it has no aggregate"
+    query = _Query(trees=tuple(map(read_plan, trees)), sources=sources, next_number=len(sources))
+    reasons = list[str]()
+    while True:
+        parts = [query.part_of(number) for number in range(len(trees))]
+        cuts = [cut for part in parts for cut in part.cuts]
+        rest = frozenset(number for part in parts for number in part.readings)
+        useless = [cut for cut in cuts if not _spared(cut, rest, sources)]
+        if not useless:
+            break
+        # An aggregate above them may have a state that spares reading their sources.
+        query.computed.update(cut.place for cut in useless)
+        reasons += (f"the rest of the query reads {sources[min(cut.tables)]} as well" for cut in useless)
+    if not cuts:
+        return "; ".join(dict.fromkeys([*reasons, *query.reasons])) or "it has no aggregate"
     return StagePlan(
-        stages=_shared(useful, sources, version),
-        rest=frozenset(rest.union(*(cut.readings for cut in useless))),
-        row_keys=_row_keys(query.trees[0], useful[0]),
+        stages=_shared(cuts, sources, version), rest=rest, row_keys=_row_keys(query.trees[0], cuts[0])
     )
+
+
+def _spared(cut: _Cut, rest: frozenset[int], sources: Sequence[str]) -> set[str]:
+    """Return the sources that nothing but the state of an aggregate needs."""
+    return {sources[number] for number in cut.tables} - {sources[number] for number in rest}
 
 
 def _shared(cuts: Iterable[_Cut], sources: Sequence[str], version: str) -> tuple[Stage, ...]:
@@ -125,78 +106,86 @@ def _shared(cuts: Iterable[_Cut], sources: Sequence[str], version: str) -> tuple
         stages[name] = Stage(
             name=name,
             places=tuple(cut.place for cut in (first, *others)),
-            readings=frozenset(first.readings),
-            keys=len(first.aggregate.expressions("groupingExpressions")),
+            readings=first.tables,
+            keys=len(first.aggregate.fields["keyTypes"]) or _distinct_functions(first.aggregate),
             words=words_of_aggregate(first.aggregate),
-            blocks=join_blocks(first.aggregate),
+            blocks=first.blocks,
         )
     return tuple(stages.values())
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class _Query:
-    """The trees of a query, their parts, and why lowest aggregates are no stages."""
+    """The trees of a query, the `computed` aggregates that are no stages, and the `cuts` at the others.
+
+    A cut is the reason why there is none, if an aggregate is no stage.
+    """
 
     trees: Sequence[Node]
     sources: Sequence[str]
-    parts: dict[int, _Part] = field(default_factory=dict)
-    reasons: list[str] = field(default_factory=list)
+    next_number: int
+    computed: set[Place] = field(default_factory=set)
+    cuts: dict[Place, _Cut | str] = field(default_factory=dict)
+
+    @property
+    def reasons(self) -> list[str]:
+        """Why lowest aggregates are no stages."""
+        return [cut for cut in self.cuts.values() if isinstance(cut, str)]
 
     def part_of(self, tree: int) -> _Part:
         """Return the part of a whole tree."""
-        if tree not in self.parts:
-            self.parts[tree] = self._part(self.trees[tree], tree, ())
-        return self.parts[tree]
+        return self._part(self.trees[tree], tree, ())
 
     def _part(self, node: Node, tree: int, path: tuple[int, ...]) -> _Part:
-        if (reading := node.fields.get("reading")) is not None:
+        if (reading := reading_of(node)) is not None:
             return _Part(readings=(reading,))
         below = [self._part(child, tree, (*path, number)) for number, child in enumerate(node.children)]
         part = _Part(
             readings=tuple(number for each in below for number in each.readings),
             cuts=tuple(cut for each in below for cut in each.cuts),
-            obstacle=next((each.obstacle for each in below if each.obstacle is not None), None),
         )
-        is_constant = part.is_constant
-        obstacle = part.obstacle or self._in_expressions(node)
-        if is_constant or node.kind != "Aggregate":
-            return replace(part, obstacle=obstacle or self._in_operator(node, below))
-        obstacle = obstacle or self._in_aggregate(node, part)
-        if obstacle is None:
-            place = json.dumps([tree, path], separators=(",", ":"))
-            cut = _Cut(place=place, aggregate=node, readings=part.readings)
-            return _Part(cuts=(cut,), obstacle=_ABOVE)
-        if obstacle != _ABOVE:
-            self.reasons.append(obstacle)
-        return replace(part, obstacle=obstacle)
+        place = json.dumps([tree, path], separators=(",", ":"))
+        if node.kind != "Aggregate" or part.cuts or not part.readings or place in self.computed:
+            return part
+        if place not in self.cuts:
+            below_it = json.dumps([tree, (*path, 0)], separators=(",", ":"))
+            self.cuts[place] = self._cut(node, place, below_it, part.readings)
+        cut = self.cuts[place]
+        return part if isinstance(cut, str) else _Part(cuts=(cut,))
 
-    def _in_operator(self, node: Node, below: Sequence[_Part]) -> str | None:
-        """Return why an operator is not linear in the parts below it, or None if it is."""
-        if node.kind == _RELATION:
-            return "a relation that names its version is below an aggregate"
-        if all(each.is_constant for each in below) or node.kind in _LINEAR:
-            return None
-        if node.kind != "Join":
-            return f"{_IN_SQL.get(node.kind, node.kind)} is below an aggregate"
-        kind = join_type(node)
-        others = [
-            part
-            for part, linear in zip(below, _LINEAR_SIDES.get(kind, (False, False)), strict=True)
-            if not linear and not part.is_constant
-        ]
-        names = dict.fromkeys(self.sources[number] for part in others for number in part.readings)
-        what = "an ExistenceJoin" if kind == "ExistenceJoin" else f"a {kind} join"
-        return f"{what} with {', '.join(names)} is below an aggregate" if others else None
-
-    def _in_aggregate(self, node: Node, part: _Part) -> str | None:
-        """Return why an aggregate over a linear part is no stage, or None if it is one."""
-        twice = [number for number, times in Counter(part.readings).items() if times > 1]
+    def _cut(self, node: Node, place: Place, below: Place, readings: tuple[int, ...]) -> _Cut | str:
+        """Return the stage that an aggregate is, or why it is none."""
+        twice = [number for number, times in Counter(readings).items() if times > 1]
         if twice:
             return f"a view or a WITH query reads {self.sources[twice[0]]} in several places"
+        if (obstacle := self._in_aggregate(node)) is not None:
+            return obstacle
+        blocks = blocks_of(self.trees, below, self.next_number)
+        if isinstance(blocks, str):
+            return f"{blocks} is below an aggregate"
+        # A state has the keys and the functions. The rest evaluates the columns from these.
+        kept = [*node.expressions("groupingExpressions"), *functions_in(node)]
+        fields = [each.fields for expression in kept for each in expression.nodes()]
+        if blocks.scalars() or not all(never_changes(self.trees, each) for each in subqueries_in(fields)):
+            return "a scalar subquery is below an aggregate"
+        values = (obstacle_of_values(each) for each in node.children[0].nodes() if not is_constant(each))
+        if (value := next((each for each in values if each is not None), None)) is not None:
+            return f"{value} is below an aggregate and is not reproducible"
+        self.next_number = max(blocks.computed, default=self.next_number - 1) + 1
+        return _Cut(place=place, aggregate=node, blocks=blocks, tables=blocks.tables())
+
+    def _in_aggregate(self, node: Node) -> str | None:
+        """Return why an aggregate is no stage, whatever is below it, or None."""
+        if not node.fields["deterministic"]:
+            return "an expression that is not deterministic is in an aggregate"
+        types = node.fields["keyTypes"]
         obstacles = [
-            *map(obstacle_of, node.fields["functions"]),
-            *map(obstacle_of_key, node.fields["keyTypes"]),
+            *(obstacle_of(each, has_keys=bool(types)) for each in node.fields["functions"]),
+            *map(obstacle_of_key, types),
         ]
+        distinct = [each.children[0] for each in functions_in(node) if each.fields["isDistinct"]]
+        if any(len(each.children) != 1 for each in distinct):
+            obstacles.append("a DISTINCT function has several arguments")
         keys = frozenset(each.canonical() for each in node.expressions("groupingExpressions"))
         items = node.expressions("aggregateExpressions")
         # Spark may have rewritten the key within a column, as NOT (a > b) becomes a <= b.
@@ -205,18 +194,10 @@ class _Query:
             obstacles.append(f"column {odd[0].fields['name']} has an expression of a grouping key")
         return next((each for each in obstacles if each is not None), None)
 
-    def _in_expressions(self, node: Node) -> str | None:
-        """Return why the expressions of an operator need more than its rows, or None if they do not."""
-        if not node.fields["deterministic"]:
-            return "an expression below an aggregate is not deterministic"
-        fields: Any = node.fields
-        if node.kind == "Aggregate":
-            # A state has the keys and the functions. The rest evaluates the columns from these.
-            kept = [*node.expressions("groupingExpressions"), *functions_in(node)]
-            fields = [each.fields for expression in kept for each in expression.nodes()]
-        if all(self.part_of(number).is_constant for number in _subqueries(fields)):
-            return None
-        return "a scalar subquery is below an aggregate"
+
+def _distinct_functions(aggregate: Node) -> int:
+    """Return of how many DISTINCT functions the arguments are the keys of a state without grouping keys."""
+    return sum(bool(each["distinct"]) for each in aggregate.fields["functions"])
 
 
 def _reads_more(expression: Node, keys: frozenset[tuple[Any, ...]]) -> bool:
@@ -228,18 +209,6 @@ def _reads_more(expression: Node, keys: frozenset[tuple[Any, ...]]) -> bool:
     return any(_reads_more(child, keys) for child in expression.children)
 
 
-def _subqueries(value: Any) -> Iterator[int]:
-    """Yield the numbers of the trees of scalar subqueries in JSON."""
-    if isinstance(value, list):
-        for each in value:
-            yield from _subqueries(each)
-    elif isinstance(value, Mapping):
-        if "subquery" in value:
-            yield value["subquery"]
-        else:
-            yield from _subqueries(list(value.values()))
-
-
 def _row_keys(root: Node, stage: _Cut) -> tuple[int, ...] | None:
     """Return the positions of the columns of the result that have the keys of *stage*.
 
@@ -249,7 +218,7 @@ def _row_keys(root: Node, stage: _Cut) -> tuple[int, ...] | None:
     while node is not stage.aggregate and node.kind in _ROW_BY_ROW:
         above.append(node)
         node = node.children[0]
-    has_subqueries = any(True for _ in _subqueries([each.fields for each in (*above, node)]))
+    has_subqueries = any(True for _ in subqueries_in([each.fields for each in (*above, node)]))
     if node is not stage.aggregate or has_subqueries:
         return None
     grouping = [each.canonical() for each in node.expressions("groupingExpressions")]

@@ -120,6 +120,10 @@ class LookUpPlan:
             (each.of, each.to) for each in self.look_ups if each.to == look_up.of and each.of != look_up.to
         )
 
+    def expected(self, step: tuple[int, int]) -> int:
+        """Return how many rows a look-up is expected to find, by the readings `of` and `to`."""
+        return next(each.expected for each in self.look_ups if (each.of, each.to) == step)
+
     def before(self, term: int) -> Mapping[int, int]:
         """Return the last step of the path from the changed reading *term* to each other reading.
 
@@ -263,7 +267,7 @@ class _Order:
 
     def look_ups(self) -> Iterator[LookUp]:
         """Yield the look-ups of all edges that lead away from the changed reading of a term."""
-        terms, neighbours = self.changed & self.joins.block.terms, self.tree.neighbours
+        terms, neighbours = self.changed, self.tree.neighbours
         found: dict[tuple[int, int], float] = {}
         edges = {(of, to) for of in neighbours for to in neighbours[of] if terms & self.tree.side(of, to)}
         while waiting := edges - found.keys():

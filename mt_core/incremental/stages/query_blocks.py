@@ -18,6 +18,7 @@ their own conditions. So computed columns, and types whose equal values differ i
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -27,34 +28,33 @@ from mt_core.incremental.plan import (
     TRANSPARENT,
     Node,
     join_type,
-    joined_columns,
+    output_of,
     reading_of,
     readings_below,
 )
-from mt_core.incremental.stages.accumulators import sql_name_of
-from mt_core.incremental.stages.blocks import Block, Blocks, ComputedReading, Kind, Pair
+from mt_core.incremental.stages.blocks import Block, Blocks, ComputedReading, Kind, Pair, Place
 from mt_core.incremental.stages.join_blocks import (
     Equality,
     JoinBlock,
     KeyColumn,
     are_comparable,
-    is_key,
+    has_equal_bits,
     key_classes,
 )
-from mt_core.incremental.stages.stage_plan import Place, shortened
+from mt_core.incremental.stages.words import shortened, words_of_aggregate
 
-_RELATION = "DataSourceV2Relation"
 _JOINS = {
-    "LeftOuter": "left join",
-    "RightOuter": "right join",
-    "LeftSemi": "semi join",
-    "LeftAnti": "anti join",
-    "ExistenceJoin": "existence join",
-    "FullOuter": "full join",
+    "LeftOuter": "a left join",
+    "RightOuter": "a right join",
+    "LeftSemi": "a semi join",
+    "LeftAnti": "an anti join",
+    "ExistenceJoin": "an existence join",
+    "FullOuter": "a full join",
 }
 _EQUALITIES = ("EqualTo", "EqualNullSafe")
+_WITHOUT_EQUALITY = re.compile(r'"(map|variant|geometry|geography)[("]')
 # SQL words, for reasons.
-_IN_SQL = {"Offset": "an OFFSET", "LateralJoin": "LATERAL"}
+_IN_SQL = {"Offset": "an OFFSET"}
 
 
 def blocks_of(trees: Sequence[Node], place: Place, first_number: int) -> Blocks | str:
@@ -92,18 +92,16 @@ def subqueries_in(value: Any) -> Iterator[int]:
             yield from subqueries_in(list(value.values()))
 
 
-def words_of_aggregate(aggregate: Node) -> str:
-    """Return the functions and the keys of an aggregate, such as `sum, count by city`."""
-    functions = ", ".join(dict.fromkeys(map(sql_name_of, aggregate.fields["functions"]))) or "distinct"
-    names = {
-        item.value().canonical(): str(item.fields["name"])
-        for item in aggregate.expressions("aggregateExpressions")
-    }
-    keys = [
-        names.get(key.canonical()) or str(key.fields.get("name") or f"{key.kind.lower()}(...)")
-        for key in aggregate.expressions("groupingExpressions")
-    ]
-    return f"{functions} by {shortened(keys)}" if keys else f"{functions} of all rows"
+def has_equality(column: Node) -> bool:
+    """Return whether values of a column can be compared, which those of maps and variants cannot."""
+    return _WITHOUT_EQUALITY.search(json.dumps(column.fields["dataType"])) is None
+
+
+def never_changes(trees: Sequence[Node], tree: int) -> bool:
+    """Return whether a scalar subquery reads no reading, in no subquery of its own either."""
+    root = trees[tree]
+    below = subqueries_in([each.fields for each in root.nodes()])
+    return is_constant(root) and all(never_changes(trees, each) for each in below)
 
 
 class _Obstacle(Exception):
@@ -114,15 +112,13 @@ class _Obstacle(Exception):
 class _Part:
     """The part of a block below an operator.
 
-    `columns` are those of its output that have the values of a column of a reading, by their ids. `output`
-    are the ids of all in order, or None if they are not known.
+    `columns` are those of its output that have the values of a column of a reading, by their ids.
     """
 
     readings: tuple[int, ...] = ()
     equalities: tuple[Equality, ...] = ()
     columns: Mapping[int, KeyColumn] = field(default_factory=dict)
     scalars: frozenset[int] = frozenset()
-    output: tuple[int, ...] | None = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,21 +141,20 @@ class _BlocksOfTree:
 
     def at(self, node: Node, path: tuple[int, ...]) -> Blocks:
         """Return the block of an operator, with the computed readings below it."""
-        blocks = Blocks(root=self._block(self._part(node, path), path), computed=self.computed)
+        blocks = Blocks(root=self._block(node, path), computed=self.computed)
         fixed = blocks.fixed()
         if blocks.tables() and blocks.tables() == fixed.keys():
             raise _Obstacle(next(iter(fixed.values())).words)
         return blocks
 
-    def _block(self, part: _Part, path: tuple[int, ...]) -> Block:
+    def _block(self, node: Node, path: tuple[int, ...]) -> Block:
+        part = self._part(node, path)
         readings = tuple(sorted(part.readings))
         return Block(
             place=self._place(path),
             readings=readings,
-            columns=tuple(map(part.columns.get, part.output or ())),
-            joins=JoinBlock(
-                readings=frozenset(readings), terms=frozenset(readings), keys=key_classes(part.equalities)
-            ),
+            columns=tuple(map(part.columns.get, output_of(node) or ())),
+            joins=JoinBlock(readings=frozenset(readings), keys=key_classes(part.equalities)),
             scalars=part.scalars,
         )
 
@@ -171,11 +166,7 @@ class _BlocksOfTree:
     def _part(self, node: Node, path: tuple[int, ...]) -> _Part:
         """Return the part of a block that an operator and those below it form."""
         if (number := reading_of(node)) is not None:
-            return _Part(
-                readings=(number,),
-                columns=_columns_of_reading(number, node),
-                output=node.identities("output"),
-            )
+            return _Part(readings=(number,), columns=_columns_of_reading(number, node))
         if is_constant(node):
             return self._of_constant(node)
         scalars = self._scalars(node)
@@ -189,19 +180,21 @@ class _BlocksOfTree:
 
     def _of_constant(self, node: Node) -> _Part:
         scalars = frozenset[int]().union(*(self._scalars(each) for each in node.nodes()))
-        return _Part(scalars=scalars, output=_output(node))
+        return _Part(scalars=scalars)
 
     def _scalars(self, node: Node) -> frozenset[int]:
         """Return the scalar subqueries in an operator that are not constant."""
-        if node.kind == _RELATION:
-            raise _Obstacle("a relation that names its version")
+        match node.kind:
+            case "DataSourceV2Relation":
+                raise _Obstacle("a relation that names its version")
+            case "LateralJoin":
+                # Its right side is an expression, in which readings are not found.
+                raise _Obstacle("LATERAL")
         if not node.fields["deterministic"]:
             raise _Obstacle("an expression that is not deterministic")
-        return frozenset(number for number in subqueries_in(node.fields) if not self._never_changes(number))
-
-    def _never_changes(self, tree: int) -> bool:
-        root = self.trees[tree]
-        return is_constant(root) and not any(self._scalars(each) for each in root.nodes())
+        return frozenset(
+            number for number in subqueries_in(node.fields) if not never_changes(self.trees, number)
+        )
 
     def _of_join(self, node: Node, path: tuple[int, ...]) -> _Part:
         kind, (left, right) = join_type(node), node.children
@@ -216,7 +209,6 @@ class _BlocksOfTree:
             equalities=tuple(equality for each in sides for equality in each.equalities),
             columns={number: column for each in sides for number, column in each.columns.items()},
             scalars=frozenset[int]().union(*(each.scalars for each in sides)),
-            output=_joined(node, *(each.output for each in sides)),
         )
         return _equated(node, part) if kind in ("Inner", "Cross") else part
 
@@ -227,7 +219,7 @@ class _BlocksOfTree:
         first, place = self.next_number, self._place(path)
         inputs = [self._input(child, (*path, number)) for number, child in enumerate(node.children)]
         reading = self._reading(node, place, inputs)
-        output = _output(node) or ()
+        output = output_of(node) or ()
         if reading.kind is Kind.FIXED:
             reading = replace(reading, number=first, inputs=(_whole(node, place, len(output)),))
             self.computed = {number: each for number, each in self.computed.items() if number < first}
@@ -238,13 +230,16 @@ class _BlocksOfTree:
             for position, each in enumerate(output)
             if each in self.attributes and (type_ := self.attributes[each].data_type) is not None
         }
-        return _Part(readings=(reading.number,), columns=columns, output=output)
+        return _Part(readings=(reading.number,), columns=columns)
 
     def _input(self, node: Node, path: tuple[int, ...]) -> _Input:
-        part = self._part(node, path)
-        if part.output is None:
+        block = self._block(node, path)
+        if (ids := output_of(node)) is None:
             raise _Obstacle(f"a {node.kind} whose columns are not known")
-        return _Input(block=self._block(part, path), ids=part.output)
+        # A change is net: equal rows that were added and removed cancel each other.
+        if any(each in self.attributes and not has_equality(self.attributes[each]) for each in ids):
+            raise _Obstacle("a column whose values cannot be compared")
+        return _Input(block=block, ids=ids)
 
     def _reading(self, node: Node, place: Place, inputs: Sequence[_Input]) -> ComputedReading:
         match node.kind:
@@ -274,7 +269,7 @@ class _BlocksOfTree:
         order = (1, 0) if kind == "RightOuter" else (0, 1)
         sides = inputs[order[0]], inputs[order[1]]
         pairs = tuple(dict.fromkeys(self._pairs(node, *sides)))
-        words = f"a {_JOINS[kind]} {self._by([sides[0].ids[each.left] for each in pairs])}"
+        words = f"{_JOINS[kind]} {self._by([sides[0].ids[each.left] for each in pairs])}"
         if kind == "FullOuter" and not pairs:
             return self._fixed(place, words)
         passed = [(side, each) for side in order for each in range(len(sides[side].ids))]
@@ -296,11 +291,9 @@ class _BlocksOfTree:
             if condition.kind not in _EQUALITIES:
                 continue
             for columns in (condition.children, condition.children[::-1]):
-                one, other = (self._key(*each) for each in zip((left, right), columns, strict=True))
-                if one is None or other is None:
-                    continue
-                if are_comparable(left.block.columns[one], right.block.columns[other]):
-                    yield Pair(left=one, right=other, null_safe=condition.kind == "EqualNullSafe")
+                one, other = self._key(left, columns[0]), self._key(right, columns[1])
+                if one is not None and other is not None and are_comparable(one[1], other[1]):
+                    yield Pair(left=one[0], right=other[0], null_safe=condition.kind == "EqualNullSafe")
 
     def _groups(self, node: Node, place: Place, child: _Input) -> ComputedReading:
         keys = self._keys(child, node.expressions("groupingExpressions"))
@@ -340,21 +333,20 @@ class _BlocksOfTree:
 
     def _keys(self, child: _Input, expressions: Iterable[Node]) -> tuple[int, ...]:
         """Return the positions of the expressions that are columns by which rows can be found."""
-        positions = [self._key(child, each) for each in expressions]
-        return tuple(dict.fromkeys(each for each in positions if each is not None))
+        found = [self._key(child, each) for each in expressions]
+        return tuple(dict.fromkeys(each[0] for each in found if each is not None))
 
-    def _key(self, given: _Input, expression: Node) -> int | None:
-        """Return the position of a column by which rows of a block can be found, or None."""
-        column = expression.column()
-        if column is None or column.identity not in given.ids:
+    def _key(self, given: _Input, expression: Node) -> tuple[int, KeyColumn] | None:
+        """Return a column by which rows of a block can be found, with its position, or None."""
+        read = expression.column()
+        if read is None or read.identity not in given.ids:
             return None
-        position = given.ids.index(column.identity)
+        position = given.ids.index(read.identity)
+        column = given.block.columns[position]
+        if column is None or not has_equal_bits(column.type):
+            return None
         blocks = Blocks(root=given.block, computed=self.computed)
-        return (
-            position
-            if is_key(given.block.columns[position]) and blocks.finds(given.block, position)
-            else None
-        )
+        return (position, column) if blocks.finds(given.block, position) else None
 
     def _by(self, ids: Sequence[int]) -> str:
         names = [str(self.attributes[each].fields["name"]) for each in ids]
@@ -364,7 +356,7 @@ class _BlocksOfTree:
 def _whole(node: Node, place: Place, columns: int) -> Block:
     """Return the only input of an operator that is computed whole: itself, over all its tables."""
     readings = tuple(sorted(set(readings_below(node))))
-    joins = JoinBlock(readings=frozenset(readings), terms=frozenset(readings), keys=())
+    joins = JoinBlock(readings=frozenset(readings), keys=())
     return Block(place=place, readings=readings, columns=(None,) * columns, joins=joins)
 
 
@@ -407,13 +399,11 @@ def _of_one(node: Node, below: _Part) -> _Part:
     """Return the part of a linear operator with one child."""
     match node.kind:
         case "Project":
-            return replace(below, columns=_projected(node, below.columns), output=_output(node))
+            return replace(below, columns=_projected(node, below.columns))
         case "Filter":
             return _equated(node, below)
         case "Expand":
-            return replace(below, columns={}, output=_output(node))
-        case "Generate":
-            return replace(below, output=_generated(node, below.output))
+            return replace(below, columns={})
         case _:
             return below
 
@@ -446,41 +436,3 @@ def _equality(condition: Node, columns: Mapping[int, KeyColumn]) -> Iterator[Equ
         case [KeyColumn() as left, KeyColumn() as right] if left.reading != right.reading:
             if are_comparable(left, right):
                 yield Equality(left=left, right=right, null_safe=condition.kind == "EqualNullSafe")
-
-
-# --------------------------------------------------------------------------------------------------- columns
-
-
-def _output(node: Node) -> tuple[int, ...] | None:
-    """Return the ids of the columns of an operator in order, or None if they are not known."""
-    for named in ("output", "projectList", "aggregateExpressions"):
-        if named in node.fields:
-            return node.identities(named)
-    below = [_output(child) for child in node.children]
-    match node.kind:
-        case "Join":
-            return _joined(node, *below)
-        case "Generate":
-            return _generated(node, below[0])
-        case "Window" if below[0] is not None:
-            return (*below[0], *node.identities("windowExpressions"))
-        # The columns of a UNION have the ids of its first branch.
-        case "Filter" | "Union" | "GlobalLimit" | "LocalLimit":
-            return below[0]
-        case kind if kind in TRANSPARENT:
-            return below[0]
-        case _:
-            return None
-
-
-def _joined(
-    node: Node, left: tuple[int, ...] | None, right: tuple[int, ...] | None
-) -> tuple[int, ...] | None:
-    return None if left is None or right is None else joined_columns(node, left, right)
-
-
-def _generated(node: Node, below: tuple[int, ...] | None) -> tuple[int, ...] | None:
-    # JSON has no numbers of columns that the optimizer has removed, only an empty list for none.
-    if below is None or node.fields.get("unrequiredChildIndex") != []:
-        return None
-    return (*below, *node.identities("generatorOutput"))

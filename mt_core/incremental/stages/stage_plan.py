@@ -5,16 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from mt_core.incremental.stages.join_blocks import JoinBlock
-
-_MOST_NAMED = 3
-
-Place = str
-"""A place of an operator in the trees of a query, as JSON.
-
-It is `[tree, [position, ...]]`: tree 0 is the query, tree n its n-th scalar subquery; the positions of
-children lead from the root of the tree to the operator.
-"""
+from mt_core.incremental.stages.blocks import Blocks, Kind, Place
+from mt_core.incremental.stages.words import shortened
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,9 +16,10 @@ class Stage:
     `name` identifies what the aggregate computes, of which sources: 16 hexadecimal digits, equal for equal
     aggregates of any query. `places` are all places of the aggregate in the query, which share one state; it
     is computed at the first one. `readings` are the readings below the first place. The others read the same
-    sources. `keys` is the number of grouping keys, which a state has first, in the order of the
-    grouping expressions. `words` describes keys and functions to users. `blocks` say what the changed rows of
-    a reading are joined with; a reading that is in the terms of none is joined with whole readings.
+    sources. `keys` is the number of columns that a state has groups by, which are its first: the grouping
+    expressions or, if there are none, the arguments of DISTINCT functions. `words` describes keys and
+    functions to users. `blocks` are the rows that it aggregates, as a block over readings of tables and
+    computed readings.
     """
 
     name: str
@@ -34,7 +27,14 @@ class Stage:
     readings: frozenset[int]
     keys: int
     words: str
-    blocks: tuple[JoinBlock, ...] = ()
+    blocks: Blocks
+
+    @property
+    def described(self) -> str:
+        """Its words, with those of the computed readings below it from top to bottom."""
+        computed = (self.blocks.computed[number] for number in sorted(self.blocks.computed, reverse=True))
+        words = [each.words for each in computed if each.kind is not Kind.UNION]
+        return f"{self.words} over {shortened(words)}" if words else self.words
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +55,11 @@ class StagePlan:
         """Return the stages that contain one of the *changed* readings."""
         return tuple(each for each in self.stages if each.readings & changed)
 
+    def fixed(self, changed: frozenset[int]) -> dict[int, str]:
+        """Return the *changed* readings below operators that are computed whole, with words for these."""
+        below = {number: each for stage in self.stages for number, each in stage.blocks.fixed().items()}
+        return {number: below[number].words for number in sorted(changed & below.keys())}
+
     def described(self, changed: frozenset[int], relations: Sequence[str]) -> str:
         """Return which states change with the *changed* readings, and what the rest reads, for users.
 
@@ -62,15 +67,9 @@ class StagePlan:
         """
         touched = [each.words for each in self.touched(changed)]
         if len(self.stages) == 1:
-            states = f"a state of {touched[0]}" if touched else "the state does not change"
+            states = f"a state of {self.stages[0].described}" if touched else "the state does not change"
         else:
             states = f"{len(touched)} of {len(self.stages)} states"
             states += f": {shortened(touched, '; ')}" if touched else ""
         names = list(dict.fromkeys(relations[number] for number in sorted(self.rest)))
         return f"{states}; the rest reads {shortened(names)}" if names else states
-
-
-def shortened(words: Sequence[str], separator: str = ", ") -> str:
-    """Return the first of *words*, and how many more there are."""
-    named = separator.join(words[:_MOST_NAMED])
-    return named if len(words) <= _MOST_NAMED else f"{named} and {len(words) - _MOST_NAMED} more"

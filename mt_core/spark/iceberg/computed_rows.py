@@ -160,3 +160,30 @@ def no_rows(session: SparkSession, columns: StructType) -> ComputedRows:
     """Return an empty set of rows with these *columns*."""
     rows = own_class(session, "freshtable.inline.Rows")(java_type(session, columns))
     return ComputedRows.of_java(session, columns, rows)
+
+
+def together(session: SparkSession, columns: StructType, parts: Sequence[ComputedRows]) -> ComputedRows:
+    """Return all rows of local *parts*, which have these *columns*."""
+    rows = no_rows(session, columns)
+    for part in parts:
+        assert rows.java is not None
+        rows.java.addAll(part.java)
+    return rows
+
+
+def without(rows: ComputedRows, others: ComputedRows) -> ComputedRows:
+    """Return local *rows* without others of the same columns, each as often as it is among the others.
+
+    Rows are equal if all bits of their values are.
+    """
+    if not rows.count() or not others.count():
+        return rows
+    assert rows.java is not None
+    return ComputedRows.of_java(rows.session, rows.schema, rows.java.without(others.java))
+
+
+def collected(frame: DataFrame) -> ComputedRows | None:
+    """Return the rows of *frame*, which a job computes, in the JVM; None if they exceed `MOST_LOCAL`."""
+    session = frame.sparkSession
+    rows = own_class(session, "freshtable.inline.Rows").collected(frame.limit(MOST_LOCAL + 1)._jdf)
+    return None if rows.size() > MOST_LOCAL else ComputedRows.of_java(session, frame.schema, rows)

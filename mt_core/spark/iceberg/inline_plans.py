@@ -29,7 +29,7 @@ from pyspark.sql.types import StructType
 from mt_core.incremental.local_limits import MOST_LOCAL
 from mt_core.spark.driver.failures import Thrown, thrown_by
 from mt_core.spark.driver.jvm_objects import own_class, static_member
-from mt_core.spark.iceberg.computed_rows import ComputedRows
+from mt_core.spark.iceberg.computed_rows import ComputedRows, collect_or_checkpoint
 from mt_core.spark.iceberg.jvm_rows import columns_of, java_type
 from mt_core.spark.iceberg.temporary_views import temporary_view
 
@@ -136,6 +136,22 @@ class InlinePlans:
             "computed %d rows inline", rows, extra={"action": "inline_plan", "rows": rows, "seconds": seconds}
         )
         return result
+
+    def computed(
+        self,
+        session: SparkSession,
+        owner: object | None,
+        purpose: str,
+        make: Make,
+        inputs: Mapping[str, ComputedRows],
+    ) -> ComputedRows:
+        """Return the result of `run`, or compute it by a job."""
+        few = self.run(session, owner, purpose, make, inputs)
+        if few is not None:
+            return few
+        with ExitStack() as stack:
+            views = {name: stack.enter_context(temporary_view(rows.frame)) for name, rows in inputs.items()}
+            return collect_or_checkpoint(make(views))
 
     def sql(
         self, session: SparkSession, owner: object | None, text: Text, inputs: Mapping[str, Given]

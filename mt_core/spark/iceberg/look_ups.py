@@ -15,7 +15,7 @@ from mt_core.base.identifiers import quote
 from mt_core.incremental.local_limits import MOST_LOCAL
 from mt_core.spark.driver.jvm_objects import java_booleans, java_strings, own_class
 from mt_core.spark.iceberg.bounds import EVERYWHERE, MOST_NAMED, bounds_of
-from mt_core.spark.iceberg.computed_rows import ComputedRows
+from mt_core.spark.iceberg.computed_rows import ComputedRows, collected
 from mt_core.spark.iceberg.jvm_rows import columns_of, java_type
 
 MOST_READ = 64_000_000
@@ -123,17 +123,25 @@ def semi_join(
     the result is that of a semi join: a row has all its values in common with one of *others*. Columns that
     are compared must then be of the same type or integers, but may be of all types that GROUP BY permits.
     """
+    return _compared(rows, others, matches, "exact" if exact else "of")
+
+
+def anti_join(rows: ComputedRows, others: ComputedRows, matches: Matches) -> ComputedRows:
+    """Return the *rows* that the exact `semi_join` leaves out, but none with a NULL that equals nothing."""
+    return _compared(rows, others, matches, "without")
+
+
+def _compared(rows: ComputedRows, others: ComputedRows, matches: Matches, method: str) -> ComputedRows:
     session = rows.session
     of, columns, null_safe = zip(*matches, strict=True)
-    java = own_class(session, f"{_PACKAGE}.SemiJoin")
-    joined = (java.exact if exact else java.of)(
+    java = getattr(own_class(session, f"{_PACKAGE}.SemiJoin"), method)(
         rows.java,
         java_strings(session, columns),
         others.java,
         java_strings(session, of),
         java_booleans(session, null_safe),
     )
-    return ComputedRows.of_java(session, rows.schema, joined)
+    return ComputedRows.of_java(session, rows.schema, java)
 
 
 def spark_look_up(
@@ -150,12 +158,8 @@ def spark_look_up(
         .where(" AND ".join(_conditions(keys, matches)) or EVERYWHERE)
         .join(broadcast(keys.frame.alias("k")), expr(" AND ".join(on)), "left_semi")
         .select(*(f"q.{quote(name)}" for name in columns))
-        .limit(MOST_LOCAL + 1)
     )
-    collected = own_class(keys.session, "freshtable.inline.Rows").collected(found._jdf)
-    return (
-        None if collected.size() > MOST_LOCAL else ComputedRows.of_java(keys.session, found.schema, collected)
-    )
+    return collected(found)
 
 
 def _conditions(keys: ComputedRows, matches: Matches) -> Iterator[str]:

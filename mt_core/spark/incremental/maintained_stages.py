@@ -142,12 +142,19 @@ class _Run:
         changed = frozenset(
             number for number, change in changes.by_reading().items() if change.kind.changes_rows
         )
-        read = ReadingImages(session=self.session, lineage=self.lineage, changes=changes, old=old, new=new)
+        exact = frozenset[int]().union(*(each.blocks.below_computed() for each in self.plan.stages))
+        read = ReadingImages(
+            session=self.session, lineage=self.lineage, changes=changes, old=old, new=new, exact=exact
+        )
         below = frozenset[int]().union(*(stage.readings for stage in self.plan.touched(changed)))
         images = read.of(changed & below, self.stack)
         changed -= {number for number, views in images.items() if views.few and not views.net.count()}
         readings = KeyedReadings(
-            session=self.session, lineage=self.lineage, versions=after, scopes=changes.shape.scopes
+            session=self.session,
+            lineage=self.lineage,
+            versions=after,
+            scopes=changes.shape.scopes,
+            exact=exact,
         )
         by_stage = StageChanges(
             session=self.session,
@@ -155,8 +162,9 @@ class _Run:
             query=self.query,
             before=before,
             after=after,
-            changed=changed,
-            relations=LocalRelations(session=self.session, readings=readings, images=images),
+            relations=LocalRelations(
+                session=self.session, readings=readings, images=images, changed_readings=changed
+            ),
             stack=self.stack,
         )
         states = [self._changed(stage, by_stage) for stage in self.plan.stages]

@@ -7,7 +7,7 @@ refused one read the whole relation instead.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, Protocol, Self, TypeVar
 
@@ -26,10 +26,6 @@ R = TypeVar("R", bound=Counted)
 class Relations(Protocol[R]):
     """The rows of the readings of a query, by their numbers."""
 
-    def changed(self, number: int) -> tuple[R, R]:
-        """Return the rows that were added to a reading, and those that were removed."""
-        ...
-
     def whole(self, number: int) -> R | None:
         """Return all rows of a reading at the new version, or None if these are too many."""
         ...
@@ -41,8 +37,8 @@ class Relations(Protocol[R]):
         """
         ...
 
-    def before(self, number: int, rows: R) -> R | None:
-        """Return *rows* of the new version as they were in the old one, or None if these are too many."""
+    def before(self, number: int, rows: R) -> R:
+        """Return *rows* of the new version as they were in the old one."""
         ...
 
     def semi_join(self, rows: R, others: R, matches: Sequence[Match]) -> R:
@@ -68,17 +64,20 @@ class SemiJoinReducer(Generic[R]):
     whole: dict[int, R]
     changes: dict[int, tuple[R, R]] = field(default_factory=dict)
     found: dict[tuple[int, int], R] = field(default_factory=dict)
-    _before: dict[tuple[int | None, int], R | None] = field(default_factory=dict)
+    _before: dict[tuple[int | None, int], R] = field(default_factory=dict)
 
     @classmethod
     def of(
         cls,
         plan: LookUpPlan,
         readings: frozenset[int],
-        changed: frozenset[int],
+        changes: Mapping[int, tuple[R, R]],
         relations: Relations[R],
     ) -> Self:
-        """Look up the rows that the terms of the *changed* readings need, among the *readings* of a block."""
+        """Look up the rows that the terms of changed readings need, among the *readings* of a block.
+
+        *changes* are the rows that were added to each of them, and those that were removed.
+        """
         whole = {number: relations.whole(number) for number in plan.whole}
         reducer = cls(
             plan=plan,
@@ -91,8 +90,7 @@ class SemiJoinReducer(Generic[R]):
                 reducer.whole[each.of] = relations.semi_join(
                     reducer.whole[each.of], reducer.whole[each.by], each.matches
                 )
-        for number in changed:
-            added, removed = relations.changed(number)
+        for number, (added, removed) in changes.items():
             reducer.changes[number] = reducer._reduced(number, added), reducer._reduced(number, removed)
         for look_up in plan.look_ups:
             rows = reducer._looked_up(look_up)
@@ -120,7 +118,7 @@ class SemiJoinReducer(Generic[R]):
                 leaves[number] = rows
         return leaves
 
-    def _old(self, step: int | None, number: int, rows: R) -> R | None:
+    def _old(self, step: int | None, number: int, rows: R) -> R:
         if (step, number) not in self._before:
             self._before[step, number] = self.relations.before(number, rows)
         return self._before[step, number]

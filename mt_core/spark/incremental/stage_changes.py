@@ -1,13 +1,12 @@
 """Stage changes: how the states of a query change with its sources.
 
-If several readings of an aggregate have changed, the change is a sum of terms, one for each: its changed rows
-with the changed readings before it at their new versions and those after it at their old versions
-(`mt_core.incremental.delta` has the same sum for texts). The partial sums over rows that went are subtracted.
+A state is an aggregate over a block (`block_rows`), whose change is a sum of terms, one for each changed
+reading. The partial sums over rows that went are subtracted.
 
-The rows that a term joins are looked up by the keys of the changed rows (`semi_join_reducer`). If they are
-few, the term is an inline plan over them. This plan depends neither on the term nor on the sign, so it is
-planned and compiled once for the terms of a block, and executed for each. The partial sums are added up by
-another plan. One job computes the terms that remain, over whole relations where look-ups were refused.
+If the rows of a term are few, it is an inline plan over them. This plan depends neither on the term nor on
+the sign, so it is planned and compiled once for a stage, and executed for each. The partial sums are added up
+by another plan. One job computes the terms that remain, over whole tables where look-ups were refused. It
+computes no operator twice, so it only has terms of tables in which the block is linear.
 """
 
 from __future__ import annotations
@@ -21,28 +20,29 @@ from pyspark.sql.types import StructType
 
 from mt_core.base.identifiers import quote
 from mt_core.incremental.delta import Images
-from mt_core.incremental.stages.join_blocks import JoinBlock
-from mt_core.incremental.stages.look_ups import look_up_plan
+from mt_core.incremental.stages.blocks import Block, Blocks, Kind, Place
+from mt_core.incremental.stages.computed_facts import facts_of_readings
 from mt_core.incremental.stages.stage_plan import Stage
+from mt_core.incremental.strategy import TooManyRows
 from mt_core.spark.catalogs.columns import sql_type
-from mt_core.spark.iceberg.computed_rows import ComputedRows, collect_or_checkpoint, no_rows
+from mt_core.spark.iceberg.computed_rows import ComputedRows, collect_or_checkpoint, no_rows, together
 from mt_core.spark.iceberg.inline_plans import PLANS
 from mt_core.spark.iceberg.temporary_views import temporary_view
-from mt_core.spark.incremental.semi_join_reducer import SemiJoinReducer
+from mt_core.spark.incremental.block_rows import BlockRows, Term
+from mt_core.spark.incremental.computed_reading import RunReadings
+from mt_core.spark.incremental.spark_bags import SparkBags
 from mt_core.spark.queries.lineage import Lineage
 from mt_core.spark.queries.staged_query import StagedQuery
-from mt_core.spark.readings.reading_changes import LocalRelations, together
+from mt_core.spark.readings.reading_changes import LocalRelations
 from mt_core.spark.readings.reading_versions import ReadingVersions
 
 MOST_JOINED_ROWS = 400_000
 """The maximum number of rows that a term joins inline. More are joined by a job, which uses all cores."""
-Leaves = Mapping[int, ComputedRows]
-"""Local rows of readings, by their numbers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageChanges:
-    """The changes of the states of a *query* by its *changed* readings, between two versions of its sources.
+    """The changes of the states of a *query* by its changed readings, between two versions of its sources.
 
     *relations* have the images of these readings, without those of large appends.
     """
@@ -52,26 +52,33 @@ class StageChanges:
     query: StagedQuery
     before: ReadingVersions
     after: ReadingVersions
-    changed: frozenset[int]
     relations: LocalRelations
     stack: ExitStack
+
+    @property
+    def changed(self) -> frozenset[int]:
+        return self.relations.changed_readings
 
     def of(self, stage: Stage, columns: StructType) -> ComputedRows:
         """Return the change of the partial sums of a stage, without groups that have not changed.
 
-        *columns* are those of the partial sums.
+        *columns* are those of the partial sums. Raises NotApplied if operators that are not linear would have
+        to read too many rows.
         """
         return replace(self._alone(stage, columns) or self._sum(stage, columns), schema=columns)
 
     def _alone(self, stage: Stage, columns: StructType) -> ComputedRows | None:
         """Return the change of a stage with a single reading, of which few rows changed, by one plan."""
-        number, *others = stage.readings
+        number, *others = stage.blocks.root.readings
         views = self.relations.images.get(number)
         if others or views is None or not views.few:
             return None
 
         def change(at: Mapping[str, str]) -> DataFrame:
-            return self._terms(stage, columns, {number: {}}, {number: views.of(at["rows"])})
+            rows = self._images(views.of(at["rows"]))
+            return self._by_query(
+                stage, columns, ((sign, self._groups_over(stage, {number: frame})) for sign, frame in rows)
+            )
 
         purpose = f"change {stage.name} {number} {views.only_added}"
         return PLANS.run(self.session, self.lineage, purpose, change, {"rows": views.net})
@@ -79,72 +86,82 @@ class StageChanges:
     def _sum(self, stage: Stage, columns: StructType) -> ComputedRows:
         """Return the sum of all terms of a stage."""
         parts: dict[int, list[ComputedRows]] = {1: [], -1: []}
-        left: dict[int, Leaves] = {number: {} for number in stage.readings & self.changed}
-        for block in stage.blocks:
-            changed = block.readings & self.changed
-            if changed and all(self.relations.change(number) is not None for number in changed):
-                reducer = self._reducer(block, changed)
-                for number in sorted(block.terms & changed):
-                    left[number] = reducer.leaves(number)
-                    groups = self._groups(stage, block, number, reducer.changes[number], left[number])
-                    if groups is not None:
-                        del left[number]
-                        for sign, partials in groups.items():
-                            parts[sign].append(partials)
+        left = list[tuple[int, DataFrame]]()
+        terms = self._terms(stage)
+        if terms is None:
+            for number in sorted(stage.readings & self.changed):
+                left += self._of_whole_tables(stage, number)
+        for term in terms or ():
+            groups = self._groups(stage, term)
+            if groups is None:
+                left += self._of_term(stage, term)
+            else:
+                for sign, partials in groups.items():
+                    parts[sign].append(partials)
         signed = [(sign, together(self.session, columns, each)) for sign, each in parts.items() if each]
         if left:
-            job = collect_or_checkpoint(self._terms(stage, columns, left, self.relations.images))
+            job = collect_or_checkpoint(self._by_query(stage, columns, left))
             if not signed:
                 return job
             signed.append((1, job))
         return self._added_up(stage, columns, signed) if signed else no_rows(self.session, columns)
 
+    def _terms(self, stage: Stage) -> Sequence[Term[ComputedRows]] | None:
+        """Return the terms of a stage, or None if a job must read whole tables.
+
+        Raises TooManyRows if a job would have to compute operators twice.
+        """
+        changed = stage.readings & self.changed
+        is_linear = changed <= stage.blocks.linear()
+        if all(self.relations.change(number) is not None for number in changed):
+            try:
+                return self._block(stage).terms()
+            except TooManyRows:
+                if not is_linear:
+                    raise
+        elif not is_linear:
+            raise TooManyRows("more rows changed than the driver holds")
+        return None
+
+    def _block(self, stage: Stage) -> BlockRows[ComputedRows]:
+        """Return the rows that a stage aggregates."""
+        bags = SparkBags(session=self.session, lineage=self.lineage, query=self.query)
+        tables = {number: self.relations.facts(number) for number in stage.readings}
+        facts = facts_of_readings(stage.blocks, tables)
+        return RunReadings(bags=bags, tables=self.relations).block(stage.blocks, facts)
+
     # ----------------------------------------------------------------------------------------------- few rows
 
-    def _reducer(self, block: JoinBlock, changed: frozenset[int]) -> SemiJoinReducer[ComputedRows]:
-        relations, facts = self.relations, self.relations.readings.facts
-        plan = look_up_plan(
-            block,
-            changed=changed,
-            facts={number: facts(number) for number in block.readings},
-            rows={number: sum(each.count() for each in relations.changed(number)) for number in changed},
-            filtered=relations.readings.filtered & block.readings,
-        )
-        return SemiJoinReducer.of(plan, block.readings, changed, relations)
-
-    def _groups(
-        self,
-        stage: Stage,
-        block: JoinBlock,
-        number: int,
-        changed: tuple[ComputedRows, ComputedRows],
-        leaves: Leaves,
-    ) -> dict[int, ComputedRows] | None:
+    def _groups(self, stage: Stage, term: Term[ComputedRows]) -> dict[int, ComputedRows] | None:
         """Return the partial sums of a term by their sign, or None if a job must compute them."""
-        signed = {sign: rows for sign, rows in zip((1, -1), changed, strict=True) if rows.count()}
-        rows_of = {other: rows.count() for other, rows in leaves.items()}
-        if not signed or not all(rows_of.values()):
+        if term.is_empty:
             return {}
-        if len(leaves) + 1 < len(block.readings) or sum(rows_of.values()) > MOST_JOINED_ROWS:
+        joined = sum(rows.count() for rows in term.leaves.values())
+        if len(term.leaves) + 1 < len(stage.blocks.root.readings) or joined > MOST_JOINED_ROWS:
             return None
-        place, numbers, relations = stage.places[0], sorted(stage.readings), self.relations
-        # All terms of a block have the same branches of UNIONs. In the others there are no rows.
-        branch = min(block.terms)
-        others = {each: relations.together(each, ()) for each in numbers if each not in block.readings}
+        numbers = stage.blocks.root.readings
 
         def groups(at: Mapping[str, str]) -> DataFrame:
-            leaves = {each: self.session.table(at[f"r{each}"]) for each in numbers}
-            return self.query.groups(place, leaves, changed=branch)
+            return self._groups_over(stage, {each: self.session.table(at[f"r{each}"]) for each in numbers})
 
         found = dict[int, ComputedRows]()
-        for sign, rows in signed.items():
-            given = {**others, **leaves, number: rows}
+        for sign, rows in term.changed.signed():
+            given = {**term.leaves, term.reading: rows}
             inputs = {f"r{each}": given[each] for each in numbers}
-            partials = PLANS.run(self.session, self.lineage, f"groups {stage.name} {branch}", groups, inputs)
+            partials = PLANS.run(self.session, self.lineage, f"groups {stage.name}", groups, inputs)
             if partials is None:
                 return None
             found[sign] = partials
         return found
+
+    def _groups_over(self, stage: Stage, rows: Mapping[int, DataFrame]) -> DataFrame:
+        """Return the partial sums of a stage over rows of its readings, tables and computed ones."""
+        computed = stage.blocks.computed
+        return self.query.groups(
+            stage.places[0],
+            {number: frame for number, frame in rows.items() if number not in computed},
+            {computed[number].place: frame for number, frame in rows.items() if number in computed},
+        )
 
     def _added_up(
         self, stage: Stage, columns: StructType, parts: Sequence[tuple[int, ComputedRows]]
@@ -164,31 +181,62 @@ class StageChanges:
 
     # ------------------------------------------------------------------------------------------------ by jobs
 
-    def _terms(
-        self, stage: Stage, columns: StructType, numbers: Mapping[int, Leaves], images: Mapping[int, Images]
+    def _by_query(
+        self, stage: Stage, columns: StructType, signed: Iterable[tuple[int, DataFrame]]
     ) -> DataFrame:
-        """Return the sum of the terms of some readings, over local rows where there are any."""
-        terms = list[str]()
-        for number, leaves in numbers.items():
-            others = {
-                other: leaves[other].frame if other in leaves else self._whole(other, number)
-                for other in stage.readings - {number}
-            }
-            for sign, rows in self._changed_rows(number, images.get(number)):
-                groups = self.query.groups(stage.places[0], {**others, number: rows}, changed=number)
-                terms.append(_signed(columns, sign, self.stack.enter_context(temporary_view(groups))))
+        """Return the sum of partial sums of a stage, each with its sign."""
+        terms = [
+            _signed(columns, sign, self.stack.enter_context(temporary_view(groups)))
+            for sign, groups in signed
+        ]
         return self.session.sql(_added_up(columns, stage.keys, terms))
+
+    def _of_term(self, stage: Stage, term: Term[ComputedRows]) -> Iterator[tuple[int, DataFrame]]:
+        """Yield the partial sums of a term, over whole tables where too many rows match."""
+        leaves = {number: rows.frame for number, rows in term.leaves.items()}
+        # Only tables are missing. If too many rows of a computed reading match, there are no terms.
+        for number in {*stage.blocks.root.readings} - {term.reading, *leaves}:
+            leaves[number] = self._whole(number, term.reading)
+        for sign, rows in term.changed.signed():
+            yield sign, self._groups_over(stage, {**leaves, term.reading: rows.frame})
+
+    def _of_whole_tables(self, stage: Stage, number: int) -> Iterator[tuple[int, DataFrame]]:
+        """Yield the partial sums over the changed rows of a table and whole other tables."""
+        others = {each: self._whole(each, number) for each in stage.readings - {number}}
+        for sign, rows in self._changed_rows(number):
+            leaves = {**others, number: rows}
+            branches = self._branches(stage.blocks, stage.blocks.root, number, leaves)
+            yield sign, self.query.groups(stage.places[0], leaves, branches)
+
+    def _branches(
+        self, blocks: Blocks, block: Block, number: int, leaves: Mapping[int, DataFrame]
+    ) -> dict[Place, DataFrame]:
+        """Return the rows of each UNION that reads a table: only those of the branch that does."""
+        found = dict[Place, DataFrame]()
+        for computed in (blocks.computed[each] for each in block.readings if each in blocks.computed):
+            for branch in computed.inputs:
+                if number in blocks.tables_below(branch):
+                    below = self._branches(blocks, branch, number, leaves)
+                    if computed.kind is Kind.UNION:
+                        found[computed.place] = self.query.rows(branch.place, leaves, below)
+                    else:
+                        found |= below
+        return found
 
     def _whole(self, number: int, term: int) -> DataFrame:
         """Return all rows of a reading at its version in the term of another one."""
         is_old = number in self.changed and number > term
         return (self.before if is_old else self.after).rows(number)
 
-    def _changed_rows(self, number: int, images: Images | None) -> Iterator[tuple[int, DataFrame]]:
+    def _changed_rows(self, number: int) -> Iterator[tuple[int, DataFrame]]:
         """Yield the rows of a reading that came and those that went, each with the sign of its sums."""
+        images = self.relations.images.get(number)
         if images is None:
             yield 1, self.after.appended(number, self.before)
-            return
+        else:
+            yield from self._images(images)
+
+    def _images(self, images: Images) -> Iterator[tuple[int, DataFrame]]:
         yield 1, self.session.sql(f"SELECT * FROM {images.added}")
         if not images.only_added:
             yield -1, self.session.sql(f"SELECT * FROM {images.removed}")

@@ -6,8 +6,9 @@ computed other values than when the row was written. Then applying the change wo
 run raises CountsDiffer, and recomputes all rows.
 
 Rows are deleted by their positions where the table permits it, and they were all found if they are as many as
-were removed. Otherwise the rows of the table with removed values are read, and the counts are compared where
-they are computed (`rows_after_change`).
+were removed. That is checked by their number alone: a look-up identifies rows by the first column whose
+values occur as often as wanted, and does not compare the others. Otherwise the rows of the table with removed
+values are read, and the counts are compared where they are computed (`rows_after_change`).
 """
 
 from __future__ import annotations

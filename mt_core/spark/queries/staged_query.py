@@ -18,7 +18,7 @@ from pyspark.sql.types import StructType
 
 from mt_core.incremental.delta import numbered
 from mt_core.incremental.reading_scopes import Conjunct
-from mt_core.incremental.stages.stage_plan import Place
+from mt_core.incremental.stages.blocks import Place
 from mt_core.spark.driver.jvm_objects import active_session, own_class
 from mt_core.spark.iceberg.jvm_rows import columns_of
 from mt_core.spark.queries.lineage import Lineage
@@ -73,7 +73,10 @@ class StagedQuery:
         return columns_of(self._java.schema(place))
 
     def columns(self, place: Place) -> StructType:
-        """Return the columns of the rows of an operator, which are `c0`, `c1` and so on."""
+        """Return the columns of the rows of an operator, which are `c0`, `c1` and so on.
+
+        An operator without columns has `c`, because rows of no columns cannot be passed on.
+        """
         return columns_of(self._java.columns(place))
 
     def rows(
@@ -93,18 +96,9 @@ class StagedQuery:
         place: Place,
         leaves: Mapping[int, DataFrame],
         operators: Mapping[Place, DataFrame] | None = None,
-        *,
-        changed: int | None = None,
     ) -> DataFrame:
-        """Return the partial sums of an aggregate over given rows of readings and operators below it, as
-        `rows` gets them.
-
-        If those of the reading *changed* are the rows of a change, the sums are what they change: branches of
-        UNIONs that do not read it are left out.
-        """
-        return self._frame(
-            self._java.groups(place, _java_rows(leaves), _java_rows(operators or {}), changed)
-        )
+        """Return the partial sums of an aggregate over given rows, as `rows` gets them."""
+        return self._frame(self._java.groups(place, _java_rows(leaves), _java_rows(operators or {})))
 
     def folded(self, place: Place, partials: DataFrame) -> DataFrame:
         """Return partial sums of an aggregate, added up to one row for each group of which a row remains.

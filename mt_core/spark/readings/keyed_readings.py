@@ -12,45 +12,48 @@ Each of the following is tried before the next one:
 - *a Spark job*: a semi join with the keys, over the files that may have them.
 - *none*: if more than `MOST_LOCAL` rows match, or if there are as many keys, the whole relation is read.
 
-All rows are those of the new version. The rows of the old one are these less the change (`old_rows`): it has
-all removed rows with the keys, and other removed rows join nothing.
+All rows are those of the new version. The rows of the old one are these less the change: it has all removed
+rows with the keys, and other removed rows join nothing.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, field
 from math import prod
 
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.functions import array_repeat, col, explode, lit
+from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
-from mt_core.base.identifiers import quote
-from mt_core.incremental.delta import unused_name
 from mt_core.incremental.local_limits import MOST_LOCAL
 from mt_core.incremental.reading_scopes import ReadingScope
 from mt_core.incremental.stages.join_blocks import KeyColumn
 from mt_core.incremental.stages.look_ups import Match, SourceFacts
 from mt_core.model.storage import EMPTY
-from mt_core.spark.catalogs.columns import sql_type
-from mt_core.spark.iceberg.computed_rows import ComputedRows, collect_or_checkpoint, no_rows
+from mt_core.spark.iceberg.computed_rows import ComputedRows, no_rows, together
 from mt_core.spark.iceberg.find_rows import TableVersion, all_rows
-from mt_core.spark.iceberg.inline_plans import PLANS, Make
+from mt_core.spark.iceberg.inline_plans import PLANS
 from mt_core.spark.iceberg.jvm_rows import stored_schema
-from mt_core.spark.iceberg.look_ups import Matches, Refusal, look_up, semi_join, spark_look_up
-from mt_core.spark.iceberg.temporary_views import temporary_view
+from mt_core.spark.iceberg.key_tuples import key_tuples
+from mt_core.spark.iceberg.look_ups import (
+    Matches,
+    Refusal,
+    anti_join,
+    look_up,
+    semi_join,
+    spark_look_up,
+)
 from mt_core.spark.queries.lineage import Lineage, Source, shape_of
 from mt_core.spark.readings.kept_rows import KeptRows, projection
 from mt_core.spark.readings.reading_versions import ReadingVersions
-from mt_core.spark.readings.row_images import COPIES, net_rows
 from mt_core.spark.readings.scoped_rows import in_scope, scope_of
 from mt_core.spark.readings.source_facts import facts_of_source
 from mt_core.spark.readings.version_files import version_files
 
 log = logging.getLogger(__name__)
+MOST_BYTES = 128 * 1024 * 1024
+"""The maximum size, in bytes, of the rows that a run has looked up. Beyond it, keys are looked up again."""
 _WHOLE = KeptRows(kind="whole")
 # Equal stages, of one table or of several, look up the same keys.
 _LOOKED_UP = KeptRows(kind="looked up", most=8 * 1024 * 1024)
@@ -58,7 +61,10 @@ _LOOKED_UP = KeptRows(kind="looked up", most=8 * 1024 * 1024)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Reading:
-    """A reading: its source at a version, and its scope, with the `columns` of that in the table's order."""
+    """A reading: its source at a version, and its scope.
+
+    `columns` are those that any reading of the source has in its scope, in the table's order.
+    """
 
     source: Source
     version: str
@@ -66,21 +72,36 @@ class _Reading:
     columns: StructType
 
 
+@dataclass(slots=True, kw_only=True)
+class _Found:
+    """The `rows` of a source that have some `values`: those that a run has looked up so far."""
+
+    values: ComputedRows
+    rows: ComputedRows
+
+    def add(self, values: ComputedRows, rows: ComputedRows) -> None:
+        """Add other values, and the rows that have them."""
+        self.values = together(values.session, values.schema, [self.values, values])
+        self.rows = together(rows.session, rows.schema, [self.rows, rows])
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyedReadings:
     """The readings of a query at *versions*, restricted to their *scopes*, for one run.
 
     All rows have exactly the columns of the scope, in the order of the table. If it has none, they have the
-    first column.
+    first column. The conditions on the `exact` readings are required (`scoped_rows`).
     """
 
     session: SparkSession
     lineage: Lineage
     versions: ReadingVersions
     scopes: Mapping[int, ReadingScope]
+    exact: frozenset[int] = frozenset()
     _readings: dict[int, _Reading] = field(default_factory=dict)
     _facts: dict[int, SourceFacts] = field(default_factory=dict)
     _whole: dict[int, ComputedRows | None] = field(default_factory=dict)
+    _found: dict[tuple[str, Matches, str], _Found] = field(default_factory=dict)
 
     @property
     def filtered(self) -> frozenset[int]:
@@ -120,17 +141,41 @@ class KeyedReadings:
         if whole is not None:
             pairs = [(each.of, each.to, each.null_safe) for each in matches]
             return whole if whole.java is None or keys.java is None else semi_join(whole, keys, pairs)
-        values = self._distinct(keys, matches)
+        if keys.java is None:
+            return None
+        null_safe = [each.null_safe for each in matches]
+        values = key_tuples(self.session, [(keys, [each.of for each in matches])], null_safe)
         if not values.count() or self._reading(number).version == EMPTY:
             return no_rows(self.session, self._reading(number).columns)
         if self._expected(number, values.count(), matches) > MOST_LOCAL:
             return None
-        found = self._found(number, values, matches)
+        found = self._having(number, values, matches)
         return None if found is None else self._in_scope(number, found)
 
-    def _found(self, number: int, values: ComputedRows, matches: Sequence[Match]) -> ComputedRows | None:
+    def _having(self, number: int, values: ComputedRows, matches: Sequence[Match]) -> ComputedRows | None:
+        """Return the rows of a source with some values. Each value is looked up once in a run."""
+        pairs = tuple((f"k{position}", each.to, each.null_safe) for position, each in enumerate(matches))
+        own = [(of, of, null_safe) for of, _, null_safe in pairs]
+        key = self._reading(number).source.name, pairs, values.schema.simpleString()
+        before = self._found.get(key)
+        missing = values if before is None else anti_join(values, before.values, own)
+        if missing.count():
+            found = self._read(number, missing, pairs)
+            if found is None or found.java is None:
+                return found if before is None else self._read(number, values, pairs)
+            found = semi_join(found, missing, pairs, exact=True)
+            if before is None:
+                self._found[key] = _Found(values=missing, rows=found)
+                return found
+            before.add(missing, found)
+        assert before is not None
+        rows = semi_join(before.rows, values, pairs, exact=True)
+        if sum(each.rows.size for each in self._found.values()) > MOST_BYTES:
+            self._found.clear()
+        return rows
+
+    def _read(self, number: int, values: ComputedRows, pairs: Matches) -> ComputedRows | None:
         reading = self._reading(number)
-        pairs = [(f"k{position}", each.to, each.null_safe) for position, each in enumerate(matches)]
         found = self._looked_up(reading, values, pairs)
         if found is Refusal.ROWS:
             return None
@@ -165,15 +210,22 @@ class KeyedReadings:
             name = self.versions.readings[number].source
             source = next(each for each in self.lineage.sources if each.name == name)
             with self.lineage.lock:
-                scope = scope_of(self.scopes, number, stored_schema(self.session, source.table))
-                columns = projection(self.session, source.table, scope.columns)
+                stored = stored_schema(self.session, source.table)
+                scope = scope_of(self.scopes, number, stored)
+                # Rows that are found for one reading of a source serve the others as well.
+                others = [each for each, other in enumerate(self.versions.readings) if other.source == name]
+                scopes = [scope_of(self.scopes, each, stored) for each in others if each in self.scopes]
+                columns = projection(
+                    self.session, source.table, scope.columns.union(*(each.columns for each in scopes))
+                )
             self._readings[number] = _Reading(
                 source=source, version=self.versions.versions[name], scope=scope, columns=columns
             )
         return self._readings[number]
 
     def _in_scope(self, number: int, rows: ComputedRows) -> ComputedRows:
-        return in_scope(self.session, self.lineage, number, self._reading(number).scope, rows)
+        scope, required = self._reading(number).scope, number in self.exact
+        return in_scope(self.session, self.lineage, number, scope, rows, required=required)
 
     def _all(self, reading: _Reading) -> ComputedRows | None:
         """Return all rows of a small source, with the columns of a reading and possibly with more."""
@@ -197,19 +249,6 @@ class KeyedReadings:
             _WHOLE.keep(rows, session, shape, version)
         return rows
 
-    def _distinct(self, keys: ComputedRows, matches: Sequence[Match]) -> ComputedRows:
-        """Return the distinct values of *keys* that can match, in columns `k0`, `k1` and so on."""
-        items = ", ".join(f"{quote(each.of)} AS k{position}" for position, each in enumerate(matches))
-        conditions = [f"{quote(each.of)} IS NOT NULL" for each in matches if not each.null_safe]
-
-        def distinct(at: Mapping[str, str]) -> DataFrame:
-            where = " AND ".join(conditions) or "true"
-            return self.session.sql(f"SELECT DISTINCT {items} FROM {at['keys']} WHERE {where}")
-
-        purpose = repr(("distinct keys", items, conditions))
-        needed = keys.select(list(dict.fromkeys(each.of for each in matches)))
-        return _computed(self.session, purpose, distinct, {"keys": needed})
-
     def _expected(self, number: int, keys: int, matches: Sequence[Match]) -> int:
         """Return how many rows have one of a number of *keys*, if all values are equally frequent."""
         facts, columns = self.facts(number), self._reading(number).columns
@@ -218,45 +257,3 @@ class KeyedReadings:
             for name in {each.to for each in matches}
         )
         return keys * facts.rows // max(1, min(facts.rows, prod(map(facts.values_of, looked_up))))
-
-
-def old_rows(session: SparkSession, rows: ComputedRows, net: ComputedRows) -> ComputedRows:
-    """Return *rows* as they were before the *net* change; without COPIES, it has only added rows.
-
-    The result has the columns of *rows*. Those that *net* lacks, because the query does not read them, may
-    have other values.
-    """
-    if net.few and not net.count():
-        return rows
-    signed = COPIES in net.columns
-    names = [name for name in rows.columns if name in net.columns]
-    each = unused_name("_each", rows.columns)
-    fields = [
-        quote(field.name)
-        if field.name in names
-        else f"CAST(NULL AS {sql_type(field.dataType)}) AS {quote(field.name)}"
-        for field in rows.schema.fields
-    ]
-
-    def before(at: Mapping[str, str]) -> DataFrame:
-        now = session.table(at["rows"]).select(*map(quote, names), lit(1).alias(COPIES))
-        less = (-col(COPIES) if signed else lit(-1)).alias(COPIES)
-        change = session.table(at["net"]).select(*map(quote, names), less)
-        counted = net_rows(now.unionAll(change)).where(col(COPIES) > 0)
-        repeated = counted.select(*map(quote, names), explode(array_repeat(lit(0), col(COPIES))).alias(each))
-        return repeated.selectExpr(*fields)
-
-    return _computed(session, repr(("old", names, signed)), before, {"rows": rows, "net": net})
-
-
-def _computed(
-    session: SparkSession, purpose: str, make: Make, inputs: Mapping[str, ComputedRows]
-) -> ComputedRows:
-    """Return the result of a query over *inputs*, computed inline if that is possible, or by a job."""
-    few = PLANS.run(session, None, purpose, make, inputs)
-    if few is not None:
-        return few
-    with ExitStack() as stack:
-        return collect_or_checkpoint(
-            make({name: stack.enter_context(temporary_view(rows.frame)) for name, rows in inputs.items()})
-        )

@@ -13,22 +13,34 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
 from mt_core.incremental.local_limits import MOST_LOCAL
-from mt_core.incremental.stages.look_ups import Match
+from mt_core.incremental.stages.look_ups import Match, SourceFacts
 from mt_core.spark.driver.jvm_objects import java_strings
-from mt_core.spark.iceberg.computed_rows import ComputedRows, no_rows
+from mt_core.spark.iceberg.computed_rows import ComputedRows, together, without
 from mt_core.spark.iceberg.look_ups import semi_join
-from mt_core.spark.readings.keyed_readings import KeyedReadings, old_rows
+from mt_core.spark.readings.keyed_readings import KeyedReadings
 from mt_core.spark.readings.row_images import COPIES, ImageViews
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalRelations:
-    """The readings of a run as relations of local rows in the JVM, with the *images* of changed ones."""
+    """The readings of a run as relations of local rows in the JVM, with the *images* of changed ones.
+
+    Large appends have none.
+    """
 
     session: SparkSession
     readings: KeyedReadings
     images: Mapping[int, ImageViews]
+    changed_readings: frozenset[int]
     _changes: dict[int, tuple[ComputedRows, ComputedRows] | None] = field(default_factory=dict)
+
+    @property
+    def filtered(self) -> frozenset[int]:
+        """The readings of which a condition of the query rejects rows."""
+        return self.readings.filtered
+
+    def facts(self, number: int) -> SourceFacts:
+        return self.readings.facts(number)
 
     def change(self, number: int) -> tuple[ComputedRows, ComputedRows] | None:
         """Return the rows that were added to a reading and those that were removed, or None if not local."""
@@ -50,12 +62,6 @@ class LocalRelations:
             case _:
                 return None
 
-    def changed(self, number: int) -> tuple[ComputedRows, ComputedRows]:
-        """Return the local rows that were added to a reading, and those that were removed."""
-        change = self.change(number)
-        assert change is not None
-        return change
-
     def columns(self, number: int) -> StructType:
         """Return the columns that rows of a reading have."""
         return self.readings.columns(number)
@@ -66,8 +72,11 @@ class LocalRelations:
     def matching(self, number: int, keys: ComputedRows, matches: Sequence[Match]) -> ComputedRows | None:
         return self._local(number, self.readings.matching(number, keys, matches))
 
-    def before(self, number: int, rows: ComputedRows) -> ComputedRows | None:
-        return self._local(number, old_rows(self.session, rows, self.images[number].net))
+    def before(self, number: int, rows: ComputedRows) -> ComputedRows:
+        change = self.change(number)
+        assert change is not None
+        added, removed = change
+        return without(self.together(number, [rows, removed]), added)
 
     def semi_join(self, rows: ComputedRows, others: ComputedRows, matches: Sequence[Match]) -> ComputedRows:
         return semi_join(rows, others, [(each.to, each.of, each.null_safe) for each in matches])
@@ -92,12 +101,3 @@ def repeated(rows: ComputedRows, columns: StructType, sign: int) -> ComputedRows
     names = java_strings(rows.session, columns.names)
     java = rows.java and rows.java.repeated(names, COPIES, sign, MOST_LOCAL)
     return java and ComputedRows.of_java(rows.session, columns, java)
-
-
-def together(session: SparkSession, columns: StructType, parts: Sequence[ComputedRows]) -> ComputedRows:
-    """Return all rows of local *parts*, which have these *columns*."""
-    rows = no_rows(session, columns)
-    for part in parts:
-        assert rows.java is not None
-        rows.java.addAll(part.java)
-    return rows

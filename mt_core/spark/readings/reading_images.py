@@ -41,13 +41,17 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadingImages:
-    """The changed rows of the readings of a query between the versions `old` and `new` of its sources."""
+    """The changed rows of the readings of a query between the versions `old` and `new` of its sources.
+
+    The conditions on the `exact` readings are required (`scoped_rows`).
+    """
 
     session: SparkSession
     lineage: Lineage
     changes: SourceChanges
     old: Mapping[str, str]
     new: Mapping[str, str]
+    exact: frozenset[int] = frozenset()
     _schemas: dict[str, StructType] = field(default_factory=dict)
 
     def of(self, numbers: frozenset[int], stack: ExitStack) -> dict[int, ImageViews]:
@@ -63,7 +67,9 @@ class ReadingImages:
             for number in places:
                 scope = self._scope(source, number)
                 images[number] = ImageViews(
-                    net=in_scope(self.session, self.lineage, number, scope, rows),
+                    net=in_scope(
+                        self.session, self.lineage, number, scope, rows, required=number in self.exact
+                    ),
                     stored=self._stored(source),
                     read=scope.columns,
                     stack=stack,

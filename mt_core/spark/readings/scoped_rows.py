@@ -4,7 +4,9 @@ The scope of a reading (`mt_core.incremental.reading_scopes`) has columns and co
 rows of a version are restricted in the same way, by an inline plan that starts no job.
 
 A condition is not applied if that needs a job or fails, for example because it raises an error for a row
-that the query itself would not evaluate. The rows are then more than necessary, which is exact.
+that the query itself would not evaluate. The rows are then more than necessary, which is exact in a sum of
+terms. A version of rows that is computed as another one less the change needs the same rows of both, so its
+conditions are `required`.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from pyspark.sql.types import StructType
 from mt_core.base.identifiers import quote
 from mt_core.errors import MtError
 from mt_core.incremental.reading_scopes import ReadingScope
+from mt_core.incremental.strategy import NotApplied
 from mt_core.spark.driver.failures import SPARK_ERRORS
 from mt_core.spark.iceberg.computed_rows import ComputedRows
 from mt_core.spark.iceberg.inline_plans import PLANS
@@ -35,13 +38,26 @@ def scope_of(scopes: Mapping[int, ReadingScope], number: int, stored: StructType
     return scope if scope.columns <= everything else ReadingScope(columns=everything)
 
 
+class ScopeNotApplied(NotApplied):
+    """A required condition raises an error for a row that the query itself might not evaluate."""
+
+    what = "scope"
+
+
 def in_scope(
-    session: SparkSession, lineage: Lineage, number: int, scope: ReadingScope, rows: ComputedRows
+    session: SparkSession,
+    lineage: Lineage,
+    number: int,
+    scope: ReadingScope,
+    rows: ComputedRows,
+    *,
+    required: bool = False,
 ) -> ComputedRows:
     """Return the rows of a reading within its *scope*: only its columns, and the rows that it accepts.
 
     If *rows* have column COPIES, they are a net change, and the result is one too. Other rows retain their
-    first column if the scope has none. Distributed rows are returned as they are.
+    first column if the scope has none. Distributed rows are returned as they are. Raises ScopeNotApplied if
+    the conditions are *required*, and one cannot be evaluated.
     """
     if not rows.few:
         return rows
@@ -50,8 +66,10 @@ def in_scope(
         return rows.select(names)
     if scope.filters:
         try:
-            filtered = _within(session, lineage, number, scope, rows)
+            filtered = _within(session, lineage, number, scope, rows, by_job=required)
         except (MtError, *SPARK_ERRORS) as error:
+            if required:
+                raise ScopeNotApplied(f"a condition of the query is not applied: {error}") from error
             log.info("a filter is not applied: %s", error, extra={"action": "scope_not_applied"})
             filtered = None
         if filtered is not None:
@@ -70,7 +88,13 @@ def _names(scope: ReadingScope, rows: ComputedRows) -> list[str]:
 
 
 def _within(
-    session: SparkSession, lineage: Lineage, number: int, scope: ReadingScope, rows: ComputedRows
+    session: SparkSession,
+    lineage: Lineage,
+    number: int,
+    scope: ReadingScope,
+    rows: ComputedRows,
+    *,
+    by_job: bool = False,
 ) -> ComputedRows | None:
     names = _names(scope, rows)
 
@@ -82,4 +106,5 @@ def _within(
         return net_rows(frame) if COPIES in names else frame
 
     purpose = repr(("reading", number, names, scope.filters))
-    return PLANS.run(session, lineage, purpose, within, {"rows": rows})
+    computed = PLANS.computed if by_job else PLANS.run
+    return computed(session, lineage, purpose, within, {"rows": rows})

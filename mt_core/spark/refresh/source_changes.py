@@ -266,9 +266,7 @@ def _columns_read(shape: QueryShape, sources: Sequence[str], source: str) -> fro
 def _keys_of(shape: QueryShape, sources: Sequence[str], source: str) -> frozenset[str]:
     """Return the columns of a source by which the change of a state is joined."""
     stages = () if isinstance(shape.stages, str) else shape.stages.stages
-    columns = (
-        column for each in stages for block in each.blocks for key in block.keys for column in key.columns
-    )
+    columns = (column for each in stages for column in each.blocks.key_columns())
     return frozenset(each.column for each in columns if sources[each.reading] == source)
 
 

@@ -7,10 +7,12 @@ import pytest
 
 from mt_core.incremental.changes import ChangeKind, SourceChange
 from mt_core.incremental.reading_scopes import ReadingScope
-from mt_core.incremental.stages.join_blocks import JoinBlock, KeyClass, KeyColumn
+from mt_core.incremental.stages.join_blocks import KeyClass, KeyColumn
 from mt_core.incremental.stages.joined_sources import ChangedReadings, JoinedSources
 from mt_core.incremental.stages.look_ups import SourceFacts
 from mt_core.incremental.stages.stage_plan import Stage, StagePlan
+from tests.support.blocks import block_over, blocks_in
+from tests.support.plan_json import Nodes, aggregate, alias, call, column, equal, join, operator
 
 # orders (o, c), customers (c, n, name, ...), nations (n, ...)
 ORDERS, CUSTOMERS, NATIONS = 0, 1, 2
@@ -34,14 +36,23 @@ def key(*columns: tuple[int, str]) -> KeyClass:
     )
 
 
-BLOCK = JoinBlock(
-    readings=frozenset(FACTS),
-    terms=frozenset(FACTS),
-    keys=(key((ORDERS, "c"), (CUSTOMERS, "c")), key((CUSTOMERS, "n"), (NATIONS, "n"))),
-)
-STAGE = Stage(
-    name="s", places=("[0,[]]",), readings=frozenset(FACTS), keys=1, words="sum by n", blocks=(BLOCK,)
-)
+KEYS = key((ORDERS, "c"), (CUSTOMERS, "c")), key((CUSTOMERS, "n"), (NATIONS, "n"))
+
+
+def stage_of(*keys: KeyClass) -> Stage:
+    """Return a state over a join of all readings by *keys*."""
+    blocks = block_over(*FACTS, keys=keys)
+    return Stage(
+        name="s", places=("[0,[]]",), readings=frozenset(FACTS), keys=1, words="sum by n", blocks=blocks
+    )
+
+
+STAGE = stage_of(*KEYS)
+
+
+def relation_of(reading: int, *columns: tuple[int, str]) -> Nodes:
+    output = [column(number, name, "long") for number, name in columns]
+    return operator("DataSourceV2Relation", output=output, reading=reading)
 
 
 def rows(count: int | None, size: int | None = 1, kind: ChangeKind = ChangeKind.ROWS) -> SourceChange:
@@ -94,17 +105,48 @@ def test_a_look_up_that_finds_too_many_rows_makes_its_terms_read_whole_relations
 
 
 def test_readings_without_a_key_are_read_whole() -> None:
-    block = JoinBlock(readings=BLOCK.readings, terms=BLOCK.terms, keys=BLOCK.keys[1:])
-
-    found = joined({NATIONS: rows(1), CUSTOMERS: rows(1)}, stage=replace(STAGE, blocks=(block,)))
+    found = joined({NATIONS: rows(1), CUSTOMERS: rows(1)}, stage=stage_of(KEYS[1]))
 
     assert found.whole == ("orders",)
 
 
-def test_a_term_without_a_block_reads_the_other_readings_whole() -> None:
-    found = joined({ORDERS: rows(1), CUSTOMERS: rows(1)}, stage=replace(STAGE, blocks=()))
+def over(tree: Nodes) -> Stage:
+    """Return a state over a tree."""
+    blocks = blocks_in(tree)
+    return replace(STAGE, readings=blocks.tables(), blocks=blocks)
 
-    assert found.size == (500 + 40) + (1000 + 40)
+
+BUYER, CUSTOMER = column(1, "c", "long"), column(3, "c", "long")
+ORDERS_TREE = relation_of(ORDERS, (1, "c"), (2, "amount"))
+CUSTOMERS_TREE = relation_of(CUSTOMERS, (3, "c"), (4, "n"))
+
+
+def test_a_computed_reading_looks_up_rows_by_its_changed_keys() -> None:
+    stage = over(join("LeftOuter", CUSTOMERS_TREE, ORDERS_TREE, equal(CUSTOMER, BUYER)))
+
+    assert joined({ORDERS: rows(100)}, stage=stage).looked_up == ("customers by c", "orders by c")
+    assert joined({CUSTOMERS: rows(100)}, stage=stage).looked_up == ("orders by c",)
+
+
+def test_an_operator_that_needs_too_many_rows_counts_as_a_recomputation() -> None:
+    groups = aggregate([CUSTOMER], [CUSTOMER, alias(7, call("Max", column(4)))], CUSTOMERS_TREE)
+    by_nation = aggregate([column(4, "n", "long")], [column(4, "n", "long")], CUSTOMERS_TREE)
+
+    assert joined({CUSTOMERS: rows(100)}, stage=over(groups)).looked_up == ("customers by c",)
+    # All customers of some of 25 nations.
+    assert joined({CUSTOMERS: rows(100)}, stage=over(by_nation)) == JoinedSources(
+        size=500, whole=("customers",)
+    )
+
+
+def test_a_join_without_equal_columns_compares_all_rows() -> None:
+    small = {**FACTS, ORDERS: SourceFacts(rows=50_000, size=90, files=1, columns=10)}
+    stage = over(join("LeftAnti", ORDERS_TREE, relation_of(NATIONS, (5, "n"))))
+
+    assert joined({NATIONS: rows(1)}, stage=stage, facts=small).size == 90 * 2 / 10 + 40
+    many = {**small, NATIONS: replace(FACTS[NATIONS], rows=2000)}
+    assert joined({NATIONS: rows(1)}, stage=stage, facts=many).size == 90 + 40
+    assert joined({ORDERS: rows(1000)}, stage=stage, facts=many).size == 20
 
 
 def test_the_rest_reads_its_readings_whole() -> None:

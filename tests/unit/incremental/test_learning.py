@@ -77,6 +77,12 @@ def sizes(changed_bytes: int) -> Sizes:
         (Strategy(way=Way.KEYS, reason=""), 100, VALUES, None),
         (Strategy(way=Way.KEYS, reason=""), 100, None, None),
         (Strategy(way=Way.APPEND, reason=""), 100, KEYS, None),
+        (
+            Strategy(way=Way.STAGES, reason=""),
+            100,
+            InVain(what="rows", size=100),
+            "a change of this size needed too many rows of the sources",
+        ),
         (Strategy(way=Way.APPEND, reason=""), 100, VALUES, None),
         (
             Strategy(way=Way.APPEND, reason="", values=frozenset({1})),

@@ -129,7 +129,7 @@ def plan_of(
     ]
     readings = frozenset(number for each in keys.values() for number in each)
     return look_up_plan(
-        JoinBlock(readings=readings, terms=readings, keys=tuple(classes)),
+        JoinBlock(readings=readings, keys=tuple(classes)),
         changed=frozenset(changed),
         facts={
             number: SourceFacts(rows=rows, size=1, files=1, columns=1, values=spans.get(number, {}))

@@ -75,7 +75,8 @@ def reduced(case: RandomJoin, relations: PythonRelations) -> SemiJoinReducer[Row
         rows={number: change.total() for number, change in changes.items()},
         filtered=frozenset(case.filters),
     )
-    return SemiJoinReducer.of(plan, case.block.readings, frozenset(changes), relations)
+    changed = {number: relations.changed(number) for number in changes}
+    return SemiJoinReducer.of(plan, case.block.readings, changed, relations)
 
 
 def test_terms_over_the_leaves_are_those_over_whole_relations() -> None:

@@ -4,6 +4,8 @@ from typing import Any
 
 import pytest
 
+from mt_core.incremental.stages.accumulators import sql_name_of
+from mt_core.incremental.stages.blocks import Kind
 from mt_core.incremental.stages.compiler import compile_stages
 from mt_core.incremental.stages.stage_plan import Stage, StagePlan
 from tests.support.plan_json import (
@@ -95,30 +97,22 @@ def test_a_stage_may_read_several_sources() -> None:
 @pytest.mark.parametrize(
     ("below", "reason"),
     [
-        (join("LeftOuter", ORDERS, CUSTOMERS), "a LeftOuter join with c is below an aggregate"),
-        (join("RightOuter", ORDERS, CUSTOMERS), "a RightOuter join with o is below an aggregate"),
-        (join("FullOuter", ORDERS, CUSTOMERS), "a FullOuter join with o, c is below an aggregate"),
-        (join("LeftSemi", ORDERS, CUSTOMERS), "a LeftSemi join with c is below an aggregate"),
-        (join("LeftAnti", ORDERS, CUSTOMERS), "a LeftAnti join with c is below an aggregate"),
-        (join("ExistenceJoin", ORDERS, CUSTOMERS), "an ExistenceJoin with c is below an aggregate"),
-        (join("LeftSemi", CONSTANT, ORDERS), "a LeftSemi join with o is below an aggregate"),
-        (operator("Window", ORDERS), "a window function is below an aggregate"),
+        (join("LeftSingle", ORDERS, CUSTOMERS), "a LeftSingle join is below an aggregate"),
+        (join("FullOuter", ORDERS, CUSTOMERS), "a full join without equal columns is below an aggregate"),
+        (operator("Window", ORDERS), "a window over all rows is below an aggregate"),
         (operator("GlobalLimit", ORDERS), "a LIMIT is below an aggregate"),
         (operator("Offset", ORDERS), "an OFFSET is below an aggregate"),
         (operator("ArrowEvalPython", ORDERS), "ArrowEvalPython is below an aggregate"),
         (
             project([K, A], ORDERS, deterministic=False),
-            "an expression below an aggregate is not deterministic",
+            "an expression that is not deterministic is below an aggregate",
         ),
         (
             join("Inner", ORDERS, relation(None, {3: "k"})),
             "a relation that names its version is below an aggregate",
         ),
         (join("Inner", ORDERS, ORDERS), "a view or a WITH query reads o in several places"),
-        (
-            project([K, A], join("LeftOuter", ORDERS, CUSTOMERS)),
-            "a LeftOuter join with c is below an aggregate",
-        ),
+        (join("LeftOuter", ORDERS, operator("Offset", CUSTOMERS)), "an OFFSET is below an aggregate"),
     ],
 )
 def test_the_first_operator_without_a_rule_is_the_reason_for_no_stages(below: Nodes, reason: str) -> None:
@@ -157,6 +151,28 @@ def test_sums_counts_and_averages_of_exact_numbers_have_accumulators(
     plan = compiled(aggregate([K], [K], ORDERS, functions=[function("Count"), called]))
 
     assert (plan if isinstance(plan, str) else None) == reason
+
+
+@pytest.mark.parametrize(
+    ("called", "reason"),
+    [
+        (function("Count", "string", distinct=True), None),
+        (function("Sum", "double", distinct=True, filtered=True), None),
+        (function("Average", "double", evalMode="TRY", distinct=True), None),
+        (function("Count", "map<int,int>", distinct=True), "count(DISTINCT) of map<int,int>"),
+        (function("CollectList", distinct=True), "collect_list(DISTINCT) needs more than sums and counts"),
+    ],
+)
+def test_the_arguments_of_distinct_functions_are_the_keys_of_a_state_without_grouping_keys(
+    called: dict[str, Any], reason: str | None
+) -> None:
+    others = [function("Count"), function("Min", distinct=True)]
+    plan = compiled(aggregate([], [], ORDERS, functions=[*others, called]))
+
+    assert (plan if isinstance(plan, str) else None) == reason
+    assert isinstance(plan, str) or [(each.keys, each.words) for each in plan.stages] == [
+        (2, f"count, min(DISTINCT), {sql_name_of(called)}(DISTINCT) of all rows")
+    ]
 
 
 @pytest.mark.parametrize(
@@ -231,6 +247,69 @@ def test_the_readings_of_a_state_that_is_not_kept_belong_to_the_rest() -> None:
     )
 
     assert ([stage.readings for stage in plan.stages], plan.rest) == ([{2}], {0, 1, 3})
+
+
+def test_an_aggregate_that_is_not_kept_is_computed_for_the_state_above_it() -> None:
+    averages = totals(ORDERS_AGAIN, column(11))
+    above = aggregate([], [alias(7, call("Sum", A))], join("Inner", ORDERS, averages), functions=[SUM])
+
+    stage = stage_of(above)
+
+    assert (stage.places, stage.readings) == (("[0,[]]",), {0, 3})
+    assert [(each.kind, each.words) for each in stage.blocks.computed.values()] == [
+        (Kind.GROUPS, "sum by x"),
+    ]
+
+
+@pytest.mark.parametrize(
+    "below",
+    [
+        join("LeftOuter", ORDERS, CUSTOMERS, equal(K, C)),
+        join("RightOuter", CUSTOMERS, ORDERS),
+        join("FullOuter", ORDERS, CUSTOMERS, equal(K, C)),
+        join("LeftSemi", ORDERS, CUSTOMERS),
+        join("LeftAnti", ORDERS, CUSTOMERS, equal(K, C)),
+        join("LeftSemi", CONSTANT, JOINED),
+        operator("Union", ORDERS, CUSTOMERS),
+    ],
+)
+def test_a_state_may_be_over_operators_that_are_not_linear(below: Nodes) -> None:
+    stage = stage_of(totals(below))
+
+    assert stage.readings == {0, 1}
+    (number,) = stage.blocks.root.readings
+    assert number == len(SOURCES)
+
+
+def test_computed_readings_of_all_states_have_different_numbers() -> None:
+    one = totals(join("LeftSemi", ORDERS, relation(2, {21: "k"})))
+    other = totals(join("LeftSemi", ORDERS_AGAIN, CUSTOMERS), column(11))
+
+    numbers = [
+        number for stage in plan_of(operator("Union", one, other)).stages for number in stage.blocks.computed
+    ]
+
+    assert len(numbers) == len({*numbers})
+
+
+def test_values_below_a_state_are_reproducible() -> None:
+    first = aggregate([C], [C], CUSTOMERS, functions=[function("First")])
+
+    assert compiled(totals(join("LeftSemi", ORDERS, first, equal(K, C)))) == (
+        "first needs more than sums and counts; first is below an aggregate and is not reproducible"
+    )
+
+
+def test_a_state_may_be_over_tables_that_must_stay() -> None:
+    total = aggregate([], [alias(7, call("Max", N))], CUSTOMERS, functions=[function("Max")])
+
+    plan = plan_of(totals(join("Inner", ORDERS, total)))
+
+    assert plan.fixed(frozenset({0, 1})) == {1: "max of all rows"}
+    assert (
+        compiled(totals(total))
+        == "max needs more than sums and counts; max of all rows is below an aggregate"
+    )
 
 
 def test_an_aggregate_in_a_scalar_subquery_is_a_stage_of_its_own() -> None:
@@ -342,3 +421,7 @@ def test_a_plan_says_which_states_change_and_what_the_rest_reads() -> None:
     assert plan.described(frozenset({1}), SOURCES) == "0 of 2 states; the rest reads c"
     one = plan_of(totals(ORDERS))
     assert one.described(frozenset({0}), SOURCES) == "a state of sum by k"
+    anti = join("LeftAnti", join("LeftSemi", ORDERS, CUSTOMERS, equal(K, C)), ORDERS_AGAIN)
+    assert plan_of(totals(anti)).described(frozenset({1}), SOURCES) == (
+        "a state of sum by k over an anti join without equal columns, a semi join by k"
+    )

@@ -11,12 +11,20 @@ from mt_core.incremental.strategy import Strategy, Way
 from mt_core.model.table import Column, TableDefinition
 from mt_core.tables.engine import ShapedQuery
 from mt_core.tables.refresh.forecast import kept_stages, strategy_for
+from tests.support.blocks import block_over
 from tests.support.manager_world import ManagerWorld
 from tests.support.registry_facts import a_table
 
 APPENDS, ROWS = SourceChange(kind=ChangeKind.APPENDS), SourceChange(kind=ChangeKind.ROWS)
 COLUMNS = (Column(name="k", type="bigint"), Column(name="s", type="bigint"))
-STAGE = Stage(name="0" * 16, places=("[0,[]]",), readings=frozenset({0}), keys=1, words="sum by k")
+STAGE = Stage(
+    name="0" * 16,
+    places=("[0,[]]",),
+    readings=frozenset({0}),
+    keys=1,
+    words="sum by k",
+    blocks=block_over(0),
+)
 PLAN = StagePlan(stages=(STAGE,), row_keys=(0,))
 GROUPED = Occurrence(reach=Reach.GROUPED, reason="an aggregate is above it")
 NO_WAY = Occurrence(reach=Reach.NONE, reason="a condition on aggregated values is above it")

@@ -16,13 +16,21 @@ from mt_core.model.storage import STATES
 from mt_core.model.table import TableIdentifier
 from mt_core.tables.engine import Write
 from mt_core.tables.registry import in_transaction
+from tests.support.blocks import block_over
 from tests.support.manager_world import ManagerWorld
 
 ORDERS = "lake.default.orders"
 TOTALS = TableIdentifier("lake", ("default",), "totals")
 STAGES = StagePlan(
     stages=tuple(
-        Stage(name=name, places=(f"[{number},[]]",), readings=frozenset({0}), keys=0, words="sum(amount)")
+        Stage(
+            name=name,
+            places=(f"[{number},[]]",),
+            readings=frozenset({0}),
+            keys=0,
+            words="sum(amount)",
+            blocks=block_over(0),
+        )
         for number, name in enumerate(("0" * 16, "1" * 16))
     )
 )

@@ -267,7 +267,7 @@ def check_states(world: RefreshWorld, name: str) -> int:
         with world.contexts.working():
             rows = kept.read(stage.name, query.schema(place))
         if rows is not None:
-            leaves = {each: world.session.table(shaped.readings[each]) for each in stage.readings}
+            leaves = {each: world.session.table(source) for each, source in enumerate(shaped.readings)}
             found, expected = (
                 counted(map(_group, query.folded(place, each).collect()))
                 for each in (rows.frame, query.groups(place, leaves))

@@ -16,6 +16,7 @@ from tests.support.queries_with_stages import (
     JOINS,
     QUERIES_WITH_STAGES,
     QUERIES_WITHOUT_STAGES,
+    VALUES,
     QueryWithStages,
 )
 from tests.support.random_join_queries import random_join
@@ -29,6 +30,12 @@ FEW_COMPUTED = (
     "scalars by key", "percentiles", "best of each", "union of computed",
 )  # fmt: skip
 FEW_JOINS = ("cycle", "null is a key of three", "self join of three", "union of joins")
+FEW_VALUES = (
+    "above the average row",
+    "a value above and below",
+    "a value of a value",
+    "a condition of a join",
+)
 PARTS = 6
 """Into how many tests the queries are divided."""
 
@@ -53,6 +60,17 @@ def test_rows_that_changed_rows_are_joined_with_are_looked_up(
     take_access(monkeypatch, access)
     staged = Staged(world, dice(2), f"{FORMATS[2]}, {SMALL_PAGES}")
     staged.create([query for query in JOINS if query.name in FEW_JOINS])
+
+    for _ in range(2):
+        staged.change()
+        staged.refresh()
+
+    check_ways(staged)
+
+
+def test_states_follow_values_of_scalar_subqueries_that_change_and_that_do_not(world: RefreshWorld) -> None:
+    staged = Staged(world, dice(3), FORMATS[2])
+    staged.create([query for query in VALUES if query.name in FEW_VALUES])
 
     for _ in range(2):
         staged.change()
@@ -114,7 +132,7 @@ def test_every_query_has_its_rows_after_any_change_of_its_sources(
 ) -> None:
     take_tables_for_large(monkeypatch, part % 2 == 1, files=part in (1, 2))
     staged = Staged(world, dice(part), FORMATS[part % len(FORMATS)], is_partitioned=part > 2)
-    staged.create((*QUERIES_WITH_STAGES, *QUERIES_WITHOUT_STAGES)[part::PARTS])
+    staged.create((*QUERIES_WITH_STAGES, *VALUES, *QUERIES_WITHOUT_STAGES)[part::PARTS])
 
     for _ in range(DEPTH):
         staged.change()

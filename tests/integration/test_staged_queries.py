@@ -5,6 +5,7 @@ added and subtracted, and the rest of the query over them.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 
 import pytest
 from pyspark.sql import DataFrame
@@ -17,7 +18,7 @@ from mt_core.spark.queries.staged_query import StagedQuery
 from tests.depth import DEPTH
 from tests.integration.refresh_world import RefreshWorld
 from tests.integration.refresh_world import world as world
-from tests.integration.staged_queries import check_rest, columns_of, places_of, rows_of, staged
+from tests.integration.staged_queries import check_rest, columns_of, has_sums, places_of, rows_of, staged
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
@@ -138,6 +139,43 @@ SHAPES = {
 }
 
 
+MIN = "(SELECT min(cap) FROM c)"
+VALUES = {
+    "filter": "SELECT s, count(*) AS n FROM t WHERE a > (SELECT avg(cap) - 4 FROM c) GROUP BY s",
+    "no row, so NULL": (
+        "SELECT s, count(*) AS n FROM t WHERE a > coalesce((SELECT cap FROM c WHERE k = 77), 2) GROUP BY s"
+    ),
+    "join": (f"SELECT c.name, sum(t.a) FROM t JOIN c ON t.k = c.k AND t.a > {MIN} GROUP BY c.name"),
+    "outer join": f"SELECT c.name, t.a FROM t LEFT JOIN c ON t.k = c.k AND t.a > {MIN}",
+    "full join": f"SELECT c.name, t.a FROM t FULL JOIN c ON t.k = c.k AND t.a > {MIN}",
+    "semi join": (f"SELECT a FROM t WHERE EXISTS (SELECT 1 FROM c WHERE c.k = t.k AND t.a > {MIN})"),
+    "anti join": (f"SELECT a FROM t WHERE NOT EXISTS (SELECT 1 FROM c WHERE c.k = t.k AND t.a > {MIN})"),
+    "existence join": (
+        f"SELECT a FROM t WHERE b > 4 OR EXISTS (SELECT 1 FROM c WHERE c.k = t.k AND t.a > {MIN})"
+    ),
+    "columns": (
+        "SELECT a - (SELECT max(cap) FROM c) AS d, (SELECT max(cap) FROM c) AS m, (SELECT min(name) FROM c) "
+        "AS l FROM t"
+    ),
+    "key and function": (
+        f"SELECT a > {MIN} AS g, sum(b - (SELECT max(cap) FROM c)) AS s FROM t GROUP BY a > {MIN}"
+    ),
+    "FILTER without keys": f"SELECT sum(b) FILTER (WHERE a > {MIN}) AS s FROM t",
+    "HAVING": "SELECT k, sum(d) AS sd FROM t GROUP BY k HAVING sum(d) > (SELECT sum(d) * 0.1 FROM t)",
+    "column of an aggregate without keys": (
+        "SELECT max(a) > (SELECT max(cap) FROM c) AS g FROM t WHERE k = 77"
+    ),
+    "within one another": (
+        "SELECT (SELECT avg(a) FROM t WHERE id > (SELECT count(*) FROM c)) AS m, k, count(*) FROM t "
+        "GROUP BY k"
+    ),
+    "order": f"SELECT k, a FROM t ORDER BY a * {MIN}, id LIMIT 4",
+}
+"""Queries with scalar subqueries in all kinds of operators."""
+STAY_SUBQUERIES = {"column of an aggregate without keys", "order"}
+"""Those in which no row can be joined."""
+
+
 NOT_LINEAR = {
     "scalar subqueries within one another",
     "a condition with a scalar subquery below the aggregate",
@@ -218,6 +256,16 @@ def staged_world(world: RefreshWorld) -> StagedWorld:
     return StagedWorld(world)
 
 
+def with_values(query: StagedQuery, leaves: Mapping[int, DataFrame]) -> dict[str, DataFrame]:
+    """Return the value of each scalar subquery, computed from the inner ones, at the root of its tree."""
+    values = dict[str, DataFrame]()
+    for tree in reversed(range(1, len(query.trees()))):
+        query.rest({}, leaves, values, tree=tree).createOrReplaceTempView(f"tree{tree}")
+        row = query.session.sql(f"SELECT (SELECT * FROM tree{tree}) AS c0")
+        values[json.dumps([tree, []])] = query.session.createDataFrame(row.collect(), row.schema)
+    return values
+
+
 def negated(partials: DataFrame) -> DataFrame:
     """Return the partial sums of removed rows."""
     return partials.selectExpr(
@@ -253,6 +301,24 @@ def test_partial_sums_of_changed_rows_turn_those_of_the_old_rows_into_those_of_t
 
             assert [(each.name, each.dataType) for each in query.schema(place)] == columns_of(folded), name
             assert rows_of(folded) == rows_of(query.folded(place, query.groups(place, at["new"]))), name
+
+
+def test_values_of_scalar_subqueries_may_be_given_as_rows(staged_world: StagedWorld) -> None:
+    session = staged_world.session
+    for name, text in VALUES.items():
+        query, tables = staged_world.staged(text)
+        leaves = {number: session.table(table) for number, table in enumerate(tables)}
+        values = with_values(query, leaves)
+
+        states = {
+            place: query.groups(place, leaves, values) for place in places_of(query) if has_sums(query, place)
+        }
+        result = query.rest(states, leaves, values)
+
+        assert values, name
+        assert rows_of(result) == rows_of(session.sql(text)), name
+        plan = str(result._jdf.queryExecution().optimizedPlan())
+        assert ("scalar-subquery" in plan) == (name in STAY_SUBQUERIES), plan
 
 
 def test_a_sum_beyond_the_type_of_the_query_fails_as_the_query_does_until_it_is_back(

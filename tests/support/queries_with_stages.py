@@ -120,6 +120,30 @@ QUERIES_WITHOUT_STAGES = (
 )
 """Queries that are like these, but maintained in another way."""
 
+VALUES = (
+    *_queries(
+        above_the_average_row="f o: SELECT o.name, count(*) AS n, avg(f.a) AS m FROM f JOIN o ON f.k = o.k "
+        "WHERE f.a > (SELECT avg(a) FROM f) GROUP BY o.name",
+        below_a_value_of_another="f o p: SELECT o.name, avg(f.a) AS m FROM f JOIN o ON f.k = o.k "
+        "WHERE f.b <= (SELECT max(w) FROM p) GROUP BY o.name",
+        values_in_keys_and_functions="f p: SELECT f.k > (SELECT min(w) FROM p) AS g, avg(f.a - (SELECT "
+        "sum(w) FROM p)) AS m, (SELECT sum(w) FROM p) AS t FROM f GROUP BY f.k > (SELECT min(w) FROM p)",
+        a_value_above_and_below="f o: SELECT g, m, n FROM (SELECT g, avg(a) AS m, count(*) AS n FROM f WHERE "
+        "k < (SELECT count(*) FROM o WHERE flag) GROUP BY g) "
+        "WHERE n > (SELECT count(*) FROM o WHERE flag) - 3",
+        a_value_of_a_value="f o p: SELECT g, avg(a) AS m FROM f WHERE k < (SELECT count(*) FROM o WHERE "
+        "rate > (SELECT avg(w) FROM p)) GROUP BY g",
+        a_value_that_may_be_null="f e: SELECT g, avg(a) AS m, count(*) AS n FROM f WHERE coalesce(k < "
+        "(SELECT k FROM e ORDER BY k, a, b, note LIMIT 1), true) GROUP BY g",
+        a_condition_of_a_join="f o p: SELECT p.region, avg(f.a) AS m FROM f JOIN o ON f.k = o.k "
+        "AND f.a + o.rate > (SELECT avg(b) FROM f) JOIN p ON o.p = p.p GROUP BY p.region",
+        values_of_every_type="t f: SELECT g, avg(f.a) AS m FROM f WHERE day <= (SELECT max(day) FROM t) OR "
+        "wide > (SELECT max(wide) FROM t) OR d > (SELECT max(d) FROM t) OR g = (SELECT max(s) FROM t) OR "
+        "(SELECT max(flag) AND max(at) > max(ntz) AND max(real) > 0 FROM t) GROUP BY g",
+    ),
+)
+"""Queries with scalar subqueries below states."""
+
 JOINS = (
     *_queries(
         cycle="f o p: SELECT p.region, count(*) AS n, sum(f.a) AS s FROM f, o, p "

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from mt_core.base.plural import plural
 from mt_core.incremental.changes import ChangeKind
 from mt_core.incremental.stages.stage_plan import StagePlan
 from tests.support.maintained_queries import QUERIES
@@ -20,10 +21,10 @@ HEAD = """\
 
 `python -m tests.support.stage_pages` writes this page from the recorded plans. Each query is maintained by
 stages or without states, never by both. Each line of *states* is an aggregate that is kept, with the sources
-below it, and how often the query uses it if more than once. *Rest* are the sources that the operators above
-read. *Keys* are the columns by which the rows of changed groups can be replaced. The queries of TPC-H and
-TPC-DS are without the LIMIT at their end; *other way* is how changed rows of all sources at once are applied
-without states, and *why* there are none.
+below it, how often the query uses it if more than once, and how many values of scalar subqueries its rows
+depend on. *Rest* are the sources that the operators above read. *Keys* are the columns by which the rows of
+changed groups can be replaced. The queries of TPC-H and TPC-DS are without the LIMIT at their end; *other
+way* is how changed rows of all sources at once are applied without states, and *why* there are none.
 """
 
 
@@ -76,6 +77,7 @@ def _stages(plan: StagePlan, readings: Sequence[str], columns: Sequence[str] = (
     yield "<br>".join(
         f"{stage.words} ({_names(readings[number] for number in sorted(stage.readings))})"
         + (f", {len(stage.places)} times" if len(stage.places) > 1 else "")
+        + (f", {len(stage.values)} {plural(len(stage.values), 'value')} below it" if stage.values else "")
         for stage in plan.stages
     )
     yield _names(readings[number] for number in sorted(plan.rest))

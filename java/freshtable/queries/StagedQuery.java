@@ -20,6 +20,7 @@ import org.apache.spark.sql.catalyst.expressions.ExprId;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.Literal;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression;
+import org.apache.spark.sql.catalyst.expressions.SubqueryExpression;
 import org.apache.spark.sql.catalyst.plans.logical.Aggregate;
 import org.apache.spark.sql.catalyst.plans.logical.Filter;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
@@ -130,7 +131,8 @@ public final class StagedQuery {
    *
    * @param given rows of readings
    * @param operators rows of operators below it, by place, with those columns of {@link #columns} that are
-   *     read. What is below these operators is not read.
+   *     read. What is below these operators is not read. The row of the root of another tree is the value of
+   *     the scalar subquery.
    */
   public Dataset<Row> rows(
       String place, Map<Integer, Dataset<Row>> given, Map<String, Dataset<Row>> operators)
@@ -153,8 +155,10 @@ public final class StagedQuery {
   public Dataset<Row> groups(
       String place, Map<Integer, Dataset<Row>> given, Map<String, Dataset<Row>> operators)
       throws JsonProcessingException {
-    LogicalPlan rows = new Replacing(given, outputs(operators)).in(Place.of(place).child(0));
-    return dataset(sessionOf(given, operators), Partials.of(aggregate(place)).groups(rows));
+    Replacing replacing = new Replacing(given, outputs(operators));
+    LogicalPlan rows = replacing.in(Place.of(place).child(0));
+    LogicalPlan groups = replacing.withValues(Partials.of(aggregate(place)).groups(rows));
+    return dataset(sessionOf(given, operators), groups);
   }
 
   /** Returns partial sums of an aggregate with one row for each of its groups. */
@@ -163,25 +167,31 @@ public final class StagedQuery {
   }
 
   /**
-   * Returns what the query returns.
+   * Returns what a tree returns: the query, or a scalar subquery in it as {@link #columns} of its root.
    *
    * @param states partial sums for aggregates, by place
    * @param leaves rows of the readings that are not only below these
+   * @param operators rows of operators, as those of {@link #rows}
    */
-  public Dataset<Row> rest(Map<String, Dataset<Row>> states, Map<Integer, Dataset<Row>> leaves)
+  public Dataset<Row> rest(
+      int tree,
+      Map<String, Dataset<Row>> states,
+      Map<Integer, Dataset<Row>> leaves,
+      Map<String, Dataset<Row>> operators)
       throws JsonProcessingException {
-    Map<Place, LogicalPlan> evaluated = new HashMap<>();
+    Map<Place, LogicalPlan> evaluated = outputs(operators);
     for (Map.Entry<String, Dataset<Row>> state : states.entrySet()) {
       Partials partials = Partials.of(aggregate(state.getKey()));
       evaluated.put(
           Place.of(state.getKey()),
           partials.evaluated(partials.folded(PlanParts.fresh(planOf(state.getValue())))));
     }
-    LogicalPlan rest = new Replacing(leaves, evaluated).in(Place.root(0));
+    LogicalPlan rest = new Replacing(leaves, evaluated).in(Place.root(tree));
     List<Attribute> output = CollectionConverters.asJava(rest.output());
     List<NamedExpression> named = new ArrayList<>();
-    for (int i = 0; i < columns.size(); i++) {
-      named.add(PlanParts.named(output.get(i), columns.get(i), NamedExpression.newExprId()));
+    for (int i = 0; i < output.size(); i++) {
+      String name = tree == 0 ? columns.get(i) : column(i);
+      named.add(PlanParts.named(output.get(i), name, NamedExpression.newExprId()));
     }
     return dataset(
         sessionOf(states, leaves), new Project(PlanParts.sequence(named), rest));
@@ -274,9 +284,17 @@ public final class StagedQuery {
     /** Returns the operator at a place over the given rows. */
     LogicalPlan in(Place place) {
       LogicalPlan given = operators.get(place);
-      return Subqueries.replacedIn(
-          given == null ? below(operator(place), place) : given,
-          each -> in(Place.root(subqueries.get(each.exprId()))));
+      return withValues(given == null ? below(operator(place), place) : given);
+    }
+
+    /** Returns an operator with the subqueries in its expressions over the given rows. */
+    LogicalPlan withValues(LogicalPlan operator) {
+      LogicalPlan joined = GivenValues.in(operator, each -> operators.get(treeOf(each)));
+      return Subqueries.replacedIn(joined, each -> in(treeOf(each)));
+    }
+
+    private Place treeOf(SubqueryExpression subquery) {
+      return Place.root(subqueries.get(subquery.exprId()));
     }
 
     private LogicalPlan below(LogicalPlan operator, Place place) {

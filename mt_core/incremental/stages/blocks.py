@@ -62,14 +62,13 @@ class Block:
     `readings` are its leaves, tables and computed readings, by number. `columns` has for each column of its
     output the column of a reading that has the same values, or None if it is computed; the columns of a
     computed reading are named `c0`, `c1` and so on, by position. `joins` has the columns that join the
-    readings. `scalars` are the trees of scalar subqueries in its expressions that are not constant.
+    readings.
     """
 
     place: Place
     readings: tuple[int, ...]
     columns: tuple[KeyColumn | None, ...]
     joins: JoinBlock
-    scalars: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,11 +142,6 @@ class Blocks:
     def below_computed(self) -> frozenset[int]:
         """Return the readings of tables that are below computed readings."""
         return self.tables() - {*self.root.readings}
-
-    def scalars(self) -> frozenset[int]:
-        """Return the trees of scalar subqueries in the block and below it that are not constant."""
-        inputs = [block for each in self.computed.values() for block in each.inputs]
-        return frozenset[int]().union(*(block.scalars for block in (self.root, *inputs)))
 
     def fixed(self) -> dict[int, ComputedReading]:
         """Return the tables that must not change, each with the computed reading that is computed whole."""

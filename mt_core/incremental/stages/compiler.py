@@ -27,10 +27,11 @@ from typing import Any
 from mt_core.incremental.plan import TRANSPARENT, Node, read_plan, reading_of
 from mt_core.incremental.stages.accumulators import obstacle_of, obstacle_of_key
 from mt_core.incremental.stages.blocks import Blocks, Place
-from mt_core.incremental.stages.query_blocks import blocks_of, is_constant, never_changes, subqueries_in
+from mt_core.incremental.stages.query_blocks import blocks_of, is_constant, subqueries_in
 from mt_core.incremental.stages.reproducible import obstacle_of_values
 from mt_core.incremental.stages.stage_name import functions_in, stage_name
 from mt_core.incremental.stages.stage_plan import Stage, StagePlan
+from mt_core.incremental.stages.values import Subqueries
 from mt_core.incremental.stages.words import words_of_aggregate
 
 # Operators that treat each row alone.
@@ -81,8 +82,18 @@ def compile_stages(
         reasons += (f"the rest of the query reads {sources[min(cut.tables)]} as well" for cut in useless)
     if not cuts:
         return "; ".join(dict.fromkeys([*reasons, *query.reasons])) or "it has no aggregate"
+    subqueries = Subqueries(trees=query.trees)
+    names = subqueries.names(sources, version)
+    stages = _shared(cuts, subqueries, names, sources, version)
+    states = {place: stage.name for stage in stages for place in stage.places}
+    kept = frozenset[int]().union(*(stage.values for stage in stages))
+    rest, above = subqueries.read(states, kept)
     return StagePlan(
-        stages=_shared(cuts, sources, version), rest=rest, row_keys=_row_keys(query.trees[0], cuts[0])
+        stages=stages,
+        rest=rest,
+        row_keys=_row_keys(query.trees[0], cuts[0]),
+        values=tuple(subqueries.value(number, names[number], states, kept) for number in sorted(kept)),
+        inner=frozenset(states.values()) - above,
     )
 
 
@@ -91,15 +102,26 @@ def _spared(cut: _Cut, rest: frozenset[int], sources: Sequence[str]) -> set[str]
     return {sources[number] for number in cut.tables} - {sources[number] for number in rest}
 
 
-def _shared(cuts: Iterable[_Cut], sources: Sequence[str], version: str) -> tuple[Stage, ...]:
-    """Return the stages of *cuts*. Cuts that Spark found to compute the same share one."""
+def _shared(
+    cuts: Iterable[_Cut],
+    subqueries: Subqueries,
+    values: Mapping[int, str],
+    sources: Sequence[str],
+    version: str,
+) -> tuple[Stage, ...]:
+    """Return the stages of *cuts*. Cuts that Spark found to compute the same share one.
+
+    *values* are the names of the values of scalar subqueries, by tree.
+    """
     same: dict[Place, list[_Cut]] = {}
     for cut in cuts:
         same.setdefault(cut.aggregate.fields["same"], []).append(cut)
     stages: dict[str, Stage] = {}
     for first, *others in same.values():
+        below = subqueries.below(first.aggregate)
+        named = [values[each] for each in below]
         names = (
-            stage_name(first.aggregate, sources, version=version, distinguished=number)
+            stage_name(first.aggregate, sources, version=version, values=named, distinguished=number)
             for number in range(len(same))
         )
         name = next(name for name in names if name not in stages)
@@ -110,6 +132,7 @@ def _shared(cuts: Iterable[_Cut], sources: Sequence[str], version: str) -> tuple
             keys=len(first.aggregate.fields["keyTypes"]) or _distinct_functions(first.aggregate),
             words=words_of_aggregate(first.aggregate),
             blocks=first.blocks,
+            values=frozenset(below),
         )
     return tuple(stages.values())
 
@@ -163,11 +186,6 @@ class _Query:
         blocks = blocks_of(self.trees, below, self.next_number)
         if isinstance(blocks, str):
             return f"{blocks} is below an aggregate"
-        # A state has the keys and the functions. The rest evaluates the columns from these.
-        kept = [*node.expressions("groupingExpressions"), *functions_in(node)]
-        fields = [each.fields for expression in kept for each in expression.nodes()]
-        if blocks.scalars() or not all(never_changes(self.trees, each) for each in subqueries_in(fields)):
-            return "a scalar subquery is below an aggregate"
         values = (obstacle_of_values(each) for each in node.children[0].nodes() if not is_constant(each))
         if (value := next((each for each in values if each is not None), None)) is not None:
             return f"{value} is below an aggregate and is not reproducible"

@@ -83,7 +83,7 @@ class ChangedReadings:
     def joined_by(self, plan: StagePlan) -> JoinedSources:
         """Return what a run with the stages of *plan* reads besides the changed rows."""
         reads = [read for stage in plan.stages for read in self._of_blocks(stage.blocks)]
-        reads += self._whole(plan.rest)
+        reads += self._whole(plan.read_whole(frozenset(self.changes)))
         # A run looks up the keys of a source together for all its readings.
         looked_up = dict[tuple[str, tuple[str, ...]], float]()
         for each in reads:

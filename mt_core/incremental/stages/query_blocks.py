@@ -108,6 +108,18 @@ class _Obstacle(Exception):
     """An operator that is neither linear nor a computed reading."""
 
 
+def _check(node: Node) -> None:
+    """Raise _Obstacle if the rows of an operator depend on more than the rows below it and on values."""
+    match node.kind:
+        case "DataSourceV2Relation":
+            raise _Obstacle("a relation that names its version")
+        case "LateralJoin":
+            # Its right side is an expression, in which readings are not found.
+            raise _Obstacle("LATERAL")
+    if not node.fields["deterministic"]:
+        raise _Obstacle("an expression that is not deterministic")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Part:
     """The part of a block below an operator.
@@ -118,7 +130,6 @@ class _Part:
     readings: tuple[int, ...] = ()
     equalities: tuple[Equality, ...] = ()
     columns: Mapping[int, KeyColumn] = field(default_factory=dict)
-    scalars: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,7 +166,6 @@ class _BlocksOfTree:
             readings=readings,
             columns=tuple(map(part.columns.get, output_of(node) or ())),
             joins=JoinBlock(readings=frozenset(readings), keys=key_classes(part.equalities)),
-            scalars=part.scalars,
         )
 
     def _place(self, path: tuple[int, ...]) -> Place:
@@ -168,33 +178,15 @@ class _BlocksOfTree:
         if (number := reading_of(node)) is not None:
             return _Part(readings=(number,), columns=_columns_of_reading(number, node))
         if is_constant(node):
-            return self._of_constant(node)
-        scalars = self._scalars(node)
+            for each in node.nodes():
+                _check(each)
+            return _Part()
+        _check(node)
         if node.kind == "Join":
-            part = self._of_join(node, path)
-        elif node.kind in ("Project", "Filter", "Expand", "Generate", *TRANSPARENT):
-            part = _of_one(node, self._part(node.children[0], (*path, 0)))
-        else:
-            part = self._computed(node, path)
-        return replace(part, scalars=part.scalars | scalars)
-
-    def _of_constant(self, node: Node) -> _Part:
-        scalars = frozenset[int]().union(*(self._scalars(each) for each in node.nodes()))
-        return _Part(scalars=scalars)
-
-    def _scalars(self, node: Node) -> frozenset[int]:
-        """Return the scalar subqueries in an operator that are not constant."""
-        match node.kind:
-            case "DataSourceV2Relation":
-                raise _Obstacle("a relation that names its version")
-            case "LateralJoin":
-                # Its right side is an expression, in which readings are not found.
-                raise _Obstacle("LATERAL")
-        if not node.fields["deterministic"]:
-            raise _Obstacle("an expression that is not deterministic")
-        return frozenset(
-            number for number in subqueries_in(node.fields) if not never_changes(self.trees, number)
-        )
+            return self._of_join(node, path)
+        if node.kind in ("Project", "Filter", "Expand", "Generate", *TRANSPARENT):
+            return _of_one(node, self._part(node.children[0], (*path, 0)))
+        return self._computed(node, path)
 
     def _of_join(self, node: Node, path: tuple[int, ...]) -> _Part:
         kind, (left, right) = join_type(node), node.children
@@ -208,7 +200,6 @@ class _BlocksOfTree:
             readings=tuple(number for each in sides for number in each.readings),
             equalities=tuple(equality for each in sides for equality in each.equalities),
             columns={number: column for each in sides for number, column in each.columns.items()},
-            scalars=frozenset[int]().union(*(each.scalars for each in sides)),
         )
         return _equated(node, part) if kind in ("Inner", "Cross") else part
 

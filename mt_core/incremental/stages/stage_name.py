@@ -1,4 +1,4 @@
-"""The name of a stage: a hash of what its aggregate computes, of which sources.
+"""The name of a stage: a hash of what its aggregate computes, of which sources. So is the name of a value.
 
 Two plans compute the same if they differ only in the ids that Spark gives to attributes, in the names of
 aliases, and in columns of the sources that they do not use. Spark's version is part of the name, since the
@@ -31,17 +31,21 @@ _NOISE = frozenset({
 _NAMED = frozenset({"AttributeReference", "Alias"})
 
 
-def stage_name(aggregate: Node, sources: Sequence[str], *, version: str, distinguished: int = 0) -> str:
+def stage_name(
+    aggregate: Node,
+    sources: Sequence[str],
+    *,
+    version: str,
+    values: Sequence[str] = (),
+    distinguished: int = 0,
+) -> str:
     """Return the name of a stage that computes *aggregate*.
 
-    *sources* are the names of the readings by number, *version* is Spark's. Two stages of a query that are
-    not the same although their JSON is have different numbers in *distinguished*.
+    *sources* are the names of the readings by number, *version* is Spark's. *values* are the names of the
+    values of scalar subqueries below it, in order. Two stages of a query that are not the same although their
+    JSON is have different numbers in *distinguished*.
     """
-    labels = {
-        column.identity: f"{number}.{column.fields['name']}"
-        for number, relation in enumerate(_relations(aggregate))
-        for column in relation.expressions("output")
-    }
+    labels = _labels(aggregate)
     described = [
         [FORMAT, version, distinguished],
         _plain(aggregate.fields["groupingExpressions"], labels),
@@ -49,6 +53,27 @@ def stage_name(aggregate: Node, sources: Sequence[str], *, version: str, disting
         _plain(aggregate.fields["functions"], labels),
         _operator(aggregate.children[0], sources, labels),
     ]
+    return _hashed([*described, *([list(values)] if values else [])])
+
+
+def value_name(
+    tree: Node, sources: Sequence[str], *, version: str, values: Sequence[str] = (), distinguished: int = 0
+) -> str:
+    """Return the name of the value of a scalar subquery, given its *tree*, as `stage_name` does."""
+    described = _operator(tree, sources, _labels(tree))
+    return _hashed(["value", FORMAT, version, distinguished, described, list(values)])
+
+
+def _labels(node: Node) -> dict[int, str]:
+    """Return labels for the columns of the relations below an operator, by id."""
+    return {
+        column.identity: f"{number}.{column.fields['name']}"
+        for number, relation in enumerate(_relations(node))
+        for column in relation.expressions("output")
+    }
+
+
+def _hashed(described: Sequence[Any]) -> str:
     return sha256(json.dumps(described, sort_keys=True).encode()).hexdigest()[:_LENGTH]
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from mt_core.incremental.stages.blocks import Blocks, Kind, Place
 from mt_core.incremental.stages.words import shortened
+
+_ANEW = "computed anew if a scalar subquery returns another value"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,7 +21,8 @@ class Stage:
     sources. `keys` is the number of columns that a state has groups by, which are its first: the grouping
     expressions or, if there are none, the arguments of DISTINCT functions. `words` describes keys and
     functions to users. `blocks` are the rows that it aggregates, as a block over readings of tables and
-    computed readings.
+    computed readings. `values` are the trees of the scalar subqueries below it. While they return the same
+    values, the state changes with its readings; otherwise it is computed anew.
     """
 
     name: str
@@ -28,6 +31,7 @@ class Stage:
     keys: int
     words: str
     blocks: Blocks
+    values: frozenset[int] = frozenset()
 
     @property
     def described(self) -> str:
@@ -38,18 +42,56 @@ class Stage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Value:
+    """The value of a scalar subquery below a stage, which is kept as a state of one row, and its `tree`.
+
+    `name` identifies what the subquery computes, of which sources. The value is computed over the states of
+    `stages`, given by name, over other `values`, given by tree, and over whole readings, its `rest`.
+    """
+
+    tree: int
+    name: str
+    stages: frozenset[str] = frozenset()
+    rest: frozenset[int] = frozenset()
+    values: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StagePlan:
     """How a query is computed from states.
 
     `stages` have different names, at least one. `rest` are the readings that no stage contains: the
     operators above the stages read them. `row_keys` are the positions of the columns of the result that have
-    the grouping keys of the only stage, in the order of its keys. They are None unless each row of the
-    result depends on one group of this stage alone.
+    the grouping keys of the first stage, in the order of its keys. They are None unless each row of the
+    result depends on one group of this stage alone, and on the values below it. `values` are those of the
+    scalar subqueries below the stages, and `inner` are the names of stages that only these read.
     """
 
     stages: tuple[Stage, ...]
     rest: frozenset[int] = frozenset()
     row_keys: tuple[int, ...] | None = None
+    values: tuple[Value, ...] = ()
+    inner: frozenset[str] = frozenset()
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The names of all that is kept: the states of the stages, and the values below these."""
+        return frozenset([*(each.name for each in self.stages), *(each.name for each in self.values)])
+
+    def in_order(self) -> Iterator[Stage | Value]:
+        """Yield the stages and the values, each after those from which it is computed."""
+        waiting: list[Stage | Value] = [*self.values, *self.stages]
+        while waiting:
+            of_stages = {each.name for each in waiting if isinstance(each, Stage)}
+            of_values = {each.tree for each in waiting if isinstance(each, Value)}
+            ready = [
+                each
+                for each in waiting
+                if not each.values & of_values and (isinstance(each, Stage) or not each.stages & of_stages)
+            ]
+            assert ready, "a scalar subquery does not read itself"
+            yield from ready
+            waiting = [each for each in waiting if each not in ready]
 
     def touched(self, changed: frozenset[int]) -> tuple[Stage, ...]:
         """Return the stages that contain one of the *changed* readings."""
@@ -60,16 +102,44 @@ class StagePlan:
         below = {number: each for stage in self.stages for number, each in stage.blocks.fixed().items()}
         return {number: below[number].words for number in sorted(changed & below.keys())}
 
+    def moved(self, changed: frozenset[int]) -> tuple[Value, ...]:
+        """Return the values that may change with the *changed* readings."""
+        moved = dict[int, Value]()
+        readings = {each.name: each.readings for each in self.stages}
+        values = {each.name: each.values for each in self.stages}
+        while True:
+            more = [
+                each
+                for each in self.values
+                if each.tree not in moved
+                and (
+                    each.rest & changed
+                    or each.values & moved.keys()
+                    or any(readings[name] & changed or values[name] & moved.keys() for name in each.stages)
+                )
+            ]
+            if not more:
+                return tuple(each for each in self.values if each.tree in moved)
+            moved |= {each.tree: each for each in more}
+
+    def read_whole(self, changed: frozenset[int]) -> frozenset[int]:
+        """Return the readings that are read whole, above the stages, if the *changed* readings change."""
+        return self.rest.union(*(each.rest for each in self.moved(changed)))
+
     def described(self, changed: frozenset[int], relations: Sequence[str]) -> str:
         """Return which states change with the *changed* readings, and what the rest reads, for users.
 
         *relations* are the names of the readings.
         """
-        touched = [each.words for each in self.touched(changed)]
+        moved = {each.tree for each in self.moved(changed)}
+        anew = [each for each in self.stages if each.values & moved]
+        touched = [each.words for each in self.stages if each.readings & changed or each in anew]
         if len(self.stages) == 1:
             states = f"a state of {self.stages[0].described}" if touched else "the state does not change"
+            states += f", {_ANEW}" if anew else ""
         else:
             states = f"{len(touched)} of {len(self.stages)} states"
             states += f": {shortened(touched, '; ')}" if touched else ""
-        names = list(dict.fromkeys(relations[number] for number in sorted(self.rest)))
+            states += f"; {_ANEW}: {shortened([each.words for each in anew], '; ')}" if anew else ""
+        names = list(dict.fromkeys(relations[number] for number in sorted(self.read_whole(changed))))
         return f"{states}; the rest reads {shortened(names)}" if names else states

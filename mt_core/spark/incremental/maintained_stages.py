@@ -15,7 +15,7 @@ written here, but states are: no other run reads them unless the table is publis
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 
@@ -25,16 +25,23 @@ from pyspark.sql.types import StructType
 
 from mt_core.base.identifiers import quote
 from mt_core.incremental.delta import same
-from mt_core.incremental.stages.stage_plan import Stage, StagePlan
+from mt_core.incremental.stages.blocks import Place
+from mt_core.incremental.stages.stage_plan import Stage, StagePlan, Value
 from mt_core.incremental.strategy import NotApplied, ResultUnchanged
 from mt_core.model.storage import BATCH, RUN_ID, publish_name
 from mt_core.model.table import Column
 from mt_core.spark.catalogs.columns import sql_type
-from mt_core.spark.iceberg.computed_rows import ComputedRows, collect_or_checkpoint, collect_or_keep
+from mt_core.spark.iceberg.computed_rows import (
+    ComputedRows,
+    collect_or_checkpoint,
+    collect_or_keep,
+    no_rows,
+)
 from mt_core.spark.iceberg.inline_plans import PLANS
-from mt_core.spark.iceberg.replace_rows import AllRows, Change, DeleteModes
+from mt_core.spark.iceberg.replace_rows import AddedRows, AllRows, Change, DeleteModes
 from mt_core.spark.iceberg.replacement import Replacement
 from mt_core.spark.iceberg.temporary_views import temporary_view
+from mt_core.spark.incremental.scalar_values import ScalarValues
 from mt_core.spark.incremental.stage_changes import StageChanges
 from mt_core.spark.queries.lineage import Lineage
 from mt_core.spark.queries.source_versions import pins
@@ -75,12 +82,14 @@ def staged_rows(
     assert write.stages is not None
     check_unchanged(lineage, write.vector)
     with ExitStack() as stack:
+        query = StagedQuery.of_lineage(session, lineage)
         run = _Run(
             session=session,
             lineage=lineage,
             write=write,
             plan=write.stages,
-            query=StagedQuery.of_lineage(session, lineage),
+            query=query,
+            values=ScalarValues(session=session, query=query),
             kept=kept,
             stack=stack,
         )
@@ -94,7 +103,7 @@ def staged_rows(
 class _State:
     """A state of a stage: its partial sums before the run and the changes of them, None for none of either.
 
-    `changes` of a recomputation are all groups.
+    A state that is computed anew has all groups as its `changes`.
     """
 
     stage: Stage
@@ -113,6 +122,7 @@ class _Run:
     write: Write
     plan: StagePlan
     query: StagedQuery
+    values: ScalarValues
     kept: KeptStates
     stack: ExitStack
     _schemas: dict[str, StructType] = field(default_factory=dict)
@@ -122,15 +132,22 @@ class _Run:
     def recomputed(self) -> StagedRows:
         """Compute all groups, and all rows from them."""
         versions = ReadingVersions.at(self.session, self.lineage, pins(self.write.vector))
-        states = []
-        for stage in self.plan.stages:
-            leaves = {number: versions.rows(number) for number in stage.readings}
-            groups = collect_or_keep(self.query.groups(stage.places[0], leaves))
-            # Columns of partial sums may be NULL in one computation and not in another.
-            groups = replace(groups, schema=self.schema(stage))
-            states.append(_State(stage=stage, before=None, changes=groups))
-        written = self._written({state.stage.name: StateChange(whole=state.parts[0]) for state in states})
+        states = dict[str, _State]()
+        for each in self.plan.in_order():
+            if isinstance(each, Stage):
+                states[each.name] = self._anew(each, versions)
+            else:
+                self.values.put(each, None, self._value(each, states, versions, None))
+        written = self._written({name: self._change(state) for name, state in states.items()})
         return StagedRows(change=AllRows(rows=self._rest(states, versions)), modes=None, states=written)
+
+    def _anew(self, stage: Stage, versions: ReadingVersions) -> _State:
+        """Return the state of a stage, computed from its readings at *versions*."""
+        leaves = {number: versions.rows(number) for number in stage.readings}
+        values = self.values.operators(stage.values)
+        groups = collect_or_keep(self.query.groups(stage.places[0], leaves, values))
+        # Columns of partial sums may be NULL in one computation and not in another.
+        return _State(stage=stage, before=None, changes=replace(groups, schema=self.schema(stage)))
 
     # --------------------------------------------------------------------------------------- changed rows
 
@@ -165,17 +182,58 @@ class _Run:
             relations=LocalRelations(
                 session=self.session, readings=readings, images=images, changed_readings=changed
             ),
+            values=self.values,
             stack=self.stack,
         )
-        states = [self._changed(stage, by_stage) for stage in self.plan.stages]
-        if not changed & self.plan.rest and all(state.changes is None for state in states):
+        states = dict[str, _State]()
+        for each in self.plan.in_order():
+            if isinstance(each, Value):
+                self._valued(each, states, changed, after, readings)
+            elif each.values & self.values.changed:
+                states[each.name] = self._anew(each, after)
+            else:
+                states[each.name] = self._changed(each, by_stage)
+        if not changed & self.plan.rest and all(state.changes is None for state in states.values()):
             raise ResultUnchanged
-        written = self._written({state.stage.name: self._change(state) for state in states})
-        in_place = self._in_place(states, maintenance, modes)
+        written = self._written({name: self._change(state) for name, state in states.items()})
+        if self._are_same_rows(states, changed):
+            columns = self.session.table(self.write.table.sql).schema
+            return StagedRows(
+                change=AddedRows(rows=no_rows(self.session, columns)), modes=None, states=written
+            )
+        in_place = self._in_place(states[self.plan.stages[0].name], maintenance, modes)
         if in_place is not None:
             return StagedRows(change=in_place, modes=modes, states=written)
         rows = self._rest(states, after, readings)
         return StagedRows(change=AllRows(rows=rows), modes=None, states=written)
+
+    def _are_same_rows(self, states: Mapping[str, _State], changed: frozenset[int]) -> bool:
+        """Return whether only states have changed whose values have not."""
+        return (
+            not changed & self.plan.rest
+            and not self.values.changed
+            and all(state.changes is None for name, state in states.items() if name not in self.plan.inner)
+        )
+
+    def _valued(
+        self,
+        value: Value,
+        states: Mapping[str, _State],
+        changed: frozenset[int],
+        versions: ReadingVersions,
+        readings: KeyedReadings,
+    ) -> None:
+        """Set the value of a scalar subquery, which is computed only if something below it *changed*."""
+        kept = self.kept.read(value.name, self.values.schema(value))
+        if kept is None:
+            raise NoState("the value of a scalar subquery cannot be read")
+        kept = kept if kept.few else collect_or_checkpoint(kept.frame)
+        is_same = (
+            not value.rest & changed
+            and not value.values & self.values.changed
+            and all(states[name].changes is None for name in value.stages)
+        )
+        self.values.put(value, kept, None if is_same else self._value(value, states, versions, readings))
 
     def _changed(self, stage: Stage, by_stage: StageChanges) -> _State:
         columns = self.schema(stage)
@@ -189,6 +247,8 @@ class _Run:
         """Return the new groups of a stage, or None if it has not changed."""
         if state.changes is None:
             return None
+        if state.before is None:
+            return StateChange(whole=state.changes)
         return StateChange(whole=self._folded(state), added=state.changes)
 
     def _folded(self, state: _State) -> DataFrame | ComputedRows:
@@ -207,14 +267,14 @@ class _Run:
         return replace(few, schema=self.schema(state.stage))
 
     def _in_place(
-        self, states: Sequence[_State], maintenance: Maintenance, modes: DeleteModes | None
+        self, state: _State, maintenance: Maintenance, modes: DeleteModes | None
     ) -> Replacement | None:
         """Return the replacement of the rows of changed groups, or None if the table is rewritten.
 
-        The rows of the table are those of the groups of a single stage.
+        With keys, the rows of the table are those of the groups of a single stage.
         """
-        keys, state = maintenance.strategy.keys, states[0]
-        if modes is None or not keys or len(states) > 1 or state.changes is None or state.before is None:
+        keys = maintenance.strategy.keys
+        if modes is None or not keys or state.changes is None or state.before is None:
             return None
         if not maintenance.in_place and state.changes.count() > maintenance.most_in_place:
             return None
@@ -231,7 +291,7 @@ class _Run:
             f"LEFT SEMI JOIN {view} AS k ON {same('q', columns)}"
         )
         part = _State(stage=state.stage, before=collect_or_checkpoint(touched), changes=state.changes)
-        rows = self._rest([part], None)
+        rows = self._rest({state.stage.name: part}, None)
         gone = self.stack.enter_context(temporary_view(values.frame))
         return Replacement(keys=tuple(names), values=values, gone=gone, rows=rows)
 
@@ -239,44 +299,73 @@ class _Run:
 
     def _rest(
         self,
-        states: Sequence[_State],
+        states: Mapping[str, _State],
         versions: ReadingVersions | None,
         readings: KeyedReadings | None = None,
     ) -> DataFrame | ComputedRows:
-        """Return the rows of the query, from its states and from the readings above them at *versions*.
+        """Return the rows of the query, as `_tree` does."""
+        above = {name: state for name, state in states.items() if name not in self.plan.inner}
+        return self._tree(0, above, self.plan.rest, self.values.rows, versions, readings)
+
+    def _value(
+        self,
+        value: Value,
+        states: Mapping[str, _State],
+        versions: ReadingVersions,
+        readings: KeyedReadings | None,
+    ) -> DataFrame | ComputedRows:
+        """Return the rows of a scalar subquery, as `_tree` does."""
+        below = {name: states[name] for name in sorted(value.stages)}
+        return self._tree(value.tree, below, value.rest, value.values, versions, readings)
+
+    def _tree(
+        self,
+        tree: int,
+        states: Mapping[str, _State],
+        above: frozenset[int],
+        values: Iterable[int],
+        versions: ReadingVersions | None,
+        readings: KeyedReadings | None,
+    ) -> DataFrame | ComputedRows:
+        """Return the rows of a tree, from states, from the readings *above* them at *versions*, and *values*.
 
         If all these readings are small, *readings* has their rows.
         """
         given = {
             f"state{number}part{part}": rows
-            for number, state in enumerate(states)
+            for number, state in enumerate(states.values())
             for part, rows in enumerate(state.parts)
         }
 
-        def rest(at: Mapping[str, str], leaves: Mapping[int, DataFrame]) -> DataFrame:
+        def rows(
+            at: Mapping[str, str], leaves: Mapping[int, DataFrame], operators: Mapping[Place, DataFrame]
+        ) -> DataFrame:
             bags = {}
-            for number, state in enumerate(states):
+            for number, state in enumerate(states.values()):
                 parts = (at[f"state{number}part{part}"] for part in range(len(state.parts)))
                 bag = self.session.sql(_union(parts))
                 bags.update(dict.fromkeys(state.stage.places, bag))
-            return self._stored(self.query.rest(bags, leaves))
+            found = self.query.rest(bags, leaves, operators, tree=tree)
+            return found if tree else self._stored(found)
 
         def inline(at: Mapping[str, str]) -> DataFrame:
-            return rest(at, {each: self.session.table(at[f"reading{each}"]) for each in self.plan.rest})
+            leaves = {each: self.session.table(at[f"reading{each}"]) for each in above}
+            return rows(at, leaves, self.values.operators(values, at))
 
-        above = self._small(readings) if all(part.few for part in given.values()) else None
-        if above is not None:
-            purpose = repr(("rest", [state.stage.name for state in states], self.write.columns))
-            few = PLANS.run(self.session, self.lineage, purpose, inline, {**given, **above})
+        small = self._small(above, readings) if all(part.few for part in given.values()) else None
+        if small is not None:
+            purpose = repr(("rest", tree, [*states], None if tree else self.write.columns))
+            inputs = {**given, **small, **self.values.inputs(values)}
+            few = PLANS.run(self.session, self.lineage, purpose, inline, inputs)
             if few is not None:
                 return few
-        leaves = {} if versions is None else {each: versions.rows(each) for each in self.plan.rest}
-        return rest(self._views(given), leaves)
+        leaves = {} if versions is None else {each: versions.rows(each) for each in above}
+        return rows(self._views(given), leaves, self.values.operators(values))
 
-    def _small(self, readings: KeyedReadings | None) -> dict[str, ComputedRows] | None:
-        """Return the rows of the readings above the states, or None if some are large."""
+    def _small(self, above: frozenset[int], readings: KeyedReadings | None) -> dict[str, ComputedRows] | None:
+        """Return the rows of the readings *above* states, or None if some are large."""
         rows = dict[str, ComputedRows]()
-        for number in sorted(self.plan.rest):
+        for number in sorted(above):
             whole = None if readings is None else readings.whole(number)
             if whole is None:
                 return None
@@ -292,9 +381,14 @@ class _Run:
         return rows.select(*(col(quote(name)).cast(each.type).alias(each.name) for name, each in pairs))
 
     def _written(self, changes: Mapping[str, StateChange | None]) -> WrittenStates:
-        summary = self.write.summary
+        """Write the *changes* of the states, and the values that have changed."""
+        summary, values = self.write.summary, self.values
         batch = int(summary[BATCH]) if BATCH in summary else None
-        return self.kept.write(publish_name(summary[RUN_ID], batch), changes)
+        changed = {
+            each.name: StateChange(whole=values.rows[each.tree]) if each.tree in values.changed else None
+            for each in self.plan.values
+        }
+        return self.kept.write(publish_name(summary[RUN_ID], batch), {**changes, **changed})
 
     def schema(self, stage: Stage) -> StructType:
         """Return the columns of the partial sums of a stage."""

@@ -33,17 +33,19 @@ MOST_BYTES = 256 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SparkBags:
-    """The operators of a *query* in a run."""
+    """The operators of a *query* in a run. *values* are those of scalar subqueries, by place."""
 
     session: SparkSession
     lineage: Lineage
     query: StagedQuery
+    values: Mapping[Place, ComputedRows] = field(default_factory=dict)
     _columns: dict[Place, StructType] = field(default_factory=dict)
     _sizes: list[int] = field(default_factory=list)
 
     def rows(
         self, place: Place, leaves: Mapping[int, ComputedRows], operators: Mapping[Place, ComputedRows]
     ) -> ComputedRows:
+        operators = {**operators, **self.values}
         columns, places = self._columns_of(place), sorted(operators)
         inputs = {f"reading{number}": rows for number, rows in sorted(leaves.items())}
         inputs |= {f"operator{number}": operators[each] for number, each in enumerate(places)}

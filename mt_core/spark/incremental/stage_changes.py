@@ -20,7 +20,7 @@ from pyspark.sql.types import StructType
 
 from mt_core.base.identifiers import quote
 from mt_core.incremental.delta import Images
-from mt_core.incremental.stages.blocks import Block, Blocks, Kind, Place
+from mt_core.incremental.stages.blocks import Block, Kind, Place
 from mt_core.incremental.stages.computed_facts import facts_of_readings
 from mt_core.incremental.stages.stage_plan import Stage
 from mt_core.incremental.strategy import TooManyRows
@@ -30,6 +30,7 @@ from mt_core.spark.iceberg.inline_plans import PLANS
 from mt_core.spark.iceberg.temporary_views import temporary_view
 from mt_core.spark.incremental.block_rows import BlockRows, Term
 from mt_core.spark.incremental.computed_reading import RunReadings
+from mt_core.spark.incremental.scalar_values import ScalarValues
 from mt_core.spark.incremental.spark_bags import SparkBags
 from mt_core.spark.queries.lineage import Lineage
 from mt_core.spark.queries.staged_query import StagedQuery
@@ -44,7 +45,8 @@ MOST_JOINED_ROWS = 400_000
 class StageChanges:
     """The changes of the states of a *query* by its changed readings, between two versions of its sources.
 
-    *relations* have the images of these readings, without those of large appends.
+    *relations* have the images of these readings, without those of large appends. *values* are those of the
+    scalar subqueries below the states, which have not changed.
     """
 
     session: SparkSession
@@ -53,6 +55,7 @@ class StageChanges:
     before: ReadingVersions
     after: ReadingVersions
     relations: LocalRelations
+    values: ScalarValues
     stack: ExitStack
 
     @property
@@ -76,12 +79,12 @@ class StageChanges:
 
         def change(at: Mapping[str, str]) -> DataFrame:
             rows = self._images(views.of(at["rows"]))
-            return self._by_query(
-                stage, columns, ((sign, self._groups_over(stage, {number: frame})) for sign, frame in rows)
-            )
+            signed = ((sign, self._groups_over(stage, {number: frame}, at)) for sign, frame in rows)
+            return self._by_query(stage, columns, signed)
 
         purpose = f"change {stage.name} {number} {views.only_added}"
-        return PLANS.run(self.session, self.lineage, purpose, change, {"rows": views.net})
+        inputs = {"rows": views.net, **self.values.inputs(stage.values)}
+        return PLANS.run(self.session, self.lineage, purpose, change, inputs)
 
     def _sum(self, stage: Stage, columns: StructType) -> ComputedRows:
         """Return the sum of all terms of a stage."""
@@ -125,7 +128,8 @@ class StageChanges:
 
     def _block(self, stage: Stage) -> BlockRows[ComputedRows]:
         """Return the rows that a stage aggregates."""
-        bags = SparkBags(session=self.session, lineage=self.lineage, query=self.query)
+        values = self.values.by_place(stage.values)
+        bags = SparkBags(session=self.session, lineage=self.lineage, query=self.query, values=values)
         tables = {number: self.relations.facts(number) for number in stage.readings}
         facts = facts_of_readings(stage.blocks, tables)
         return RunReadings(bags=bags, tables=self.relations).block(stage.blocks, facts)
@@ -142,26 +146,30 @@ class StageChanges:
         numbers = stage.blocks.root.readings
 
         def groups(at: Mapping[str, str]) -> DataFrame:
-            return self._groups_over(stage, {each: self.session.table(at[f"r{each}"]) for each in numbers})
+            rows = {each: self.session.table(at[f"r{each}"]) for each in numbers}
+            return self._groups_over(stage, rows, at)
 
         found = dict[int, ComputedRows]()
         for sign, rows in term.changed.signed():
             given = {**term.leaves, term.reading: rows}
-            inputs = {f"r{each}": given[each] for each in numbers}
+            inputs = {f"r{each}": given[each] for each in numbers} | self.values.inputs(stage.values)
             partials = PLANS.run(self.session, self.lineage, f"groups {stage.name}", groups, inputs)
             if partials is None:
                 return None
             found[sign] = partials
         return found
 
-    def _groups_over(self, stage: Stage, rows: Mapping[int, DataFrame]) -> DataFrame:
-        """Return the partial sums of a stage over rows of its readings, tables and computed ones."""
-        computed = stage.blocks.computed
-        return self.query.groups(
-            stage.places[0],
-            {number: frame for number, frame in rows.items() if number not in computed},
-            {computed[number].place: frame for number, frame in rows.items() if number in computed},
-        )
+    def _groups_over(
+        self, stage: Stage, rows: Mapping[int, DataFrame], at: Mapping[str, str] | None = None
+    ) -> DataFrame:
+        """Return the partial sums of a stage over rows of its readings, tables and computed ones.
+
+        *at* has the inputs of an inline plan, by name.
+        """
+        computed, operators = stage.blocks.computed, self.values.operators(stage.values, at)
+        operators |= {computed[number].place: frame for number, frame in rows.items() if number in computed}
+        leaves = {number: frame for number, frame in rows.items() if number not in computed}
+        return self.query.groups(stage.places[0], leaves, operators)
 
     def _added_up(
         self, stage: Stage, columns: StructType, parts: Sequence[tuple[int, ComputedRows]]
@@ -205,18 +213,21 @@ class StageChanges:
         others = {each: self._whole(each, number) for each in stage.readings - {number}}
         for sign, rows in self._changed_rows(number):
             leaves = {**others, number: rows}
-            branches = self._branches(stage.blocks, stage.blocks.root, number, leaves)
+            branches = self._branches(stage, stage.blocks.root, number, leaves)
             yield sign, self.query.groups(stage.places[0], leaves, branches)
 
     def _branches(
-        self, blocks: Blocks, block: Block, number: int, leaves: Mapping[int, DataFrame]
+        self, stage: Stage, block: Block, number: int, leaves: Mapping[int, DataFrame]
     ) -> dict[Place, DataFrame]:
-        """Return the rows of each UNION that reads a table: only those of the branch that does."""
-        found = dict[Place, DataFrame]()
+        """Return the rows of each UNION that reads a table: only those of the branch that does.
+
+        The values below the stage are among them.
+        """
+        found, blocks = self.values.operators(stage.values), stage.blocks
         for computed in (blocks.computed[each] for each in block.readings if each in blocks.computed):
             for branch in computed.inputs:
                 if number in blocks.tables_below(branch):
-                    below = self._branches(blocks, branch, number, leaves)
+                    below = self._branches(stage, branch, number, leaves)
                     if computed.kind is Kind.UNION:
                         found[computed.place] = self.query.rows(branch.place, leaves, below)
                     else:

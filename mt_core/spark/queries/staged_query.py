@@ -87,7 +87,7 @@ class StagedQuery:
         *leaves* are the rows by the numbers of the readings. They need only the columns that the query reads.
         *operators* are the rows of operators by place, with `columns` of these. Those of the columns that
         nothing above reads may be left out, here and in the result. Readings below an operator whose rows
-        are given are not needed.
+        are given are not needed. The row of the root of another tree is the value of the scalar subquery.
         """
         return self._frame(self._java.rows(place, _java_rows(leaves), _java_rows(operators)))
 
@@ -107,13 +107,21 @@ class StagedQuery:
         """
         return self._frame(self._java.folded(place, partials._jdf))
 
-    def rest(self, states: Mapping[Place, DataFrame], leaves: Mapping[int, DataFrame]) -> DataFrame:
-        """Return what the query returns.
+    def rest(
+        self,
+        states: Mapping[Place, DataFrame],
+        leaves: Mapping[int, DataFrame],
+        operators: Mapping[Place, DataFrame] | None = None,
+        *,
+        tree: int = 0,
+    ) -> DataFrame:
+        """Return what a tree returns: the query, or one of the scalar subqueries in it, in a column `c0`.
 
-        *states* are the partial sums of aggregates, and *leaves* the rows of the readings that the query
-        reads elsewhere than below these.
+        *states* are the partial sums of aggregates, *leaves* the rows of the readings that are read elsewhere
+        than below these, and *operators* rows as `rows` gets them.
         """
-        return self._frame(self._java.rest(_java_rows(states), _java_rows(leaves)))
+        given = _java_rows(operators or {})
+        return self._frame(self._java.rest(tree, _java_rows(states), _java_rows(leaves), given))
 
     def _frame(self, java: Any) -> DataFrame:
         return DataFrame(java, self.session)

@@ -32,12 +32,14 @@ from mt_core.incremental.changes import (
 from mt_core.incremental.delta import numbered, readings
 from mt_core.incremental.reading_scopes import combined_scopes, read_scopes
 from mt_core.incremental.shape import QueryShape
+from mt_core.incremental.stages.accumulators import obstacle_of_key
 from mt_core.incremental.stages.compiler import compile_stages
 from mt_core.incremental.stages.look_ups import SourceFacts
 from mt_core.incremental.stages.stage_plan import StagePlan
+from mt_core.incremental.stages.values import place_of
 from mt_core.model.storage import COLUMNS, EMPTY, PIN, SCHEMA
 from mt_core.model.table import Column
-from mt_core.spark.catalogs.columns import iceberg_columns
+from mt_core.spark.catalogs.columns import iceberg_columns, sql_type
 from mt_core.spark.contexts import SparkContexts
 from mt_core.spark.driver.conf import REFRESH_POOL
 from mt_core.spark.driver.failures import SPARK_ERRORS, translate
@@ -234,11 +236,23 @@ def _stages(session: SparkSession, lineage: Lineage, trees: Sequence[Tree]) -> S
     if not trees:
         return "Spark cannot simplify its plan"
     try:
-        return compile_stages(trees, sources=_sources_read(lineage), version=session.version)
+        plan = compile_stages(trees, sources=_sources_read(lineage), version=session.version)
+        obstacle = None if isinstance(plan, str) else _obstacle_of_values(session, lineage, plan)
+        return plan if obstacle is None else obstacle
     except (LookupError, TypeError, ValueError):
         # A plan of a form that the compiler has not seen must not stop refreshes that need no stages.
         log.exception("the stages of a query are not known", extra={"action": "stages_unknown"})
         return "its plan has a form that is not known"
+
+
+def _obstacle_of_values(session: SparkSession, lineage: Lineage, plan: StagePlan) -> str | None:
+    """Return why the value of a scalar subquery below a stage cannot be kept, or None if all can."""
+    query = StagedQuery.of_lineage(session, lineage)
+    for value in plan.values:
+        (column,) = query.columns(place_of(value.tree))
+        if obstacle_of_key(sql_type(column.dataType)) is not None:
+            return f"a scalar subquery of type {sql_type(column.dataType)} is below an aggregate"
+    return None
 
 
 def _commit(snapshot: Mapping[str, Any]) -> Commit:

@@ -171,9 +171,9 @@ def _stages_of(until: ChangesUntil, definition: TableDefinition) -> StagePlan | 
 
 
 def _has_states(metadata: StorageMetadata, base: Snapshot, stages: StagePlan | str) -> bool:
-    """Return whether main has a state for each of the *stages*, as of the rows of *base*."""
+    """Return whether main has all that a run with *stages* needs, as of the rows of *base*."""
     names = tiny_states(metadata.properties, base).keys() | base.states.keys()
-    return not isinstance(stages, str) and names >= {stage.name for stage in stages.stages}
+    return not isinstance(stages, str) and names >= stages.names
 
 
 def read_summary(

@@ -19,7 +19,6 @@ from tests.support.plan_json import (
     node,
     operator,
     project,
-    subquery,
     where,
 )
 
@@ -367,16 +366,6 @@ def test_computed_readings_below_an_operator_that_is_computed_whole_are_left_out
 def test_nothing_is_a_block_if_all_its_tables_must_stay() -> None:
     assert obstacle(operator("GlobalLimit", ORDERS)) == "a LIMIT"
     assert obstacle(join("Inner", window([], ORDERS), CONSTANT)) == "a window over all rows"
-
-
-def test_a_block_names_the_scalar_subqueries_that_may_change() -> None:
-    over_constants = project([alias(8, literal(1))], operator("OneRowRelation"))
-    largest = aggregate([], [alias(7, call("Max", N))], CUSTOMERS, functions=[function("Max")])
-    tree = where(both(equal(K, subquery(1)), equal(A, subquery(2))), ORDERS)
-
-    blocks = blocks_in(join("LeftSemi", NATIONS, tree, equal(P, K)), largest, over_constants)
-
-    assert (blocks.root.scalars, blocks.scalars()) == (frozenset(), {1})
 
 
 def test_columns_that_cannot_be_compared_stay_in_their_block() -> None:

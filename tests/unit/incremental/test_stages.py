@@ -324,18 +324,6 @@ def test_an_aggregate_in_a_scalar_subquery_is_a_stage_of_its_own() -> None:
     assert plan.row_keys is None
 
 
-def test_a_scalar_subquery_below_an_aggregate_would_change_all_its_rows() -> None:
-    reading = aggregate([], [], CUSTOMERS, functions=[function("Max")])
-
-    for below in (
-        where(equal(K, subquery(1)), ORDERS),
-        join("Inner", ORDERS, CUSTOMERS, equal(K, subquery(1))),
-    ):
-        assert "a scalar subquery is below an aggregate" in str(compiled(totals(below), reading))
-    in_function = aggregate([K], [alias(5, call("Sum", subquery(1)))], ORDERS, functions=[SUM])
-    assert "a scalar subquery is below an aggregate" in str(compiled(in_function, reading))
-
-
 def test_a_scalar_subquery_over_constants_is_a_constant() -> None:
     assert stage_of(totals(where(equal(K, subquery(1)), ORDERS)), aggregate([], [], CONSTANT)).readings == {0}
 

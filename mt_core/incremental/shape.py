@@ -35,6 +35,7 @@ from mt_core.incremental.plan import (
     read_plan,
 )
 from mt_core.incremental.reading_scopes import ReadingScope, columns_in_text
+from mt_core.incremental.stages.blocks import Blocks
 from mt_core.incremental.stages.stage_plan import StagePlan
 
 Lineage = Mapping[int, str]
@@ -90,7 +91,8 @@ class QueryShape:
     is the position of a column that counts the rows of each group. `values` are the relations that only
     scalar subqueries read: their changes do not matter while the values of the subqueries stay the same.
     `first` describes a top-level ORDER BY and LIMIT. `scopes` has the columns and the rows that the query
-    uses of each relation. `stages` says which aggregates can be kept as states, or why there are none.
+    uses of each relation. `stages` says which aggregates can be kept as states, or why there are none. `rows`
+    are the rows of a query without stages as a block, or the reason why their change is not computed.
     """
 
     occurrences: Mapping[int, Occurrence]
@@ -102,6 +104,7 @@ class QueryShape:
     first: FirstRows | None = None
     scopes: Mapping[int, ReadingScope] = field(default_factory=dict)
     stages: StagePlan | str = "it has no aggregate"
+    rows: Blocks | str = "its rows are not known as a block"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,7 @@ the next one must not depend on the change.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
@@ -21,7 +21,8 @@ from mt_core.incremental.changes import ChangeKind, SourceChange
 from mt_core.incremental.first_rows import FirstRows
 from mt_core.incremental.merging import Merge, can_subtract
 from mt_core.incremental.shape import Occurrence, QueryShape, Reach
-from mt_core.incremental.stages.stage_plan import StagePlan
+from mt_core.incremental.stages.blocks import Blocks
+from mt_core.incremental.stages.stage_plan import StagePlan, over
 
 UNREAD = "no row or column that the query reads changed"
 """The reason for doing nothing after a change that does not concern the query."""
@@ -207,11 +208,29 @@ def choose_stages(
     settled = _from_nothing(changed, relations) or _nothing(changed, changes) or _unknown(changed, relations)
     if settled is not None:
         return settled
-    fixed = plan.fixed(frozenset(changed))
-    if fixed:
-        readers = (f"{words} reads {relations[number]}" for number, words in fixed.items())
-        return Strategy(way=Way.RECOMPUTE, reason="; ".join(dict.fromkeys(readers)))
-    return Strategy(way=Way.STAGES, reason=plan.described(frozenset(changed), relations), keys=tuple(keys))
+    return _fixed([each.blocks for each in plan.stages], changed, relations) or Strategy(
+        way=Way.STAGES, reason=plan.described(frozenset(changed), relations), keys=tuple(keys)
+    )
+
+
+def choose_rows(
+    rows: Blocks, changes: Mapping[int, SourceChange], *, columns: int, relations: Sequence[str]
+) -> Strategy:
+    """Return how to apply *changes* to the *rows* of a result, which has so many *columns*."""
+    changed = {number: change for number, change in changes.items() if change.kind.changes_rows}
+    settled = _from_nothing(changed, relations) or _nothing(changed, changes) or _unknown(changed, relations)
+    return (
+        settled
+        or _fixed([rows], changed, relations)
+        or Strategy(way=Way.STAGES, reason=over("rows", rows), keys=tuple(range(columns)))
+    )
+
+
+def _fixed(blocks: Iterable[Blocks], changed: Collection[int], relations: Sequence[str]) -> Strategy | None:
+    """Return the recomputation if operators that are computed whole read one of the *changed* readings."""
+    below = {number: each.words for of in blocks for number, each in of.fixed().items()}
+    readers = [f"{below[number]} reads {relations[number]}" for number in sorted({*changed} & below.keys())]
+    return Strategy(way=Way.RECOMPUTE, reason="; ".join(dict.fromkeys(readers))) if readers else None
 
 
 def choose_partitions(

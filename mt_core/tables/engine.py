@@ -174,15 +174,16 @@ class SourceChanges(ShapedQuery):
     @property
     def joined(self) -> JoinedSources:
         """What a run with states reads of the sources besides the changed rows."""
-        if isinstance(self.shape.stages, str):
-            return JoinedSources(size=0)
         readings = ChangedReadings(
             names=self.readings,
             changes={number: each for number, each in self.by_reading().items() if each.kind.changes_rows},
             facts={number: self.facts.get(name, NO_FACTS) for number, name in enumerate(self.readings)},
             scopes=self.shape.scopes,
         )
-        return readings.joined_by(self.shape.stages)
+        stages, rows = self.shape.stages, self.shape.rows
+        if not isinstance(stages, str):
+            return readings.joined_by(stages)
+        return JoinedSources(size=0) if isinstance(rows, str) else readings.joined_by_rows(rows)
 
     @property
     def since(self) -> datetime | None:

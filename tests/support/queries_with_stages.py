@@ -217,13 +217,17 @@ JOINS = (
 )
 """Joins, of which a refresh looks up what the changed rows are joined with."""
 
-# Below sums, of whose values each depends on all columns of the rows.
 _ROWS = "SELECT h % 3 AS g, count(*) AS n, sum(h) AS s FROM (SELECT hash(*) AS h FROM ({})) GROUP BY h % 3"
+
+
+def below_sums(text: str) -> str:
+    """Return a query for sums that depend on all values of the rows of a query."""
+    return _ROWS.format(text)
 
 
 def _below_sums(**texts: str) -> Iterator[QueryWithStages]:
     for query in _queries(**texts):
-        yield replace(query, sql=_ROWS.format(query.sql))
+        yield replace(query, sql=below_sums(query.sql))
 
 
 COMPUTED_READINGS = (

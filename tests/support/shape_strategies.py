@@ -8,9 +8,10 @@ from dataclasses import replace
 from mt_core.incremental.changes import ChangeKind, SourceChange
 from mt_core.incremental.plan import occurrences_below, read_plan
 from mt_core.incremental.shape import QueryShape, read_shape
-from mt_core.incremental.stages.compiler import compile_stages
+from mt_core.incremental.stages.blocks import Blocks
+from mt_core.incremental.stages.compiler import compile_rows, compile_stages
 from mt_core.incremental.stages.stage_plan import StagePlan
-from mt_core.incremental.strategy import Strategy, choose, choose_stages, stages_of
+from mt_core.incremental.strategy import Strategy, Way, choose, choose_rows, choose_stages, stages_of
 from tests.support.maintained_queries import QUERIES, MaintainedQuery
 from tests.support.recorded_plans import Plan, recorded, recorded_trees
 
@@ -77,7 +78,15 @@ def stages(name: str) -> StagePlan | str:
 def way(name: str, source: str, change: SourceChange) -> str:
     """Return the way in which a change of a source is applied, by the one engine that maintains the query."""
     kept, readings = stages(name), readings_of(name)
-    if isinstance(kept, str):
-        return strategy(name, **{source: change}).way
     changes = {number: change for number, each in enumerate(readings) if each == source}
-    return choose_stages(kept, changes, keys=(), relations=readings).way
+    if not isinstance(kept, str):
+        return choose_stages(kept, changes, keys=(), relations=readings).way
+    choice, plan = strategy(name, **{source: change}), rows(name)
+    if choice.way is not Way.RECOMPUTE or isinstance(plan, str):
+        return choice.way
+    return choose_rows(plan, changes, columns=1, relations=readings).way
+
+
+def rows(name: str) -> Blocks | str:
+    """Return the rows of a query as a block, or why their change is not computed."""
+    return compile_rows(TREES[name], sources=readings_of(name))

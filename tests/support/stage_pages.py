@@ -9,9 +9,10 @@ from collections.abc import Iterator, Sequence
 
 from mt_core.base.plural import plural
 from mt_core.incremental.changes import ChangeKind
-from mt_core.incremental.stages.stage_plan import StagePlan
+from mt_core.incremental.stages.stage_plan import StagePlan, over
+from mt_core.incremental.strategy import Way
 from tests.support.maintained_queries import QUERIES
-from tests.support.shape_strategies import readings_of, stages
+from tests.support.shape_strategies import ROWS, readings_of, rows, stages, strategy
 from tests.support.tpc_plans import FOLDER, recorded_queries
 from tests.support.tpc_strategies import TITLES, Forecasts, unlimited_forecasts
 
@@ -24,7 +25,8 @@ stages or without states, never by both. Each line of *states* is an aggregate t
 below it, how often the query uses it if more than once, and how many values of scalar subqueries its rows
 depend on. *Rest* are the sources that the operators above read. *Keys* are the columns by which the rows of
 changed groups can be replaced. The queries of TPC-H and TPC-DS are without the LIMIT at their end; *other
-way* is how changed rows of all sources at once are applied without states, and *why* there are none.
+way* is how changed rows of all sources at once are applied without states, and *why* there are none. A query
+that no other way maintains, and that has no aggregate to keep, has *rows* that are changed in the table.
 """
 
 
@@ -41,11 +43,21 @@ def _suite(suite: str) -> Iterator[str]:
     yield from _head("query | states | rest | keys | other way | why")
     for name, each in forecasts.items():
         names = [column.name for column in queries[name].columns]
-        if each.stages is None:
-            yield _row(name, "", "", "", each.at_once(ChangeKind.ROWS).way, _why(each))
+        way = each.at_once(ChangeKind.ROWS).way
+        if each.stages is None and way is Way.STAGES:
+            yield _row(name, _rows(each), "", "", way, _why(each))
+        elif each.stages is None:
+            yield _row(name, "", "", "", way, _why(each))
         else:
             yield _row(name, *_stages(each.stages, queries[name].readings, names), "", "")
     yield ""
+
+
+def _rows(forecasts: Forecasts) -> str:
+    assert not isinstance(forecasts.shaped, str)
+    rows = forecasts.shaped.shape.rows
+    assert not isinstance(rows, str)
+    return over("rows", rows)
 
 
 def _why(forecasts: Forecasts) -> str:
@@ -65,7 +77,10 @@ def _shapes() -> Iterator[str]:
     yield f"{count} of {len(compiled)} queries of `maintained_queries` have stages.\n"
     yield from _head("query | states | rest | keys | why none")
     for name, plan in compiled.items():
-        if isinstance(plan, str):
+        blocks, others = rows(name), strategy(name, **dict.fromkeys(readings_of(name), ROWS))
+        if isinstance(plan, str) and not isinstance(blocks, str) and others.way is Way.RECOMPUTE:
+            yield _row(name, over("rows", blocks), "", "", plan)
+        elif isinstance(plan, str):
             yield _row(name, "", "", "", plan)
         else:
             yield _row(name, *_stages(plan, readings_of(name)), "")

@@ -13,7 +13,7 @@ from functools import cache
 from mt_core.incremental.changes import ChangeKind, SourceChange
 from mt_core.incremental.merging import check_types
 from mt_core.incremental.shape import read_shape
-from mt_core.incremental.stages.compiler import compile_stages
+from mt_core.incremental.stages.compiler import compile_rows, compile_stages
 from mt_core.incremental.stages.stage_plan import StagePlan
 from mt_core.incremental.strategy import Strategy, Way
 from mt_core.model.freshness import Freshness
@@ -88,7 +88,8 @@ class Forecasts:
 def forecasts_of(query: RecordedQuery) -> Forecasts:
     """Return the strategies of a table that stores the columns of *query* as they are."""
     stages = compile_stages(query.trees, sources=query.readings, version="")
-    shape = replace(read_shape(query.plan, query.subqueries), stages=stages)
+    rows = compile_rows(query.trees, sources=query.readings) if isinstance(stages, str) else "it has stages"
+    shape = replace(read_shape(query.plan, query.subqueries), stages=stages, rows=rows)
     if not isinstance(shape.merge, str):
         types = {column.name: column.type for column in query.columns}
         shape = replace(shape, merge=check_types(shape.merge, types, null_after_overflow=False))

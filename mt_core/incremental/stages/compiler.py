@@ -24,7 +24,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from mt_core.incremental.plan import TRANSPARENT, Node, read_plan, reading_of
+from mt_core.incremental.plan import TRANSPARENT, Node, read_plan, reading_of, readings_below
 from mt_core.incremental.stages.accumulators import obstacle_of, obstacle_of_key
 from mt_core.incremental.stages.blocks import Blocks, Place
 from mt_core.incremental.stages.query_blocks import blocks_of, is_constant, subqueries_in
@@ -95,6 +95,19 @@ def compile_stages(
         values=tuple(subqueries.value(number, names[number], states, kept) for number in sorted(kept)),
         inner=frozenset(states.values()) - above,
     )
+
+
+def compile_rows(trees: Sequence[Sequence[Mapping[str, Any]]], *, sources: Sequence[str]) -> Blocks | str:
+    """Return the rows of a query without stages as a block, or why their change is not computed.
+
+    The parameters are those of `compile_stages`.
+    """
+    query = _Query(trees=tuple(map(read_plan, trees)), sources=sources, next_number=len(sources))
+    root = query.trees[0]
+    blocks = query.blocks("[0,[]]", root, tuple(readings_below(root)), "in the query")
+    if isinstance(blocks, str) or not Subqueries(trees=query.trees).in_tree(0):
+        return blocks
+    return "a scalar subquery is in the query"
 
 
 def _spared(cut: _Cut, rest: frozenset[int], sources: Sequence[str]) -> set[str]:
@@ -178,19 +191,26 @@ class _Query:
 
     def _cut(self, node: Node, place: Place, below: Place, readings: tuple[int, ...]) -> _Cut | str:
         """Return the stage that an aggregate is, or why it is none."""
+        if (obstacle := self._in_aggregate(node)) is not None:
+            return obstacle
+        blocks = self.blocks(below, node.children[0], readings, "below an aggregate")
+        if isinstance(blocks, str):
+            return blocks
+        return _Cut(place=place, aggregate=node, blocks=blocks, tables=blocks.tables())
+
+    def blocks(self, place: Place, node: Node, readings: tuple[int, ...], where: str) -> Blocks | str:
+        """Return the blocks of an operator, or which operator *where* is an obstacle."""
         twice = [number for number, times in Counter(readings).items() if times > 1]
         if twice:
             return f"a view or a WITH query reads {self.sources[twice[0]]} in several places"
-        if (obstacle := self._in_aggregate(node)) is not None:
-            return obstacle
-        blocks = blocks_of(self.trees, below, self.next_number)
+        blocks = blocks_of(self.trees, place, self.next_number)
         if isinstance(blocks, str):
-            return f"{blocks} is below an aggregate"
-        values = (obstacle_of_values(each) for each in node.children[0].nodes() if not is_constant(each))
+            return f"{blocks} is {where}"
+        values = (obstacle_of_values(each) for each in node.nodes() if not is_constant(each))
         if (value := next((each for each in values if each is not None), None)) is not None:
-            return f"{value} is below an aggregate and is not reproducible"
+            return f"{value} is {where} and is not reproducible"
         self.next_number = max(blocks.computed, default=self.next_number - 1) + 1
-        return _Cut(place=place, aggregate=node, blocks=blocks, tables=blocks.tables())
+        return blocks
 
     def _in_aggregate(self, node: Node) -> str | None:
         """Return why an aggregate is no stage, whatever is below it, or None."""

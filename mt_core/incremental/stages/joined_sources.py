@@ -82,8 +82,17 @@ class ChangedReadings:
 
     def joined_by(self, plan: StagePlan) -> JoinedSources:
         """Return what a run with the stages of *plan* reads besides the changed rows."""
-        reads = [read for stage in plan.stages for read in self._of_blocks(stage.blocks)]
-        reads += self._whole(plan.read_whole(frozenset(self.changes)))
+        return self._joined_by(
+            [stage.blocks for stage in plan.stages], plan.read_whole(frozenset(self.changes))
+        )
+
+    def joined_by_rows(self, rows: Blocks) -> JoinedSources:
+        """Return what a run that changes the *rows* of a result reads besides the changed rows."""
+        return self._joined_by([rows], ())
+
+    def _joined_by(self, through: Sequence[Blocks], rest: Collection[int]) -> JoinedSources:
+        reads = [read for blocks in through for read in self._of_blocks(blocks)]
+        reads += self._whole(rest)
         # A run looks up the keys of a source together for all its readings.
         looked_up = dict[tuple[str, tuple[str, ...]], float]()
         for each in reads:

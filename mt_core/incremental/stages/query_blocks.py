@@ -98,10 +98,11 @@ def has_equality(column: Node) -> bool:
 
 
 def never_changes(trees: Sequence[Node], tree: int) -> bool:
-    """Return whether a scalar subquery reads no reading, in no subquery of its own either."""
+    """Return whether a scalar subquery always has the same value, and the subqueries in it as well."""
     root = trees[tree]
     below = subqueries_in([each.fields for each in root.nodes()])
-    return is_constant(root) and all(never_changes(trees, each) for each in below)
+    repeatable = all(each.fields["deterministic"] for each in root.nodes())
+    return is_constant(root) and repeatable and all(never_changes(trees, each) for each in below)
 
 
 class _Obstacle(Exception):

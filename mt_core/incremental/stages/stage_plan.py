@@ -36,9 +36,7 @@ class Stage:
     @property
     def described(self) -> str:
         """Its words, with those of the computed readings below it from top to bottom."""
-        computed = (self.blocks.computed[number] for number in sorted(self.blocks.computed, reverse=True))
-        words = [each.words for each in computed if each.kind is not Kind.UNION]
-        return f"{self.words} over {shortened(words)}" if words else self.words
+        return over(self.words, self.blocks)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,11 +95,6 @@ class StagePlan:
         """Return the stages that contain one of the *changed* readings."""
         return tuple(each for each in self.stages if each.readings & changed)
 
-    def fixed(self, changed: frozenset[int]) -> dict[int, str]:
-        """Return the *changed* readings below operators that are computed whole, with words for these."""
-        below = {number: each for stage in self.stages for number, each in stage.blocks.fixed().items()}
-        return {number: below[number].words for number in sorted(changed & below.keys())}
-
     def moved(self, changed: frozenset[int]) -> tuple[Value, ...]:
         """Return the values that may change with the *changed* readings."""
         moved = dict[int, Value]()
@@ -143,3 +136,10 @@ class StagePlan:
             states += f"; {_ANEW}: {shortened([each.words for each in anew], '; ')}" if anew else ""
         names = list(dict.fromkeys(relations[number] for number in sorted(self.read_whole(changed))))
         return f"{states}; the rest reads {shortened(names)}" if names else states
+
+
+def over(words: str, blocks: Blocks) -> str:
+    """Return *words*, with those of the computed readings below from top to bottom."""
+    computed = (blocks.computed[number] for number in sorted(blocks.computed, reverse=True))
+    below = [each.words for each in computed if each.kind is not Kind.UNION]
+    return f"{words} over {shortened(below)}" if below else words

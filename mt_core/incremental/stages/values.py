@@ -53,6 +53,10 @@ class Subqueries:
         nodes = (node for each in (*kept, *aggregate.children) for node in each.nodes())
         return self._in([node.fields for node in nodes])
 
+    def in_tree(self, number: int) -> tuple[int, ...]:
+        """Return the subqueries in the expressions of a tree of which the values may change, in order."""
+        return self._in([node.fields for node in self.trees[number].nodes()])
+
     def _in(self, fields: Any) -> tuple[int, ...]:
         """Return the subqueries in JSON of which the values may change, in order."""
         found = dict.fromkeys(subqueries_in(fields))
@@ -68,7 +72,7 @@ class Subqueries:
         def name(number: int) -> str:
             if number not in names:
                 tree = self.trees[number]
-                values = [name(each) for each in self._in([node.fields for node in tree.nodes()])]
+                values = [name(each) for each in self.in_tree(number)]
                 candidates = (
                     value_name(tree, sources, version=version, values=values, distinguished=each)
                     for each in range(len(self.trees))

@@ -33,7 +33,8 @@ from mt_core.incremental.delta import numbered, readings
 from mt_core.incremental.reading_scopes import combined_scopes, read_scopes
 from mt_core.incremental.shape import QueryShape
 from mt_core.incremental.stages.accumulators import obstacle_of_key
-from mt_core.incremental.stages.compiler import compile_stages
+from mt_core.incremental.stages.blocks import Blocks
+from mt_core.incremental.stages.compiler import compile_rows, compile_stages
 from mt_core.incremental.stages.look_ups import SourceFacts
 from mt_core.incremental.stages.stage_plan import StagePlan
 from mt_core.incremental.stages.values import place_of
@@ -152,9 +153,9 @@ class SourceLogs(ChangeReader):
                 shape = "one of its relations cannot be replaced in the text"
             if not isinstance(shape, str):
                 trees = _trees(session, lineage)
-                stages = _stages(session, lineage, trees)
+                stages, rows = _compiled(session, lineage, trees)
                 scopes = combined_scopes(shape[0].scopes, read_scopes(trees))
-                shape = replace(shape[0], stages=stages, scopes=scopes), shape[1]
+                shape = replace(shape[0], stages=stages, rows=rows, scopes=scopes), shape[1]
             self._shapes[lineage] = shape
         return shape
 
@@ -229,20 +230,26 @@ def _trees(session: SparkSession, lineage: Lineage) -> Sequence[Tree]:
         return ()
 
 
-def _stages(session: SparkSession, lineage: Lineage, trees: Sequence[Tree]) -> StagePlan | str:
-    """Return the stages of a query, or why it has none."""
-    if session.conf.get("spark.sql.ansi.enabled") != "true":
-        return "spark.sql.ansi.enabled is off, so that sums may overflow to NULL"
+def _compiled(
+    session: SparkSession, lineage: Lineage, trees: Sequence[Tree]
+) -> tuple[StagePlan | str, Blocks | str]:
+    """Return the stages of a query and its rows as a block, or why it has none of either."""
     if not trees:
-        return "Spark cannot simplify its plan"
+        return (why := "Spark cannot simplify its plan"), why
+    sources = _sources_read(lineage)
     try:
-        plan = compile_stages(trees, sources=_sources_read(lineage), version=session.version)
-        obstacle = None if isinstance(plan, str) else _obstacle_of_values(session, lineage, plan)
-        return plan if obstacle is None else obstacle
+        stages = (
+            compile_stages(trees, sources=sources, version=session.version)
+            if session.conf.get("spark.sql.ansi.enabled") == "true"
+            else "spark.sql.ansi.enabled is off, so that sums may overflow to NULL"
+        )
+        if not isinstance(stages, str):
+            stages = _obstacle_of_values(session, lineage, stages) or stages
+        return stages, compile_rows(trees, sources=sources) if isinstance(stages, str) else "it has stages"
     except (LookupError, TypeError, ValueError):
         # A plan of a form that the compiler has not seen must not stop refreshes that need no stages.
         log.exception("the stages of a query are not known", extra={"action": "stages_unknown"})
-        return "its plan has a form that is not known"
+        return (why := "its plan has a form that is not known"), why
 
 
 def _obstacle_of_values(session: SparkSession, lineage: Lineage, plan: StagePlan) -> str | None:
@@ -279,8 +286,9 @@ def _columns_read(shape: QueryShape, sources: Sequence[str], source: str) -> fro
 
 def _keys_of(shape: QueryShape, sources: Sequence[str], source: str) -> frozenset[str]:
     """Return the columns of a source by which the change of a state is joined."""
-    stages = () if isinstance(shape.stages, str) else shape.stages.stages
-    columns = (column for each in stages for column in each.blocks.key_columns())
+    blocks = [] if isinstance(shape.stages, str) else [each.blocks for each in shape.stages.stages]
+    blocks += [] if isinstance(shape.rows, str) else [shape.rows]
+    columns = (column for each in blocks for column in each.key_columns())
     return frozenset(each.column for each in columns if sources[each.reading] == source)
 
 

@@ -33,6 +33,7 @@ from mt_core.spark.iceberg.held_commit import HeldCommit
 from mt_core.spark.iceberg.metadata import ancestors, facts_of, metadata_of
 from mt_core.spark.iceberg.recent_files import RecentFilesCache
 from mt_core.spark.iceberg.replace_rows import AllRows, Change, DeleteModes, replace_rows
+from mt_core.spark.incremental.maintained_block import maintained_block
 from mt_core.spark.incremental.maintained_rows import changed_key_values, maintained_rows
 from mt_core.spark.incremental.maintained_stages import staged_rows
 from mt_core.spark.states.kept_states import KeptStates
@@ -108,7 +109,8 @@ class StagedWrites(RowWriter):
         else:
             modes = _delete_modes(session, table, write, maintenance)
             lineage = self._spark.versions.lineage(write.query)
-            with maintained_rows(session, lineage, write, maintenance, table, modes) as (change, modes):
+            maintained = maintained_block if maintenance.strategy.way is Way.STAGES else maintained_rows
+            with maintained(session, lineage, write, maintenance, table, modes) as (change, modes):
                 return self._changed(session, metadata, commit, change, modes)
         return _staged(session, metadata, commit)
 

@@ -132,7 +132,8 @@ def plan_change(
         ):
             return replace(without_states, reason=f"{RECOMPUTED}: {dear}")
         choice, recomputed = partitions, without_states
-    if choice.way is Way.STAGES and not _has_states(metadata, base, changes.shape.stages):
+    needed = changes.shape.stages
+    if choice.way is Way.STAGES and not isinstance(needed, str) and not _has_states(metadata, base, needed):
         wants = recomputed.stages is None
         why = _FAILED_STATES if _states_failed(base) else _NO_STATES
         return replace(recomputed, reason=f"{RECOMPUTED}: {why}", wants_states=wants)
@@ -170,10 +171,10 @@ def _stages_of(until: ChangesUntil, definition: TableDefinition) -> StagePlan | 
     return None if isinstance(query, str) else kept_stages(query, definition)
 
 
-def _has_states(metadata: StorageMetadata, base: Snapshot, stages: StagePlan | str) -> bool:
+def _has_states(metadata: StorageMetadata, base: Snapshot, stages: StagePlan) -> bool:
     """Return whether main has all that a run with *stages* needs, as of the rows of *base*."""
     names = tiny_states(metadata.properties, base).keys() | base.states.keys()
-    return not isinstance(stages, str) and names >= stages.names
+    return names >= stages.names
 
 
 def read_summary(

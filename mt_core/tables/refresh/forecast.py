@@ -27,6 +27,7 @@ from mt_core.incremental.strategy import (
     Way,
     choose,
     choose_partitions,
+    choose_rows,
     choose_stages,
     stages_of,
 )
@@ -65,7 +66,8 @@ def strategy_for(
     """Return the strategy that applies *changes*, keyed by reading, to the rows of a table."""
     plan = kept_stages(query, definition)
     if plan is None:
-        return _without_stages(query, changes, definition)
+        choice = _without_stages(query, changes, definition)
+        return choice if choice.way is not Way.RECOMPUTE else _by_value(query, changes, definition) or choice
     choice = choose_stages(plan, changes, keys=plan.row_keys or (), relations=query.readings)
     return choice if _obstacle(choice, query, definition) is None else replace(choice, keys=())
 
@@ -79,6 +81,17 @@ def kept_stages(query: ShapedQuery, definition: TableDefinition) -> StagePlan | 
         return None
     rows = dict.fromkeys(range(len(query.readings)), SourceChange(kind=ChangeKind.ROWS))
     return stages_of(query.shape, _without_stages(query, rows, definition))
+
+
+def _by_value(
+    query: ShapedQuery, changes: Mapping[int, SourceChange], definition: TableDefinition
+) -> Strategy | None:
+    """Return the strategy that replaces the changed rows of the result, or None if they are not computed."""
+    rows, columns = query.shape.rows, len(query.columns)
+    if isinstance(rows, str):
+        return None
+    choice = choose_rows(rows, changes, columns=columns, relations=query.readings)
+    return choice if choice.way is Way.STAGES and _obstacle(choice, query, definition) is None else None
 
 
 def _without_stages(

@@ -5,7 +5,7 @@ import pytest
 from mt_core.incremental.plan import read_plan
 from mt_core.incremental.stages.blocks import ComputedReading, Kind
 from mt_core.incremental.stages.join_blocks import JoinBlock
-from mt_core.incremental.stages.query_blocks import blocks_of
+from mt_core.incremental.stages.query_blocks import blocks_of, never_changes
 from tests.support.blocks import FIRST_NUMBER, blocks_in, key_names
 from tests.support.plan_json import (
     Nodes,
@@ -19,6 +19,7 @@ from tests.support.plan_json import (
     node,
     operator,
     project,
+    subquery,
     where,
 )
 
@@ -366,6 +367,14 @@ def test_computed_readings_below_an_operator_that_is_computed_whole_are_left_out
 def test_nothing_is_a_block_if_all_its_tables_must_stay() -> None:
     assert obstacle(operator("GlobalLimit", ORDERS)) == "a LIMIT"
     assert obstacle(join("Inner", window([], ORDERS), CONSTANT)) == "a window over all rows"
+
+
+def test_a_subquery_over_constants_that_is_not_deterministic_may_change() -> None:
+    for is_random in (False, True):
+        value = project([alias(8, literal(1))], operator("OneRowRelation"), deterministic=not is_random)
+        trees = [read_plan(each) for each in (ORDERS, value, where(equal(K, subquery(1)), CONSTANT))]
+
+        assert [never_changes(trees, number) for number in (1, 2)] == [not is_random, not is_random]
 
 
 def test_columns_that_cannot_be_compared_stay_in_their_block() -> None:

@@ -4,10 +4,12 @@ from typing import Any
 
 import pytest
 
+from mt_core.incremental.changes import ChangeKind, SourceChange
 from mt_core.incremental.stages.accumulators import sql_name_of
 from mt_core.incremental.stages.blocks import Kind
 from mt_core.incremental.stages.compiler import compile_stages
 from mt_core.incremental.stages.stage_plan import Stage, StagePlan
+from mt_core.incremental.strategy import Strategy, Way, choose_stages
 from tests.support.plan_json import (
     Nodes,
     aggregate,
@@ -305,7 +307,11 @@ def test_a_state_may_be_over_tables_that_must_stay() -> None:
 
     plan = plan_of(totals(join("Inner", ORDERS, total)))
 
-    assert plan.fixed(frozenset({0, 1})) == {1: "max of all rows"}
+    changes = {number: SourceChange(kind=ChangeKind.ROWS) for number in (0, 1)}
+    assert choose_stages(plan, {0: changes[0]}, keys=(), relations=SOURCES).way is Way.STAGES
+    assert choose_stages(plan, changes, keys=(), relations=SOURCES) == Strategy(
+        way=Way.RECOMPUTE, reason="max of all rows reads c"
+    )
     assert (
         compiled(totals(total))
         == "max needs more than sums and counts; max of all rows is below an aggregate"

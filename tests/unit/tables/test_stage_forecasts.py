@@ -127,6 +127,24 @@ def test_two_changed_sources_need_the_old_versions() -> None:
     assert strategy(query(NO_WAY, NO_WAY), o=expired).way is Way.STAGES
 
 
+def test_a_change_that_no_other_way_applies_replaces_rows_of_a_query_without_states() -> None:
+    shaped = query(NO_WAY, Occurrence(), stages="it has no aggregate", rows=block_over(0, 1))
+
+    assert kept_stages(shaped, STORED) is None
+    assert strategy(shaped, o=ROWS) == Strategy(way=Way.STAGES, reason="rows", keys=(0, 1))
+    assert strategy(shaped, o=APPENDS, c=ROWS).way is Way.STAGES
+    assert strategy(shaped, c=ROWS).way is Way.SIGNED
+
+
+def test_rows_are_found_by_the_values_that_the_query_returns() -> None:
+    shaped = query(NO_WAY, stages="it has no aggregate", rows=block_over(0))
+    unknown = SourceChange(kind=ChangeKind.UNKNOWN, base_live=False)
+
+    assert strategy(shaped, definition("bigint", "int"), o=ROWS).way is Way.RECOMPUTE
+    assert strategy(shaped, definition("bigint", "map<int,int>"), o=ROWS).way is Way.RECOMPUTE
+    assert strategy(shaped, o=unknown).way is Way.RECOMPUTE
+
+
 def test_tables_whose_schedule_times_refresh_partitions_have_no_states() -> None:
     formatted = replace(STORED, options={"partition.fields.k.date-formatter": "yyyy"})
 

@@ -7,7 +7,7 @@ const EVERY_MS = 5000;
 const SLOWEST_MS = 60000;
 const NUMBERS_EVERY_MS = 60000;
 const STEPS = { queue: 0.2, decide: 0.45, write: 1, publish: 0.7 };
-const STRATEGIES = ["append", "merge", "signed", "keys", "partitions", "recompute", "none"];
+const STRATEGIES = ["append", "merge", "signed", "keys", "stages", "partitions", "recompute", "none"];
 const SECONDS = [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200,
   10800, 21600, 43200, 86400, 172800, 604800];
 const REACH = 8;

@@ -84,11 +84,14 @@ def _change(
     blocks = changes.shape.rows
     assert isinstance(blocks, Blocks)
     changed = frozenset(number for number, each in changes.by_reading().items() if each.kind.changes_rows)
-    read = ReadingImages(session=session, lineage=lineage, changes=changes, old=old, new=new)
+    exact = blocks.below_computed()
+    read = ReadingImages(session=session, lineage=lineage, changes=changes, old=old, new=new, exact=exact)
     images = read.of(changed & blocks.tables(), stack)
     changed -= {number for number, views in images.items() if views.few and not views.net.count()}
     after = ReadingVersions.at(session, lineage, new)
-    readings = KeyedReadings(session=session, lineage=lineage, versions=after, scopes=changes.shape.scopes)
+    readings = KeyedReadings(
+        session=session, lineage=lineage, versions=after, scopes=changes.shape.scopes, exact=exact
+    )
     relations = LocalRelations(
         session=session, readings=readings, images=images, changed_readings=changed & blocks.tables()
     )

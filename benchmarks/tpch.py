@@ -112,6 +112,8 @@ def measure(options: TpchOptions) -> Iterator[Finding]:
     """Yield a table for each share of changed rows."""
     with TemporaryDirectory(prefix="freshtable-tpch-") as folder:
         texts = tpc_suite("tpch", Path(folder)).queries
+    if unknown := sorted({*options.queries} - texts.keys()):
+        raise SystemExit(f"tpch has no query {', '.join(unknown)}. Its queries are {', '.join(texts)}.")
     queries = {name: text for name, text in texts.items() if name in (options.queries or texts)}
     with embedded_gateway() as gateway:
         tables = MeasuredTables(gateway, options, queries)

@@ -28,10 +28,9 @@ from mt_core.spark.incremental.table_change import TableChange, counts_checked
 from mt_core.spark.queries.lineage import Lineage
 from mt_core.spark.queries.source_versions import pins
 from mt_core.spark.queries.staged_query import StagedQuery
-from mt_core.spark.readings.keyed_readings import KeyedReadings
 from mt_core.spark.readings.reading_changes import LocalRelations
 from mt_core.spark.readings.reading_images import ReadingImages
-from mt_core.spark.readings.reading_versions import ReadingVersions, check_unchanged
+from mt_core.spark.readings.reading_versions import check_unchanged
 from mt_core.spark.readings.row_images import net_rows, signed
 from mt_core.tables.definition.shape import stored_order
 from mt_core.tables.engine import Maintenance, Write
@@ -80,22 +79,13 @@ def _change(
     session: SparkSession, lineage: Lineage, write: Write, maintenance: Maintenance, stack: ExitStack
 ) -> BlockChange[ComputedRows]:
     """Return the net change of the query's rows."""
-    changes, old, new = maintenance.changes, pins(maintenance.since), pins(write.vector)
-    blocks = changes.shape.rows
+    changes, blocks = maintenance.changes, maintenance.changes.shape.rows
     assert isinstance(blocks, Blocks)
-    changed = frozenset(number for number, each in changes.by_reading().items() if each.kind.changes_rows)
+    old, new = pins(maintenance.since), pins(write.vector)
     exact = blocks.below_computed()
     read = ReadingImages(session=session, lineage=lineage, changes=changes, old=old, new=new, exact=exact)
-    images = read.of(changed & blocks.tables(), stack)
-    changed -= {number for number, views in images.items() if views.few and not views.net.count()}
-    after = ReadingVersions.at(session, lineage, new)
-    readings = KeyedReadings(
-        session=session, lineage=lineage, versions=after, scopes=changes.shape.scopes, exact=exact
-    )
-    relations = LocalRelations(
-        session=session, readings=readings, images=images, changed_readings=changed & blocks.tables()
-    )
-    if any(relations.change(number) is None for number in relations.changed_readings):
+    relations = LocalRelations.of(read, blocks.tables(), stack)
+    if any(relations.change(number) is None for number in relations.changed_readings & blocks.tables()):
         raise TooManyRows("more rows changed than the driver holds")
     tables = {number: relations.facts(number) for number in blocks.tables()}
     bags = SparkBags(session=session, lineage=lineage, query=StagedQuery.of_lineage(session, lineage))

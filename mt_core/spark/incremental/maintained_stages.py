@@ -154,34 +154,21 @@ class _Run:
     def maintained(self, maintenance: Maintenance, modes: DeleteModes | None) -> StagedRows:
         """Change the states, and compute the rows from them."""
         changes, old, new = maintenance.changes, pins(maintenance.since), pins(self.write.vector)
-        before = ReadingVersions.at(self.session, self.lineage, old)
-        after = ReadingVersions.at(self.session, self.lineage, new)
-        changed = frozenset(
-            number for number, change in changes.by_reading().items() if change.kind.changes_rows
-        )
-        exact = frozenset[int]().union(*(each.blocks.below_computed() for each in self.plan.stages))
+        exact = frozenset[int]().union(*(stage.blocks.below_computed() for stage in self.plan.stages))
         read = ReadingImages(
             session=self.session, lineage=self.lineage, changes=changes, old=old, new=new, exact=exact
         )
-        below = frozenset[int]().union(*(stage.readings for stage in self.plan.touched(changed)))
-        images = read.of(changed & below, self.stack)
-        changed -= {number for number, views in images.items() if views.few and not views.net.count()}
-        readings = KeyedReadings(
-            session=self.session,
-            lineage=self.lineage,
-            versions=after,
-            scopes=changes.shape.scopes,
-            exact=exact,
-        )
+        tables = frozenset[int]().union(*(stage.readings for stage in self.plan.stages))
+        relations = LocalRelations.of(read, tables, self.stack)
+        changed, readings = relations.changed_readings, relations.readings
+        before, after = ReadingVersions.at(self.session, self.lineage, old), readings.versions
         by_stage = StageChanges(
             session=self.session,
             lineage=self.lineage,
             query=self.query,
             before=before,
             after=after,
-            relations=LocalRelations(
-                session=self.session, readings=readings, images=images, changed_readings=changed
-            ),
+            relations=relations,
             values=self.values,
             stack=self.stack,
         )

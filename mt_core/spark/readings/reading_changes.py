@@ -7,7 +7,9 @@ with changed rows, with rows that were looked up, and with all rows of a small r
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
+from typing import Self
 
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
@@ -18,6 +20,8 @@ from mt_core.spark.driver.jvm_objects import java_strings
 from mt_core.spark.iceberg.computed_rows import ComputedRows, together, without
 from mt_core.spark.iceberg.look_ups import semi_join
 from mt_core.spark.readings.keyed_readings import KeyedReadings
+from mt_core.spark.readings.reading_images import ReadingImages
+from mt_core.spark.readings.reading_versions import ReadingVersions
 from mt_core.spark.readings.row_images import COPIES, ImageViews
 
 
@@ -33,6 +37,26 @@ class LocalRelations:
     images: Mapping[int, ImageViews]
     changed_readings: frozenset[int]
     _changes: dict[int, tuple[ComputedRows, ComputedRows] | None] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, read: ReadingImages, tables: frozenset[int], stack: ExitStack) -> Self:
+        """Return the readings of a run, with the changed rows that it has to *read* of those of *tables*.
+
+        Readings whose changes do not concern the query have not changed. Views exist until *stack* closes.
+        """
+        session, lineage = read.session, read.lineage
+        by_reading = read.changes.by_reading().items()
+        changed = frozenset(number for number, change in by_reading if change.kind.changes_rows)
+        images = read.of(changed & tables, stack)
+        unaffected = {number for number, views in images.items() if views.few and not views.net.count()}
+        readings = KeyedReadings(
+            session=session,
+            lineage=lineage,
+            versions=ReadingVersions.at(session, lineage, read.new),
+            scopes=read.changes.shape.scopes,
+            exact=read.exact,
+        )
+        return cls(session=session, readings=readings, images=images, changed_readings=changed - unaffected)
 
     @property
     def filtered(self) -> frozenset[int]:

@@ -12,7 +12,8 @@ output of a computed reading is kept: its old rows are its new rows less its cha
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -24,6 +25,11 @@ Place = str
 It is `[tree, [position, ...]]`: tree 0 is the query, tree n its n-th scalar subquery; the positions of
 children lead from the root of the tree to the operator.
 """
+
+
+def place_of(tree: int, path: Sequence[int] = ()) -> Place:
+    """Return the place of an operator, by default of the root of a tree."""
+    return json.dumps([tree, list(path)], separators=(",", ":"))
 
 
 class Kind(StrEnum):

@@ -18,7 +18,6 @@ computed reading, and the plan is read again: the aggregate above it may now be 
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -26,7 +25,7 @@ from typing import Any
 
 from mt_core.incremental.plan import TRANSPARENT, Node, read_plan, reading_of, readings_below
 from mt_core.incremental.stages.accumulators import obstacle_of, obstacle_of_key
-from mt_core.incremental.stages.blocks import Blocks, Place
+from mt_core.incremental.stages.blocks import Blocks, Place, place_of
 from mt_core.incremental.stages.query_blocks import blocks_of, is_constant, subqueries_in
 from mt_core.incremental.stages.reproducible import obstacle_of_values
 from mt_core.incremental.stages.stage_name import functions_in, stage_name
@@ -104,7 +103,7 @@ def compile_rows(trees: Sequence[Sequence[Mapping[str, Any]]], *, sources: Seque
     """
     query = _Query(trees=tuple(map(read_plan, trees)), sources=sources, next_number=len(sources))
     root = query.trees[0]
-    blocks = query.blocks("[0,[]]", root, tuple(readings_below(root)), "in the query")
+    blocks = query.blocks(place_of(0), root, tuple(readings_below(root)), "in the query")
     if isinstance(blocks, str) or not Subqueries(trees=query.trees).in_tree(0):
         return blocks
     return "a scalar subquery is in the query"
@@ -180,11 +179,11 @@ class _Query:
             readings=tuple(number for each in below for number in each.readings),
             cuts=tuple(cut for each in below for cut in each.cuts),
         )
-        place = json.dumps([tree, path], separators=(",", ":"))
+        place = place_of(tree, path)
         if node.kind != "Aggregate" or part.cuts or not part.readings or place in self.computed:
             return part
         if place not in self.cuts:
-            below_it = json.dumps([tree, (*path, 0)], separators=(",", ":"))
+            below_it = place_of(tree, (*path, 0))
             self.cuts[place] = self._cut(node, place, below_it, part.readings)
         cut = self.cuts[place]
         return part if isinstance(cut, str) else _Part(cuts=(cut,))

@@ -32,7 +32,7 @@ from mt_core.incremental.plan import (
     reading_of,
     readings_below,
 )
-from mt_core.incremental.stages.blocks import Block, Blocks, ComputedReading, Kind, Pair, Place
+from mt_core.incremental.stages.blocks import Block, Blocks, ComputedReading, Kind, Pair, Place, place_of
 from mt_core.incremental.stages.join_blocks import (
     Equality,
     JoinBlock,
@@ -163,14 +163,11 @@ class _BlocksOfTree:
         part = self._part(node, path)
         readings = tuple(sorted(part.readings))
         return Block(
-            place=self._place(path),
+            place=place_of(self.tree, path),
             readings=readings,
             columns=tuple(map(part.columns.get, output_of(node) or ())),
             joins=JoinBlock(readings=frozenset(readings), keys=key_classes(part.equalities)),
         )
-
-    def _place(self, path: tuple[int, ...]) -> Place:
-        return json.dumps([self.tree, path], separators=(",", ":"))
 
     # ------------------------------------------------------------------------------------- linear operators
 
@@ -208,7 +205,7 @@ class _BlocksOfTree:
 
     def _computed(self, node: Node, path: tuple[int, ...]) -> _Part:
         """Return the part that consists of a computed reading."""
-        first, place = self.next_number, self._place(path)
+        first, place = self.next_number, place_of(self.tree, path)
         inputs = [self._input(child, (*path, number)) for number, child in enumerate(node.children)]
         reading = self._reading(node, place, inputs)
         output = output_of(node) or ()

@@ -14,21 +14,15 @@ are, and subqueries of which the values are kept.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any
 
 from mt_core.incremental.plan import Node, reading_of
-from mt_core.incremental.stages.blocks import Place
+from mt_core.incremental.stages.blocks import Place, place_of
 from mt_core.incremental.stages.query_blocks import never_changes, subqueries_in
 from mt_core.incremental.stages.stage_name import functions_in, value_name
 from mt_core.incremental.stages.stage_plan import Value
-
-
-def place_of(tree: int, path: Sequence[int] = ()) -> Place:
-    """Return the place of an operator, by default of the root of a tree."""
-    return json.dumps([tree, list(path)], separators=(",", ":"))
 
 
 @dataclass(slots=True)

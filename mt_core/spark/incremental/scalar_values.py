@@ -13,9 +13,8 @@ from dataclasses import dataclass, field, replace
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from mt_core.incremental.stages.blocks import Place
+from mt_core.incremental.stages.blocks import Place, place_of
 from mt_core.incremental.stages.stage_plan import Value
-from mt_core.incremental.stages.values import place_of
 from mt_core.spark.iceberg.computed_rows import ComputedRows, collect_or_checkpoint
 from mt_core.spark.iceberg.temporary_views import temporary_view
 from mt_core.spark.queries.staged_query import StagedQuery

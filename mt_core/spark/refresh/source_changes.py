@@ -33,11 +33,10 @@ from mt_core.incremental.delta import numbered, readings
 from mt_core.incremental.reading_scopes import combined_scopes, read_scopes
 from mt_core.incremental.shape import QueryShape
 from mt_core.incremental.stages.accumulators import obstacle_of_key
-from mt_core.incremental.stages.blocks import Blocks
+from mt_core.incremental.stages.blocks import Blocks, place_of
 from mt_core.incremental.stages.compiler import compile_rows, compile_stages
 from mt_core.incremental.stages.look_ups import SourceFacts
 from mt_core.incremental.stages.stage_plan import StagePlan
-from mt_core.incremental.stages.values import place_of
 from mt_core.model.storage import COLUMNS, EMPTY, PIN, SCHEMA
 from mt_core.model.table import Column
 from mt_core.spark.catalogs.columns import iceberg_columns, sql_type

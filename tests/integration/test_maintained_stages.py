@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 
 from mt_core.model.run import RefreshRun, RunStatus
-from mt_core.spark.incremental import stage_changes
+from mt_core.spark.incremental import block_changes
 from mt_core.spark.readings.reading_changes import LocalRelations
 from tests.integration.maintained_world import INCREMENTAL, MERGE_ON_READ, take_tables_for_large
 from tests.integration.refresh_world import RefreshWorld
@@ -144,7 +144,7 @@ def test_a_job_joins_changed_rows_with_many_rows(
     create(world, JOIN)
     refreshed(world, JOIN, *(each.format(3) for each in OF_BOTH))
     world.spark(*(each.format(4) for each in OF_BOTH))
-    monkeypatch.setattr(stage_changes, "MOST_JOINED_ROWS", 20)
+    monkeypatch.setattr(block_changes, "MOST_JOINED_ROWS", 20)
 
     before = started_jobs(world.session)
     run = world.tick("mt")

@@ -3,7 +3,7 @@
 A query with stages (`mt_core.incremental.stages`) is computed in two steps. The lowest aggregates are kept
 as states: bags of partial sums, which add up to the groups. The rest of the query is computed over the
 states. A change of a source changes a state by the partial sums over the rows that came, less those over the
-rows that went (`stage_changes`). So a refresh reads the changed rows and what they are joined with, and the
+rows that went (`block_changes`). So a refresh reads the changed rows and what they are joined with, and the
 states; the rest of the query costs what it costs over so few rows.
 
 A recomputation that keeps states does the same with all rows instead of changed ones: it sums up the
@@ -41,8 +41,9 @@ from mt_core.spark.iceberg.inline_plans import PLANS
 from mt_core.spark.iceberg.replace_rows import AddedRows, AllRows, Change, DeleteModes
 from mt_core.spark.iceberg.replacement import Replacement
 from mt_core.spark.iceberg.temporary_views import temporary_view
+from mt_core.spark.incremental.block_changes import BlockChanges
 from mt_core.spark.incremental.scalar_values import ScalarValues
-from mt_core.spark.incremental.stage_changes import StageChanges
+from mt_core.spark.incremental.stage_changes import GroupsOutput
 from mt_core.spark.queries.lineage import Lineage
 from mt_core.spark.queries.source_versions import pins
 from mt_core.spark.queries.staged_query import StagedQuery
@@ -161,16 +162,14 @@ class _Run:
         tables = frozenset[int]().union(*(stage.readings for stage in self.plan.stages))
         relations = LocalRelations.of(read, tables, self.stack)
         changed, readings = relations.changed_readings, relations.readings
-        before, after = ReadingVersions.at(self.session, self.lineage, old), readings.versions
-        by_stage = StageChanges(
+        after = readings.versions
+        of_blocks = BlockChanges(
             session=self.session,
             lineage=self.lineage,
             query=self.query,
-            before=before,
-            after=after,
+            since=old,
             relations=relations,
             values=self.values,
-            stack=self.stack,
         )
         states = dict[str, _State]()
         for each in self.plan.in_order():
@@ -179,7 +178,7 @@ class _Run:
             elif each.values & self.values.changed:
                 states[each.name] = self._anew(each, after)
             else:
-                states[each.name] = self._changed(each, by_stage)
+                states[each.name] = self._changed(each, of_blocks)
         if not changed & self.plan.rest and all(state.changes is None for state in states.values()):
             raise ResultUnchanged
         written = self._written({name: self._change(state) for name, state in states.items()})
@@ -222,13 +221,17 @@ class _Run:
         )
         self.values.put(value, kept, None if is_same else self._value(value, states, versions, readings))
 
-    def _changed(self, stage: Stage, by_stage: StageChanges) -> _State:
+    def _changed(self, stage: Stage, of_blocks: BlockChanges) -> _State:
         columns = self.schema(stage)
         kept = self.kept.read(stage.name, columns)
         if kept is None:
             raise NoState(f"the state of {stage.words} cannot be read")
-        changes = by_stage.of(stage, columns) if stage.readings & by_stage.changed else None
-        return _State(stage=stage, before=kept, changes=changes if changes and changes.count() else None)
+        if not stage.readings & of_blocks.changed:
+            return _State(stage=stage, before=kept, changes=None)
+        groups = GroupsOutput(session=self.session, query=self.query, stage=stage, columns=columns)
+        # Columns of partial sums may be NULL in one computation and not in another.
+        changes = replace(of_blocks.of(stage.blocks, stage.values, groups), schema=columns)
+        return _State(stage=stage, before=kept, changes=changes if changes.count() else None)
 
     def _change(self, state: _State) -> StateChange | None:
         """Return the new groups of a stage, or None if it has not changed."""

@@ -44,10 +44,10 @@ class ReadingVersions:
         relation = self.relations.get((reading.source, version), f"{reading.name} VERSION AS OF {version}")
         return self.session.sql(f"SELECT * FROM {relation}")
 
-    def appended(self, number: int, since: ReadingVersions) -> DataFrame:
-        """Return the rows of a reading that were appended after the version *since*."""
+    def appended(self, number: int, since: Mapping[str, str]) -> DataFrame:
+        """Return the rows of a reading that were appended after the versions *since*."""
         reading = self.readings[number]
-        old, new = (string_literal(each.versions[reading.source]) for each in (since, self))
+        old, new = (string_literal(versions[reading.source]) for versions in (since, self.versions))
         options = f"'start-snapshot-id' = {old}, 'end-snapshot-id' = {new}"
         return self.session.sql(f"SELECT * FROM {reading.name} WITH ({options})")
 

@@ -14,7 +14,9 @@ MOST_CHANGED = 0.5
 MOST_JOINED = 0.75
 """The largest share of the sources' bytes that a run with states reads besides the changed rows."""
 MOST_REWRITTEN = 0.75
-"""A table is rewritten only if its bytes and the change's are at most this share of the sources' bytes."""
+"""A table is rewritten only if its bytes and the change's are at most this share of the sources' bytes.
+
+Of a small table, only the bytes of the change count, since one task writes it."""
 MOST_KEYS = 0.2
 """The largest share of the table's rows for which keys are replaced."""
 MOST_CHANGED_FOR_KEYS = 0.3
@@ -104,7 +106,11 @@ def reason_to_recompute(strategy: Strategy, sizes: Sizes) -> str | None:
         case Way.STAGES if sizes.joined_bytes > MOST_JOINED * sizes.source_bytes:
             joined = sizes.joined_bytes / max(1, sizes.source_bytes)
             return f"the change would be joined with {joined:.0%} of the sources"
-        case Way.STAGES if not (sizes.in_place and strategy.keys) and (
+        case Way.STAGES if sizes.in_place and strategy.keys:
+            return None
+        case Way.STAGES if sizes.small_table and share > MOST_REWRITTEN:
+            return f"{share:.0%} of the sources changed"
+        case Way.STAGES if not sizes.small_table and (
             sizes.changed_bytes + sizes.table_bytes > MOST_REWRITTEN * sizes.source_bytes
         ):
             return "the table is not much smaller than its sources"

@@ -92,7 +92,7 @@ class QueryShape:
     scalar subqueries read: their changes do not matter while the values of the subqueries stay the same.
     `first` describes a top-level ORDER BY and LIMIT. `scopes` has the columns and the rows that the query
     uses of each relation. `stages` says which aggregates can be kept as states, or why there are none. `rows`
-    are the rows of a query without stages as a block, or the reason why their change is not computed.
+    are the rows of the query as a block, or the reason why their change is not computed.
     """
 
     occurrences: Mapping[int, Occurrence]

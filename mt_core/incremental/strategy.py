@@ -47,8 +47,10 @@ class Way(StrEnum):
 class Strategy:
     """A way with its reason, worded for users.
 
-    `keys` are the positions of the columns that identify the rows to replace (KEYS, PARTITIONS, and STAGES,
-    whose keys are those of the only stage, or none if all rows are replaced).
+    `keys` are the positions of the columns that identify the rows to replace (KEYS, PARTITIONS, and STAGES:
+    those of the only stage, none if all rows are replaced, or all columns if rows are replaced by value).
+    `stages` are those whose states change, and `rows` are the rows of the result as a block, of which the
+    change is computed (APPEND, STAGES).
     `key_columns` maps each changed relation to its own columns with these values, or to None if the query
     over the changed rows must compute them. `merge` contains the aggregate of each column (MERGE). `first` is
     the LIMIT of a query without aggregates. `most_keys` limits the number of keys to replace (KEYS; None for
@@ -64,6 +66,8 @@ class Strategy:
     most_keys: int | None = None
     values: frozenset[int] = frozenset()
     first: FirstRows | None = None
+    stages: StagePlan | None = None
+    rows: Blocks | None = None
 
     def __str__(self) -> str:
         return f"{self.way}: {self.reason}"
@@ -187,7 +191,9 @@ def stages_of(shape: QueryShape, others: Strategy) -> StagePlan | None:
     that depends on scalar subqueries does not count, since their values usually change with the rows.
     """
     plan = shape.stages
-    if isinstance(plan, str) or others.way in (Way.APPEND, Way.SIGNED, Way.MERGE):
+    if isinstance(plan, str) or others.way in (Way.APPEND, Way.SIGNED):
+        return None
+    if others.way is Way.MERGE and not others.values:
         return None
     by_key = others.way in (Way.KEYS, Way.PARTITIONS) and not others.values
     return None if plan.rest and by_key else plan
@@ -209,7 +215,7 @@ def choose_stages(
     if settled is not None:
         return settled
     return _fixed([each.blocks for each in plan.stages], changed, relations) or Strategy(
-        way=Way.STAGES, reason=plan.described(frozenset(changed), relations), keys=tuple(keys)
+        way=Way.STAGES, reason=plan.described(frozenset(changed), relations), keys=tuple(keys), stages=plan
     )
 
 
@@ -219,11 +225,14 @@ def choose_rows(
     """Return how to apply *changes* to the *rows* of a result, which has so many *columns*."""
     changed = {number: change for number, change in changes.items() if change.kind.changes_rows}
     settled = _from_nothing(changed, relations) or _nothing(changed, changes) or _unknown(changed, relations)
-    return (
-        settled
-        or _fixed([rows], changed, relations)
-        or Strategy(way=Way.STAGES, reason=over("rows", rows), keys=tuple(range(columns)))
-    )
+    refused = settled or _fixed([rows], changed, relations)
+    if refused is not None:
+        return refused
+    appends = all(change.kind is ChangeKind.APPENDS for change in changed.values())
+    if appends and changed.keys() <= rows.linear():
+        return Strategy(way=Way.APPEND, reason="only rows are added", rows=rows)
+    reason = f"{over('rows', rows)} are added and deleted"
+    return Strategy(way=Way.STAGES, reason=reason, keys=tuple(range(columns)), rows=rows)
 
 
 def _fixed(blocks: Iterable[Blocks], changed: Collection[int], relations: Sequence[str]) -> Strategy | None:

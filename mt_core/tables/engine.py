@@ -171,19 +171,17 @@ class SourceChanges(ShapedQuery):
         """The size of all sources."""
         return sum(each.size for each in self.facts.values())
 
-    @property
-    def joined(self) -> JoinedSources:
-        """What a run with states reads of the sources besides the changed rows."""
+    def joined_by(self, strategy: Strategy) -> JoinedSources:
+        """Return what a run by *strategy* joins with the changed rows, as far as this is planned."""
         readings = ChangedReadings(
             names=self.readings,
             changes={number: each for number, each in self.by_reading().items() if each.kind.changes_rows},
             facts={number: self.facts.get(name, NO_FACTS) for number, name in enumerate(self.readings)},
             scopes=self.shape.scopes,
         )
-        stages, rows = self.shape.stages, self.shape.rows
-        if not isinstance(stages, str):
-            return readings.joined_by(stages)
-        return JoinedSources(size=0) if isinstance(rows, str) else readings.joined_by_rows(rows)
+        if strategy.stages is not None:
+            return readings.joined_by(strategy.stages)
+        return JoinedSources(size=0) if strategy.rows is None else readings.joined_by_rows(strategy.rows)
 
     @property
     def since(self) -> datetime | None:

@@ -34,11 +34,13 @@ from tests.support.queries_with_stages import REQUIRED, SOURCES, QueryWithStages
 CHANGES = {"append": 4, "update": 4, "delete": 3, "merge": 2, "overwrite": 1, "empty": 1, "compact": 1}
 """The kinds of changes whose rows a refresh can tell, and how often they are drawn."""
 OTHERS = ("rollback", "expire", "reshape")
-ACCESSES = ("memory", "files", "spark", "whole")
+ACCESSES = ("memory", "mixed", "files", "spark", "whole")
 """How a refresh gets the rows that changed rows are joined with.
 
 Those of small sources come from memory, others from look-ups of its own, from Spark, or from whole sources.
+If it is mixed, only sources of up to `MIXED_ROWS` rows are small.
 """
+MIXED_ROWS = 15
 SMALL_PAGES = "'write.parquet.page-row-limit' = '5', 'write.parquet.row-group-size-bytes' = '1000'"
 PARTITIONINGS = {
     "f": ("", "day", "bucket(3, k)", "truncate(1, g)"),
@@ -240,10 +242,10 @@ def take_access(monkeypatch: pytest.MonkeyPatch, access: str) -> None:
     """Let refreshes get rows that are joined by one of `ACCESSES`, although sources are small."""
     level = ACCESSES.index(access)
     if level > 0:
-        monkeypatch.setattr(stage_look_ups, "MOST_ROWS", -1)
-    if level > 1:
-        monkeypatch.setattr(look_ups, "MOST_FILES", -1)
+        monkeypatch.setattr(stage_look_ups, "MOST_ROWS", -1 if level > 1 else MIXED_ROWS)
     if level > 2:
+        monkeypatch.setattr(look_ups, "MOST_FILES", -1)
+    if level > 3:
         monkeypatch.setattr(keyed_readings, "MOST_LOCAL", -1)
 
 

@@ -112,7 +112,7 @@ def test_ticks_that_come_during_a_slow_run_become_one_run_whose_result_they_all_
         (
             "2026-03-01 12:00:40",
             "SUCCEEDED",
-            f"{ORDERS} changed; rows changed below projections, filters and joins",
+            f"{ORDERS} changed; rows are added and deleted",
         ),
         ("2026-03-01 12:00:30", "COALESCED", f"covered by {host}"),
         ("2026-03-01 12:00:40", "COALESCED", f"covered by {host}"),

@@ -14,6 +14,7 @@ from mt_core.model.partition import Scope
 from mt_core.model.storage import PIN, STATES, TABLE_ID, Snapshot, StorageMetadata
 from mt_core.model.table import Column
 from mt_core.tables.engine import StorageSpec
+from tests.support.blocks import block_over
 from tests.support.marks import mark
 
 Row = Mapping[str, Any]
@@ -142,6 +143,7 @@ def shape_of_columns(columns: Sequence[Column]) -> QueryShape:
         lineage=tuple({0: column.name} for column in columns),
         keys=tuple(range(len(columns))),
         merge="the aggregate is not on top",
+        rows=block_over(0),
     )
 
 

@@ -312,13 +312,18 @@ class _Plan:
 class _Trees:
     random: Random
     _numbers: Iterator[int] = field(default_factory=count)
+    _numbers_of: dict[str, int] = field(default_factory=dict)
 
     def reading(self) -> Operator:
         source = self.random.choice(sorted(WIDTHS))
         if self.random.random() < 0.05:
             rows = tuple(_rows(self.random, WIDTHS[source], (1, 4)))
             return Operator(kind="values", width=WIDTHS[source], rows=rows)
-        return Operator(kind="reading", width=WIDTHS[source], source=source, number=next(self._numbers))
+        number = self._numbers_of.get(source)
+        if number is None or self.random.random() < 0.85:
+            self._numbers_of[source] = number = next(self._numbers)
+        # Otherwise a reading is in several places, as that of a view which is used twice.
+        return Operator(kind="reading", width=WIDTHS[source], source=source, number=number)
 
     def tree(self, depth: int) -> Operator:
         random = self.random

@@ -8,10 +8,13 @@ from dataclasses import replace
 from mt_core.incremental.changes import ChangeKind, SourceChange
 from mt_core.incremental.plan import occurrences_below, read_plan
 from mt_core.incremental.shape import QueryShape, read_shape
-from mt_core.incremental.stages.blocks import Blocks
 from mt_core.incremental.stages.compiler import compile_rows, compile_stages
 from mt_core.incremental.stages.stage_plan import StagePlan
-from mt_core.incremental.strategy import Strategy, Way, choose, choose_rows, choose_stages, stages_of
+from mt_core.incremental.strategy import Strategy, choose
+from mt_core.model.freshness import Freshness
+from mt_core.model.table import Column, RefreshMode, TableDefinition
+from mt_core.tables.engine import ShapedQuery
+from mt_core.tables.refresh.forecast import kept_stages, strategy_for
 from tests.support.maintained_queries import QUERIES, MaintainedQuery
 from tests.support.recorded_plans import Plan, recorded, recorded_trees
 
@@ -66,27 +69,46 @@ def strategy(name: str, **changes: SourceChange) -> Strategy:
     )
 
 
+def shaped(name: str) -> ShapedQuery:
+    """Return a query as a refresh knows it. The recorded plans do not name the types of its columns."""
+    query, readings = shape_of(BY_NAME[name]), tuple(readings_of(name))
+    plan = compile_stages(TREES[name], sources=readings, version="")
+    blocks = compile_rows(TREES[name], sources=readings)
+    columns = tuple(
+        Column(name=f"column {position}", type="bigint") for position in range(len(query.lineage))
+    )
+    return ShapedQuery(shape=replace(query, stages=plan, rows=blocks), columns=columns, readings=readings)
+
+
 def stages(name: str) -> StagePlan | str:
     """Return the stages that maintain a query, or why it has none."""
-    readings = readings_of(name)
-    plan = compile_stages(TREES[name], sources=readings, version="")
-    others = strategy(name, **dict.fromkeys(readings, ROWS))
-    kept = stages_of(replace(shape_of(BY_NAME[name]), stages=plan), others)
-    return kept or (plan if isinstance(plan, str) else str(others))
+    query = shaped(name)
+    kept, plan = kept_stages(query, definition_of(query.columns)), query.shape.stages
+    return kept or (
+        plan if isinstance(plan, str) else str(strategy(name, **dict.fromkeys(readings_of(name), ROWS)))
+    )
+
+
+def strategy_of(name: str, **changes: SourceChange) -> Strategy:
+    """Return the strategy of the one engine that maintains a query, for changes of sources by their names."""
+    query = shaped(name)
+    by_reading = {number: changes[each] for number, each in enumerate(query.readings) if each in changes}
+    return strategy_for(query, by_reading, definition_of(query.columns))
 
 
 def way(name: str, source: str, change: SourceChange) -> str:
-    """Return the way in which a change of a source is applied, by the one engine that maintains the query."""
-    kept, readings = stages(name), readings_of(name)
-    changes = {number: change for number, each in enumerate(readings) if each == source}
-    if not isinstance(kept, str):
-        return choose_stages(kept, changes, keys=(), relations=readings).way
-    choice, plan = strategy(name, **{source: change}), rows(name)
-    if choice.way is not Way.RECOMPUTE or isinstance(plan, str):
-        return choice.way
-    return choose_rows(plan, changes, columns=1, relations=readings).way
+    """Return the way in which a change of a source is applied."""
+    return strategy_of(name, **{source: change}).way
 
 
-def rows(name: str) -> Blocks | str:
-    """Return the rows of a query as a block, or why their change is not computed."""
-    return compile_rows(TREES[name], sources=readings_of(name))
+def definition_of(columns: tuple[Column, ...]) -> TableDefinition:
+    """Return the definition of a table that stores *columns* as they are."""
+    return TableDefinition(
+        columns=columns,
+        original_query="",
+        expanded_query="",
+        freshness=Freshness(1, "DAY"),
+        refresh_mode=RefreshMode.FULL,
+        logical_refresh_mode="FULL",
+        zone="UTC",
+    )

@@ -10,9 +10,8 @@ from collections.abc import Iterator, Sequence
 from mt_core.base.plural import plural
 from mt_core.incremental.changes import ChangeKind
 from mt_core.incremental.stages.stage_plan import StagePlan, over
-from mt_core.incremental.strategy import Way
 from tests.support.maintained_queries import QUERIES
-from tests.support.shape_strategies import ROWS, readings_of, rows, stages, strategy
+from tests.support.shape_strategies import ROWS, readings_of, stages, strategy_of
 from tests.support.tpc_plans import FOLDER, recorded_queries
 from tests.support.tpc_strategies import TITLES, Forecasts, unlimited_forecasts
 
@@ -26,7 +25,7 @@ below it, how often the query uses it if more than once, and how many values of 
 depend on. *Rest* are the sources that the operators above read. *Keys* are the columns by which the rows of
 changed groups can be replaced. The queries of TPC-H and TPC-DS are without the LIMIT at their end; *other
 way* is how changed rows of all sources at once are applied without states, and *why* there are none. A query
-that no other way maintains, and that has no aggregate to keep, has *rows* that are changed in the table.
+of which the change of the *rows* is computed has no states.
 """
 
 
@@ -44,20 +43,13 @@ def _suite(suite: str) -> Iterator[str]:
     for name, each in forecasts.items():
         names = [column.name for column in queries[name].columns]
         way = each.at_once(ChangeKind.ROWS).way
-        if each.stages is None and way is Way.STAGES:
-            yield _row(name, _rows(each), "", "", way, _why(each))
+        if (blocks := each.at_once(ChangeKind.ROWS).rows) is not None:
+            yield _row(name, over("rows", blocks), "", "", way, _why(each))
         elif each.stages is None:
             yield _row(name, "", "", "", way, _why(each))
         else:
             yield _row(name, *_stages(each.stages, queries[name].readings, names), "", "")
     yield ""
-
-
-def _rows(forecasts: Forecasts) -> str:
-    assert not isinstance(forecasts.shaped, str)
-    rows = forecasts.shaped.shape.rows
-    assert not isinstance(rows, str)
-    return over("rows", rows)
 
 
 def _why(forecasts: Forecasts) -> str:
@@ -67,7 +59,7 @@ def _why(forecasts: Forecasts) -> str:
     plan = shaped.shape.stages
     if isinstance(plan, str):
         return plan
-    return f"the rest would read {_names(shaped.readings[number] for number in sorted(plan.rest))}"
+    return f"the rest would read {_names(shaped.readings[number] for number in sorted(plan.above))}"
 
 
 def _shapes() -> Iterator[str]:
@@ -77,8 +69,8 @@ def _shapes() -> Iterator[str]:
     yield f"{count} of {len(compiled)} queries of `maintained_queries` have stages.\n"
     yield from _head("query | states | rest | keys | why none")
     for name, plan in compiled.items():
-        blocks, others = rows(name), strategy(name, **dict.fromkeys(readings_of(name), ROWS))
-        if isinstance(plan, str) and not isinstance(blocks, str) and others.way is Way.RECOMPUTE:
+        blocks = strategy_of(name, **dict.fromkeys(readings_of(name), ROWS)).rows
+        if blocks is not None:
             yield _row(name, over("rows", blocks), "", "", plan)
         elif isinstance(plan, str):
             yield _row(name, "", "", "", plan)
@@ -89,12 +81,17 @@ def _shapes() -> Iterator[str]:
 
 def _stages(plan: StagePlan, readings: Sequence[str], columns: Sequence[str] = ()) -> Iterator[str]:
     """Yield the states of a plan, what its rest reads, and its keys."""
-    yield "<br>".join(
+    states = [
         f"{stage.words} ({_names(readings[number] for number in sorted(stage.readings))})"
         + (f", {len(stage.places)} times" if len(stage.places) > 1 else "")
         + (f", {len(stage.values)} {plural(len(stage.values), 'value')} below it" if stage.values else "")
         for stage in plan.stages
-    )
+    ]
+    if plan.rows is not None:
+        sources = _names(readings[number] for number in sorted(plan.rows.tables()))
+        count = f"{len(plan.values)} {plural(len(plan.values), 'value')}"
+        states.append(f"{over('rows', plan.rows)} ({sources}), {count} in them")
+    yield "<br>".join(states)
     yield _names(readings[number] for number in sorted(plan.rest))
     keys = plan.row_keys or ()
     yield ", ".join(columns[key] if columns else str(key) for key in keys)

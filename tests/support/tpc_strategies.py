@@ -16,10 +16,10 @@ from mt_core.incremental.shape import read_shape
 from mt_core.incremental.stages.compiler import compile_rows, compile_stages
 from mt_core.incremental.stages.stage_plan import StagePlan
 from mt_core.incremental.strategy import Strategy, Way
-from mt_core.model.freshness import Freshness
-from mt_core.model.table import RefreshMode, TableDefinition
+from mt_core.model.table import TableDefinition
 from mt_core.tables.engine import ShapedQuery
 from mt_core.tables.refresh.forecast import kept_stages, strategy_for
+from tests.support.shape_strategies import definition_of
 from tests.support.tpc_plans import FOLDER, RecordedQuery, recorded_queries
 
 PAGE = FOLDER / "strategies.md"
@@ -88,7 +88,7 @@ class Forecasts:
 def forecasts_of(query: RecordedQuery) -> Forecasts:
     """Return the strategies of a table that stores the columns of *query* as they are."""
     stages = compile_stages(query.trees, sources=query.readings, version="")
-    rows = compile_rows(query.trees, sources=query.readings) if isinstance(stages, str) else "it has stages"
+    rows = compile_rows(query.trees, sources=query.readings)
     shape = replace(read_shape(query.plan, query.subqueries), stages=stages, rows=rows)
     if not isinstance(shape.merge, str):
         types = {column.name: column.type for column in query.columns}
@@ -96,15 +96,7 @@ def forecasts_of(query: RecordedQuery) -> Forecasts:
     return Forecasts(
         sources=tuple(dict.fromkeys(query.readings)),
         shaped=query.obstacle or ShapedQuery(shape=shape, columns=query.columns, readings=query.readings),
-        definition=TableDefinition(
-            columns=query.columns,
-            original_query="",
-            expanded_query="",
-            freshness=Freshness(1, "DAY"),
-            refresh_mode=RefreshMode.FULL,
-            logical_refresh_mode="FULL",
-            zone="UTC",
-        ),
+        definition=definition_of(query.columns),
     )
 
 

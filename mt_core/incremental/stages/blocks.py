@@ -13,6 +13,7 @@ output of a computed reading is kept: its old rows are its new rows less its cha
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -43,6 +44,7 @@ class Kind(StrEnum):
     """An aggregate that is not a state."""
     WINDOW = "window"
     UNION = "union"
+    """A UNION, or one of several places where a table is read, as a UNION of one branch."""
     FIXED = "fixed"
     """Any other operator. It is computed whole, and its readings must not change."""
 
@@ -129,9 +131,11 @@ class Blocks:
     def linear(self) -> frozenset[int]:
         """Return the tables of which each changed row changes the block alone, whatever other rows change.
 
-        They are in the block, in a UNION, or on the preserved side of a join.
+        They are in the block, in a UNION, or on the preserved side of a join, and in one place only.
         """
-        return self._linear(self.root)
+        blocks = [self.root, *(block for each in self.computed.values() for block in each.inputs)]
+        places = Counter(number for block in blocks for number in block.readings)
+        return frozenset(number for number in self._linear(self.root) if places[number] == 1)
 
     def _linear(self, block: Block) -> frozenset[int]:
         found = set[int]()

@@ -18,12 +18,11 @@ computed reading, and the plan is read again: the aggregate above it may now be 
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from mt_core.incremental.plan import TRANSPARENT, Node, read_plan, reading_of, readings_below
+from mt_core.incremental.plan import TRANSPARENT, Node, read_plan, reading_of
 from mt_core.incremental.stages.accumulators import obstacle_of, obstacle_of_key
 from mt_core.incremental.stages.blocks import Blocks, Place, place_of
 from mt_core.incremental.stages.query_blocks import blocks_of, is_constant, subqueries_in
@@ -60,39 +59,44 @@ class _Part:
 
 
 def compile_stages(
-    trees: Sequence[Sequence[Mapping[str, Any]]], *, sources: Sequence[str], version: str
+    trees: Sequence[Sequence[Mapping[str, Any]]],
+    *,
+    sources: Sequence[str],
+    version: str,
+    obstacle: str | None = None,
 ) -> StagePlan | str:
     """Return the stages of a query, or the reason why it has none.
 
     *trees* are the query and its scalar subqueries, as JSON with facts for the compiler. *sources* are the
-    names of the readings by number, *version* is Spark's.
+    names of the readings by number, *version* is Spark's. *obstacle* is the reason why no aggregate has a
+    state, if none can; values of scalar subqueries in the rows of the query may still be kept.
     """
-    query = _Query(trees=tuple(map(read_plan, trees)), sources=sources, next_number=len(sources))
-    reasons = list[str]()
-    while True:
-        parts = [query.part_of(number) for number in range(len(trees))]
-        cuts = [cut for part in parts for cut in part.cuts]
-        rest = frozenset(number for part in parts for number in part.readings)
-        useless = [cut for cut in cuts if not _spared(cut, rest, sources)]
-        if not useless:
-            break
-        # An aggregate above them may have a state that spares reading their sources.
-        query.computed.update(cut.place for cut in useless)
-        reasons += (f"the rest of the query reads {sources[min(cut.tables)]} as well" for cut in useless)
-    if not cuts:
-        return "; ".join(dict.fromkeys([*reasons, *query.reasons])) or "it has no aggregate"
+    query = _Query(
+        trees=tuple(map(read_plan, trees)), sources=sources, next_number=len(sources), obstacle=obstacle
+    )
     subqueries = Subqueries(trees=query.trees)
+    cuts = query.useful_cuts(range(len(trees)))
+    rows = None if query.part_of(0).cuts or not subqueries.in_tree(0) else query.rows()
+    if isinstance(rows, Blocks) and rows.tables() and not (cuts and rows.fixed()):
+        # Its readings are read whole only if a value changes, so states in the subqueries spare reading them.
+        query.computed.clear()
+        cuts = query.useful_cuts(range(1, len(trees)))
+    elif not cuts:
+        return "; ".join(dict.fromkeys(query.reasons)) or "it has no aggregate"
+    else:
+        rows = None
     names = subqueries.names(sources, version)
     stages = _shared(cuts, subqueries, names, sources, version)
     states = {place: stage.name for stage in stages for place in stage.places}
-    kept = frozenset[int]().union(*(stage.values for stage in stages))
-    rest, above = subqueries.read(states, kept)
+    kept = frozenset([] if rows is None else subqueries.in_tree(0)).union(*(each.values for each in stages))
+    rest, above = subqueries.read(states, kept) if rows is None else (frozenset[int](), frozenset[str]())
     return StagePlan(
         stages=stages,
         rest=rest,
-        row_keys=_row_keys(query.trees[0], cuts[0]),
+        row_keys=None if rows is not None else _row_keys(query.trees[0], cuts[0]),
         values=tuple(subqueries.value(number, names[number], states, kept) for number in sorted(kept)),
         inner=frozenset(states.values()) - above,
+        rows=rows,
     )
 
 
@@ -102,10 +106,9 @@ def compile_rows(trees: Sequence[Sequence[Mapping[str, Any]]], *, sources: Seque
     The parameters are those of `compile_stages`.
     """
     query = _Query(trees=tuple(map(read_plan, trees)), sources=sources, next_number=len(sources))
-    root = query.trees[0]
-    blocks = query.blocks(place_of(0), root, tuple(readings_below(root)), "in the query")
-    if isinstance(blocks, str) or not Subqueries(trees=query.trees).in_tree(0):
-        return blocks
+    rows = query.rows()
+    if isinstance(rows, str) or not Subqueries(trees=query.trees).in_tree(0):
+        return rows
     return "a scalar subquery is in the query"
 
 
@@ -153,19 +156,40 @@ def _shared(
 class _Query:
     """The trees of a query, the `computed` aggregates that are no stages, and the `cuts` at the others.
 
-    A cut is the reason why there is none, if an aggregate is no stage.
+    A cut is the reason why there is none, if an aggregate is no stage. `useless` has the reasons why there
+    is no use for some, and `obstacle` the one that holds for all.
     """
 
     trees: Sequence[Node]
     sources: Sequence[str]
     next_number: int
+    obstacle: str | None = None
     computed: set[Place] = field(default_factory=set)
     cuts: dict[Place, _Cut | str] = field(default_factory=dict)
+    useless: list[str] = field(default_factory=list)
 
     @property
     def reasons(self) -> list[str]:
         """Why lowest aggregates are no stages."""
-        return [cut for cut in self.cuts.values() if isinstance(cut, str)]
+        return [*self.useless, *(cut for cut in self.cuts.values() if isinstance(cut, str))]
+
+    def useful_cuts(self, trees: Iterable[int]) -> list[_Cut]:
+        """Return the stages in some trees, without those whose sources these trees read anyway."""
+        while True:
+            parts = [self.part_of(number) for number in trees]
+            cuts = [cut for part in parts for cut in part.cuts]
+            rest = frozenset(number for part in parts for number in part.readings)
+            useless = [cut for cut in cuts if not _spared(cut, rest, self.sources)]
+            if not useless:
+                return cuts
+            # An aggregate above them may have a state that spares reading their sources.
+            self.computed.update(cut.place for cut in useless)
+            names = [self.sources[min(cut.tables)] for cut in useless]
+            self.useless += [f"the rest of the query reads {name} as well" for name in names]
+
+    def rows(self) -> Blocks | str:
+        """Return the rows of the query as a block, or which operator is an obstacle."""
+        return self.blocks(place_of(0), self.trees[0], "in the query")
 
     def part_of(self, tree: int) -> _Part:
         """Return the part of a whole tree."""
@@ -184,24 +208,21 @@ class _Query:
             return part
         if place not in self.cuts:
             below_it = place_of(tree, (*path, 0))
-            self.cuts[place] = self._cut(node, place, below_it, part.readings)
+            self.cuts[place] = self._cut(node, place, below_it)
         cut = self.cuts[place]
         return part if isinstance(cut, str) else _Part(cuts=(cut,))
 
-    def _cut(self, node: Node, place: Place, below: Place, readings: tuple[int, ...]) -> _Cut | str:
+    def _cut(self, node: Node, place: Place, below: Place) -> _Cut | str:
         """Return the stage that an aggregate is, or why it is none."""
         if (obstacle := self._in_aggregate(node)) is not None:
             return obstacle
-        blocks = self.blocks(below, node.children[0], readings, "below an aggregate")
+        blocks = self.blocks(below, node.children[0], "below an aggregate")
         if isinstance(blocks, str):
             return blocks
         return _Cut(place=place, aggregate=node, blocks=blocks, tables=blocks.tables())
 
-    def blocks(self, place: Place, node: Node, readings: tuple[int, ...], where: str) -> Blocks | str:
+    def blocks(self, place: Place, node: Node, where: str) -> Blocks | str:
         """Return the blocks of an operator, or which operator *where* is an obstacle."""
-        twice = [number for number, times in Counter(readings).items() if times > 1]
-        if twice:
-            return f"a view or a WITH query reads {self.sources[twice[0]]} in several places"
         blocks = blocks_of(self.trees, place, self.next_number)
         if isinstance(blocks, str):
             return f"{blocks} is {where}"
@@ -213,6 +234,8 @@ class _Query:
 
     def _in_aggregate(self, node: Node) -> str | None:
         """Return why an aggregate is no stage, whatever is below it, or None."""
+        if self.obstacle is not None:
+            return self.obstacle
         if not node.fields["deterministic"]:
             return "an expression that is not deterministic is in an aggregate"
         types = node.fields["keyTypes"]

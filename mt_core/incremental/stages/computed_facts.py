@@ -2,6 +2,7 @@
 
 Look-ups choose their order by these facts. A wrong estimate costs time and never rows. The size and the
 files of a computed reading are those of all tables below it, since it may have to read them to be computed.
+So it is small only if these tables are, however few rows it returns: all of it is computed from all of them.
 """
 
 from __future__ import annotations
@@ -43,6 +44,7 @@ def _add(blocks: Blocks, number: int, facts: dict[int, SourceFacts]) -> None:
         size=sum(each.size for each in tables),
         files=sum(each.files for each in tables),
         columns=max(1, len(computed.passed)),
+        rows_below=max((each.rows for each in tables), default=0),
         values={
             name: facts[column.reading].values_of(column) for name, column in columns if column is not None
         },

@@ -8,7 +8,8 @@ A look-up decodes its key columns in all files, as far as their limits do not ex
 the other columns that have a found row. Found rows are expected to be scattered, so each is in a page of its
 own until all pages are read. If a look-up finds more rows than the driver holds, it is refused: the terms
 that need its rows, or rows that these would have found, read whole relations. Below a computed reading there
-are no such jobs, so the run would fail: all tables are counted, as by a recomputation.
+are no such jobs. If the block is linear in all tables that changed, a job over whole tables computes its
+terms; otherwise the run would fail, and all tables are counted, as by a recomputation.
 """
 
 from __future__ import annotations
@@ -82,9 +83,7 @@ class ChangedReadings:
 
     def joined_by(self, plan: StagePlan) -> JoinedSources:
         """Return what a run with the stages of *plan* reads besides the changed rows."""
-        return self._joined_by(
-            [stage.blocks for stage in plan.stages], plan.read_whole(frozenset(self.changes))
-        )
+        return self._joined_by(plan.blocks, plan.read_whole(frozenset(self.changes)))
 
     def joined_by_rows(self, rows: Blocks) -> JoinedSources:
         """Return what a run that changes the *rows* of a result reads besides the changed rows."""
@@ -108,12 +107,14 @@ class ChangedReadings:
     def _of_blocks(self, blocks: Blocks) -> list[_Read]:
         if (reads := self.reads_of(blocks)) is not None:
             reads.change(blocks.root)
-            return self._whole(blocks.tables()) if reads.is_refused else reads.found
+            if not reads.is_refused:
+                return reads.found
         tables = blocks.tables()
-        # A change that the driver does not hold makes jobs of all terms.
-        return [
-            read for term in sorted(tables & self.changes.keys()) for read in self._whole(tables - {term})
-        ]
+        changed = tables & self.changes.keys()
+        if not changed <= blocks.linear():
+            return self._whole(tables)
+        # Jobs compute the terms of tables in which the block is linear.
+        return [read for term in sorted(changed) for read in self._whole(tables - {term})]
 
     def reads_of(self, blocks: Blocks) -> ReadsOfStage | None:
         """Return what the changes read through *blocks*, or None if the driver does not hold them."""

@@ -41,6 +41,7 @@ class SourceFacts:
     """The number of rows, bytes, files and columns of a source, from its metadata.
 
     `values` has upper limits for the number of different values of columns for which the metadata gives one.
+    `rows_below` is the number of rows of the largest source from which a computed reading is computed.
     """
 
     rows: int
@@ -48,11 +49,13 @@ class SourceFacts:
     files: int
     columns: int
     values: Mapping[str, int] = field(default_factory=dict)
+    rows_below: int = 0
 
     @property
     def is_small(self) -> bool:
         """Whether the source is read faster as a whole, and kept, than by keys."""
-        return self.rows <= MOST_ROWS and self.size <= MOST_BYTES and self.files <= MOST_FILES
+        rows = max(self.rows, self.rows_below)
+        return rows <= MOST_ROWS and self.size <= MOST_BYTES and self.files <= MOST_FILES
 
     def values_of(self, column: KeyColumn) -> int:
         """Return an estimate of how many values a column has: without facts, as many as rows."""

@@ -5,6 +5,8 @@ or, if it is not linear, ends their blocks and becomes a reading of the block ab
 
 - projections, filters, generators, inner joins, and joins with rows that never change extend a block;
 - outer, semi, anti and existence joins, aggregates, windows and UNIONs are computed readings;
+- a table that is read in several places, as by a view that is used twice, is a computed reading in each of
+  them, since the rows and keys of each place differ;
 - a LIMIT, and an aggregate, a window or a full join that has no key, is computed whole, so its readings must
   not change;
 - any other operator is an obstacle. So an operator of a future Spark leads to fewer blocks and never to wrong
@@ -19,6 +21,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -63,12 +66,17 @@ def blocks_of(trees: Sequence[Node], place: Place, first_number: int) -> Blocks 
     *trees* are the query and its scalar subqueries. Computed readings have the numbers from *first_number*.
     """
     tree, path = json.loads(place)
-    blocks = _BlocksOfTree(
-        trees=trees, tree=tree, next_number=first_number, attributes=_attributes(trees[tree])
-    )
     node = trees[tree]
     for position in path:
         node = node.children[position]
+    times = Counter(readings_below(node))
+    blocks = _BlocksOfTree(
+        trees=trees,
+        tree=tree,
+        next_number=first_number,
+        attributes=_attributes(trees[tree]),
+        repeated=frozenset(number for number in times if times[number] > 1),
+    )
     try:
         return blocks.at(node, tuple(path))
     except _Obstacle as obstacle:
@@ -111,12 +119,9 @@ class _Obstacle(Exception):
 
 def _check(node: Node) -> None:
     """Raise _Obstacle if the rows of an operator depend on more than the rows below it and on values."""
-    match node.kind:
-        case "DataSourceV2Relation":
-            raise _Obstacle("a relation that names its version")
-        case "LateralJoin":
-            # Its right side is an expression, in which readings are not found.
-            raise _Obstacle("LATERAL")
+    if node.kind == "LateralJoin":
+        # Its right side is an expression, in which readings are not found.
+        raise _Obstacle("LATERAL")
     if not node.fields["deterministic"]:
         raise _Obstacle("an expression that is not deterministic")
 
@@ -143,12 +148,17 @@ class _Input:
 
 @dataclass(slots=True, kw_only=True)
 class _BlocksOfTree:
-    """The blocks of the operators of a *tree*. `attributes` are the columns that the tree reads, by id."""
+    """The blocks of the operators of a *tree*.
+
+    `attributes` are the columns that the tree reads, by id. `repeated` are the tables that the blocks read in
+    several places.
+    """
 
     trees: Sequence[Node]
     tree: int
     next_number: int
     attributes: Mapping[int, Node]
+    repeated: frozenset[int]
     computed: dict[int, ComputedReading] = field(default_factory=dict)
 
     def at(self, node: Node, path: tuple[int, ...]) -> Blocks:
@@ -174,7 +184,7 @@ class _BlocksOfTree:
     def _part(self, node: Node, path: tuple[int, ...]) -> _Part:
         """Return the part of a block that an operator and those below it form."""
         if (number := reading_of(node)) is not None:
-            return _Part(readings=(number,), columns=_columns_of_reading(number, node))
+            return self._table(number, node, place_of(self.tree, path))
         if is_constant(node):
             for each in node.nodes():
                 _check(each)
@@ -185,6 +195,23 @@ class _BlocksOfTree:
         if node.kind in ("Project", "Filter", "Expand", "Generate", *TRANSPARENT):
             return _of_one(node, self._part(node.children[0], (*path, 0)))
         return self._computed(node, path)
+
+    def _table(self, number: int, node: Node, place: Place) -> _Part:
+        columns = _columns_of_reading(number, node)
+        if number not in self.repeated:
+            return _Part(readings=(number,), columns=columns)
+        output = output_of(node) or ()
+        of_table = tuple(map(columns.get, output))
+        joins = JoinBlock(readings=frozenset({number}), keys=())
+        reading = ComputedReading(
+            number=self.next_number,
+            place=place,
+            kind=Kind.UNION,
+            inputs=(Block(place=place, readings=(number,), columns=of_table, joins=joins),),
+            passed=tuple((0, position) for position in range(len(output))),
+            words="a table",
+        )
+        return self._of_computed(reading, output)
 
     def _of_join(self, node: Node, path: tuple[int, ...]) -> _Part:
         kind, (left, right) = join_type(node), node.children
@@ -212,6 +239,9 @@ class _BlocksOfTree:
         if reading.kind is Kind.FIXED:
             reading = replace(reading, number=first, inputs=(_whole(node, place, len(output)),))
             self.computed = {number: each for number, each in self.computed.items() if number < first}
+        return self._of_computed(reading, output)
+
+    def _of_computed(self, reading: ComputedReading, output: Sequence[int]) -> _Part:
         self.next_number = reading.number + 1
         self.computed[reading.number] = reading
         columns = {

@@ -41,10 +41,11 @@ class Stage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Value:
-    """The value of a scalar subquery below a stage, which is kept as a state of one row, and its `tree`.
+    """The value of a scalar subquery, which is kept as a state of one row, and its `tree`.
 
     `name` identifies what the subquery computes, of which sources. The value is computed over the states of
     `stages`, given by name, over other `values`, given by tree, and over whole readings, its `rest`.
+    `readings` are all that the subquery reads, but for what these other values read.
     """
 
     tree: int
@@ -52,17 +53,22 @@ class Value:
     stages: frozenset[str] = frozenset()
     rest: frozenset[int] = frozenset()
     values: frozenset[int] = frozenset()
+    readings: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StagePlan:
     """How a query is computed from states.
 
-    `stages` have different names, at least one. `rest` are the readings that no stage contains: the
-    operators above the stages read them. `row_keys` are the positions of the columns of the result that have
-    the grouping keys of the first stage, in the order of its keys. They are None unless each row of the
-    result depends on one group of this stage alone, and on the values below it. `values` are those of the
-    scalar subqueries below the stages, and `inner` are the names of stages that only these read.
+    `stages` have different names. `rest` are the readings that no stage contains: the operators above the
+    stages read them. `row_keys` are the positions of the columns of the result that have the grouping keys of
+    the first stage, in the order of its keys. They are None unless each row of the result depends on one
+    group of this stage alone, and on the values below it. `values` are those of the scalar subqueries below
+    the stages, and `inner` are the names of stages that only these read.
+
+    If only scalar subqueries have stages, `rows` are the rows of the query as a block, in which their values
+    are constants. There is no rest then, and `values` are those in the rows and below the stages. While they
+    stay the same, the rows change as those of a block; otherwise all rows are computed.
     """
 
     stages: tuple[Stage, ...]
@@ -70,6 +76,17 @@ class StagePlan:
     row_keys: tuple[int, ...] | None = None
     values: tuple[Value, ...] = ()
     inner: frozenset[str] = frozenset()
+    rows: Blocks | None = None
+
+    @property
+    def blocks(self) -> list[Blocks]:
+        """The blocks through which changed rows pass: those below the stages, and the rows."""
+        return [*(each.blocks for each in self.stages), *([] if self.rows is None else [self.rows])]
+
+    @property
+    def above(self) -> frozenset[int]:
+        """The readings that are read whole to compute all rows from the states and values."""
+        return self.rest if self.rows is None else self.rows.tables()
 
     @property
     def names(self) -> frozenset[str]:
@@ -91,9 +108,12 @@ class StagePlan:
             yield from ready
             waiting = [each for each in waiting if each not in ready]
 
-    def touched(self, changed: frozenset[int]) -> tuple[Stage, ...]:
-        """Return the stages that contain one of the *changed* readings."""
-        return tuple(each for each in self.stages if each.readings & changed)
+    def needed(self, changed: frozenset[int]) -> frozenset[str]:
+        """Return the names of what has to be kept if the *changed* readings change.
+
+        A value in the rows that does not change is computed if it is not kept.
+        """
+        return frozenset() if self.rows is not None and not self.moved(changed) else self.names
 
     def moved(self, changed: frozenset[int]) -> tuple[Value, ...]:
         """Return the values that may change with the *changed* readings."""
@@ -124,9 +144,22 @@ class StagePlan:
 
         *relations* are the names of the readings.
         """
+        names = list(dict.fromkeys(relations[number] for number in sorted(self.read_whole(changed))))
+        parts = [self._rows_described(changed), self._states_described(changed)]
+        parts.append(f"the rest reads {shortened(names)}" if names else "")
+        return "; ".join(filter(None, parts))
+
+    def _rows_described(self, changed: frozenset[int]) -> str:
+        if self.rows is None:
+            return ""
+        return over("rows", self.rows) + (f", {_ANEW}" if self.moved(changed) else "")
+
+    def _states_described(self, changed: frozenset[int]) -> str:
         moved = {each.tree for each in self.moved(changed)}
         anew = [each for each in self.stages if each.values & moved]
         touched = [each.words for each in self.stages if each.readings & changed or each in anew]
+        if self.rows is not None and not touched:
+            return ""
         if len(self.stages) == 1:
             states = f"a state of {self.stages[0].described}" if touched else "the state does not change"
             states += f", {_ANEW}" if anew else ""
@@ -134,8 +167,7 @@ class StagePlan:
             states = f"{len(touched)} of {len(self.stages)} states"
             states += f": {shortened(touched, '; ')}" if touched else ""
             states += f"; {_ANEW}: {shortened([each.words for each in anew], '; ')}" if anew else ""
-        names = list(dict.fromkeys(relations[number] for number in sorted(self.read_whole(changed))))
-        return f"{states}; the rest reads {shortened(names)}" if names else states
+        return states
 
 
 def over(words: str, blocks: Blocks) -> str:

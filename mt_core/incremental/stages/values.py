@@ -80,13 +80,14 @@ class Subqueries:
 
     def value(self, tree: int, name: str, states: Mapping[Place, str], kept: frozenset[int]) -> Value:
         """Return what the value of a subquery is computed from, as `read` gets it."""
-        found = self._read(tree, states.keys(), kept)
+        found, whole = self._read(tree, states.keys(), kept), self._read(tree, frozenset(), kept)
         return Value(
             tree=tree,
             name=name,
             stages=frozenset(states[place] for place in found.states),
             rest=frozenset(found.readings),
             values=frozenset(found.values),
+            readings=frozenset(whole.readings),
         )
 
     def read(

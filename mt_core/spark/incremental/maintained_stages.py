@@ -155,11 +155,11 @@ class _Run:
     def maintained(self, maintenance: Maintenance, modes: DeleteModes | None) -> StagedRows:
         """Change the states, and compute the rows from them."""
         changes, old, new = maintenance.changes, pins(maintenance.since), pins(self.write.vector)
-        exact = frozenset[int]().union(*(stage.blocks.below_computed() for stage in self.plan.stages))
+        exact = frozenset[int]().union(*(each.below_computed() for each in self.plan.blocks))
         read = ReadingImages(
             session=self.session, lineage=self.lineage, changes=changes, old=old, new=new, exact=exact
         )
-        tables = frozenset[int]().union(*(stage.readings for stage in self.plan.stages))
+        tables = frozenset[int]().union(*(each.tables() for each in self.plan.blocks))
         relations = LocalRelations.of(read, tables, self.stack)
         changed, readings = relations.changed_readings, relations.readings
         after = readings.versions
@@ -179,27 +179,27 @@ class _Run:
                 states[each.name] = self._anew(each, after)
             else:
                 states[each.name] = self._changed(each, of_blocks)
-        if not changed & self.plan.rest and all(state.changes is None for state in states.values()):
+        if self._is_unchanged(changed) and all(state.changes is None for state in states.values()):
             raise ResultUnchanged
         written = self._written({name: self._change(state) for name, state in states.items()})
-        if self._are_same_rows(states, changed):
+        if self._is_unchanged(changed) and not self._changed_above(states):
             columns = self.session.table(self.write.table.sql).schema
             return StagedRows(
                 change=AddedRows(rows=no_rows(self.session, columns)), modes=None, states=written
             )
-        in_place = self._in_place(states[self.plan.stages[0].name], maintenance, modes)
+        in_place = self._in_place(states, maintenance, modes)
         if in_place is not None:
             return StagedRows(change=in_place, modes=modes, states=written)
         rows = self._rest(states, after, readings)
         return StagedRows(change=AllRows(rows=rows), modes=None, states=written)
 
-    def _are_same_rows(self, states: Mapping[str, _State], changed: frozenset[int]) -> bool:
-        """Return whether only states have changed whose values have not."""
-        return (
-            not changed & self.plan.rest
-            and not self.values.changed
-            and all(state.changes is None for name, state in states.items() if name not in self.plan.inner)
-        )
+    def _is_unchanged(self, changed: frozenset[int]) -> bool:
+        """Return whether all rows are the same unless states have changed."""
+        return not changed & self.plan.above and not self.values.changed
+
+    def _changed_above(self, states: Mapping[str, _State]) -> bool:
+        """Return whether states have changed that the query reads, not only the values below others."""
+        return any(state.changes is not None for name, state in states.items() if name not in self.plan.inner)
 
     def _valued(
         self,
@@ -257,14 +257,17 @@ class _Run:
         return replace(few, schema=self.schema(state.stage))
 
     def _in_place(
-        self, state: _State, maintenance: Maintenance, modes: DeleteModes | None
+        self, states: Mapping[str, _State], maintenance: Maintenance, modes: DeleteModes | None
     ) -> Replacement | None:
         """Return the replacement of the rows of changed groups, or None if the table is rewritten.
 
         With keys, the rows of the table are those of the groups of a single stage.
         """
         keys = maintenance.strategy.keys
-        if modes is None or not keys or state.changes is None or state.before is None:
+        if modes is None or not keys:
+            return None
+        state = states[self.plan.stages[0].name]
+        if state.changes is None or state.before is None:
             return None
         if not maintenance.in_place and state.changes.count() > maintenance.most_in_place:
             return None
@@ -295,7 +298,7 @@ class _Run:
     ) -> DataFrame | ComputedRows:
         """Return the rows of the query, as `_tree` does."""
         above = {name: state for name, state in states.items() if name not in self.plan.inner}
-        return self._tree(0, above, self.plan.rest, self.values.rows, versions, readings)
+        return self._tree(0, above, self.plan.above, self.values.rows, versions, readings)
 
     def _value(
         self,

@@ -237,27 +237,29 @@ def _compiled(
         return (why := "Spark cannot simplify its plan"), why
     sources = _sources_read(lineage)
     try:
-        stages = (
-            compile_stages(trees, sources=sources, version=session.version)
-            if session.conf.get("spark.sql.ansi.enabled") == "true"
-            else "spark.sql.ansi.enabled is off, so that sums may overflow to NULL"
+        is_ansi = session.conf.get("spark.sql.ansi.enabled") == "true"
+        stages = compile_stages(
+            trees, sources=sources, version=session.version, obstacle=None if is_ansi else _WITHOUT_ANSI
         )
         if not isinstance(stages, str):
             stages = _obstacle_of_values(session, lineage, stages) or stages
-        return stages, compile_rows(trees, sources=sources) if isinstance(stages, str) else "it has stages"
+        return stages, compile_rows(trees, sources=sources)
     except (LookupError, TypeError, ValueError):
         # A plan of a form that the compiler has not seen must not stop refreshes that need no stages.
         log.exception("the stages of a query are not known", extra={"action": "stages_unknown"})
         return (why := "its plan has a form that is not known"), why
 
 
+_WITHOUT_ANSI = "spark.sql.ansi.enabled is off, so that sums may overflow to NULL"
+
+
 def _obstacle_of_values(session: SparkSession, lineage: Lineage, plan: StagePlan) -> str | None:
-    """Return why the value of a scalar subquery below a stage cannot be kept, or None if all can."""
+    """Return why the value of a scalar subquery cannot be kept, or None if all can."""
     query = StagedQuery.of_lineage(session, lineage)
     for value in plan.values:
         (column,) = query.columns(place_of(value.tree))
         if obstacle_of_key(sql_type(column.dataType)) is not None:
-            return f"a scalar subquery of type {sql_type(column.dataType)} is below an aggregate"
+            return f"the value of a scalar subquery has type {sql_type(column.dataType)}"
     return None
 
 
@@ -284,8 +286,8 @@ def _columns_read(shape: QueryShape, sources: Sequence[str], source: str) -> fro
 
 
 def _keys_of(shape: QueryShape, sources: Sequence[str], source: str) -> frozenset[str]:
-    """Return the columns of a source by which the change of a state is joined."""
-    blocks = [] if isinstance(shape.stages, str) else [each.blocks for each in shape.stages.stages]
+    """Return the columns of a source by which the change of a state or of the rows is joined."""
+    blocks = [] if isinstance(shape.stages, str) else shape.stages.blocks
     blocks += [] if isinstance(shape.rows, str) else [shape.rows]
     columns = (column for each in blocks for column in each.key_columns())
     return frozenset(each.column for each in columns if sources[each.reading] == source)

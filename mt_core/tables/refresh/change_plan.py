@@ -118,7 +118,7 @@ def plan_change(
     choice = strategy_for(changes, changes.by_reading(), definition)
     if choice.way is Way.RECOMPUTE:
         return replace(recomputed, reason=f"{RECOMPUTED}: {choice.reason}")
-    sizes = _sizes(changes, base, upsert=UPSERT in definition.options)
+    sizes = _sizes(changes, choice, base, upsert=UPSERT in definition.options)
     without_states = ChangePlan(wants_states=recomputed.stages is not None)
     if strategy != INCREMENTAL and (failure := recently_failed(choice, sizes, base.in_vain)) is not None:
         return replace(without_states, reason=f"{RECOMPUTED}: {failure}")
@@ -132,8 +132,7 @@ def plan_change(
         ):
             return replace(without_states, reason=f"{RECOMPUTED}: {dear}")
         choice, recomputed = partitions, without_states
-    needed = changes.shape.stages
-    if choice.way is Way.STAGES and not isinstance(needed, str) and not _has_states(metadata, base, needed):
+    if choice.stages is not None and not _has_states(metadata, base, choice.stages):
         wants = recomputed.stages is None
         why = _FAILED_STATES if _states_failed(base) else _NO_STATES
         return replace(recomputed, reason=f"{RECOMPUTED}: {why}", wants_states=wants)
@@ -201,7 +200,7 @@ def _dear(registry: Registry, table: MaterializedTable, choice: Strategy, sizes:
     )
 
 
-def _sizes(changes: SourceChanges, base: Snapshot, *, upsert: bool) -> Sizes:
+def _sizes(changes: SourceChanges, choice: Strategy, base: Snapshot, *, upsert: bool) -> Sizes:
     return Sizes(
         changed_bytes=sum(change.size or 0 for change in changes.affecting.values()),
         changed_rows=sum(change.rows or 0 for change in changes.affecting.values()),
@@ -209,7 +208,7 @@ def _sizes(changes: SourceChanges, base: Snapshot, *, upsert: bool) -> Sizes:
         table_bytes=base.total_bytes,
         table_rows=base.total_rows,
         upsert=upsert,
-        joined_bytes=changes.joined.size,
+        joined_bytes=changes.joined_by(choice).size,
     )
 
 

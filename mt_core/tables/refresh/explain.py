@@ -162,10 +162,10 @@ def _how(
     if plan.maintenance is not None:
         changes = plan.maintenance.changes
         read = "some" if changes.changed_bytes is None else f"{changes.changed_bytes:,}"
-        joined = ""
-        if plan.maintenance.strategy.way is Way.STAGES and not changes.joined.is_empty:
-            joined = f"; {changes.joined}"
-        return f"{plan.maintenance.strategy}; reads {read} of {changes.source_bytes:,} bytes{joined}"
+        strategy = plan.maintenance.strategy
+        joined = changes.joined_by(strategy)
+        more = "" if joined.is_empty else f"; {joined}"
+        return f"{strategy}; reads {read} of {changes.source_bytes:,} bytes{more}"
     if not decision.scope.whole:
         return None
     size = services.engine.changes.source_bytes(query_of(table.definition), vector)

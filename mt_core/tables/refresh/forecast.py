@@ -31,7 +31,7 @@ from mt_core.incremental.strategy import (
     choose_stages,
     stages_of,
 )
-from mt_core.model.table import RefreshMode, TableDefinition, TableIdentifier
+from mt_core.model.table import Column, RefreshMode, TableDefinition, TableIdentifier
 from mt_core.tables.definition.options import AUTO, DOUBLES, EXACT, FULL, INCREMENTAL, MERGED, STRATEGY
 from mt_core.tables.definition.shape import is_exact
 from mt_core.tables.engine import ChangeReader, ShapedQuery, SourceVector, SourceVersion
@@ -66,8 +66,11 @@ def strategy_for(
     """Return the strategy that applies *changes*, keyed by reading, to the rows of a table."""
     plan = kept_stages(query, definition)
     if plan is None:
+        rows = _by_value(query, changes, definition)
+        if rows is not None and rows.way is not Way.RECOMPUTE and _is_linear(query, changes):
+            return rows
         choice = _without_stages(query, changes, definition)
-        return choice if choice.way is not Way.RECOMPUTE else _by_value(query, changes, definition) or choice
+        return choice if choice.way is not Way.RECOMPUTE else rows or choice
     choice = choose_stages(plan, changes, keys=plan.row_keys or (), relations=query.readings)
     return choice if _obstacle(choice, query, definition) is None else replace(choice, keys=())
 
@@ -86,12 +89,21 @@ def kept_stages(query: ShapedQuery, definition: TableDefinition) -> StagePlan | 
 def _by_value(
     query: ShapedQuery, changes: Mapping[int, SourceChange], definition: TableDefinition
 ) -> Strategy | None:
-    """Return the strategy that replaces the changed rows of the result, or None if they are not computed."""
+    """Return the strategy that adds and deletes rows of the result, or None if they are not computed."""
     rows, columns = query.shape.rows, len(query.columns)
     if isinstance(rows, str):
         return None
     choice = choose_rows(rows, changes, columns=columns, relations=query.readings)
-    return choice if choice.way is Way.STAGES and _obstacle(choice, query, definition) is None else None
+    if choice.way is Way.STAGES and (maps := _incomparable(definition.columns)) is not None:
+        # Rows are compared as they are stored, whatever the query returned.
+        return Strategy(way=Way.RECOMPUTE, reason=maps)
+    return choice if choice.way in (Way.APPEND, Way.STAGES) else None
+
+
+def _is_linear(query: ShapedQuery, changes: Mapping[int, SourceChange]) -> bool:
+    """Return whether each changed row changes rows of the result by itself."""
+    changed = {number for number, change in changes.items() if change.kind.changes_rows}
+    return not isinstance(query.shape.rows, str) and changed <= query.shape.rows.linear()
 
 
 def _without_stages(
@@ -203,11 +215,16 @@ def _obstacle(choice: Strategy, query: ShapedQuery, definition: TableDefinition)
             used, looked_up = [], list(definition.columns)
         case _:
             return None
-    maps = [each.name for each in looked_up if not can_be_looked_up(each.type)]
-    if maps:
-        return f"values of column {maps[0]} cannot be compared"
+    if (maps := _incomparable(looked_up)) is not None:
+        return maps
     rounded = [each.name for each in used if not is_exact(each.type, stored.get(each.name.lower(), ""))]
     return f"column {rounded[0]} is stored in another type than the query returns" if rounded else None
+
+
+def _incomparable(columns: Iterable[Column]) -> str | None:
+    """Return which of some *columns* has values that SQL cannot compare, or None if it can compare all."""
+    maps = (each.name for each in columns if not can_be_looked_up(each.type))
+    return next((f"values of column {name} cannot be compared" for name in maps), None)
 
 
 def forecasts_of(query: ShapedQuery, definition: TableDefinition) -> tuple[RefreshForecast, ...]:

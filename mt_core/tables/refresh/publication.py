@@ -411,8 +411,7 @@ class Publication:
         """The stages whose states the write computes and keeps."""
         if self.maintenance is None:
             return self._plan.stages
-        stages = self.maintenance.changes.shape.stages
-        return None if self.way is not Way.STAGES or isinstance(stages, str) else stages
+        return self.maintenance.strategy.stages
 
     def _states_summary(self) -> dict[str, str]:
         """Return the summary entries for states that the write itself does not keep."""

@@ -11,7 +11,7 @@ import pytest
 
 from mt_core.incremental.plan import Node, join_type
 from mt_core.incremental.stages import query_blocks
-from mt_core.incremental.stages.blocks import Kind, Place
+from mt_core.incremental.stages.blocks import ComputedReading, Kind, Place
 from mt_core.incremental.stages.join_blocks import Equality, KeyClass, key_classes
 from mt_core.incremental.stages.look_ups import Match, SourceFacts
 from mt_core.incremental.strategy import CountsDiffer, TooManyRows
@@ -210,8 +210,13 @@ def is_wrong(case: RandomTree, random: Random) -> bool:
     return difference(change.added.bag, change.removed.bag) != case.change
 
 
+def is_repeated(reading: ComputedReading) -> bool:
+    """Return whether a computed reading is one of several places of a table."""
+    return reading.kind is Kind.UNION and len(reading.inputs) == 1
+
+
 def test_the_change_of_a_tree_is_the_difference_of_its_rows_before_and_after() -> None:
-    kinds, with_changes = Counter[Kind](), 0
+    kinds, with_changes, repeated = Counter[Kind](), 0, 0
     for seed in SEEDS:
         random = Random(seed)
         case = RandomTree.of(random)
@@ -220,7 +225,9 @@ def test_the_change_of_a_tree_is_the_difference_of_its_rows_before_and_after() -
 
         with_changes += bool(case.change)
         kinds.update(each.kind for each in case.blocks.computed.values())
+        repeated += any(is_repeated(each) for each in case.blocks.computed.values())
     assert with_changes > len(SEEDS) / 3
+    assert repeated > len(SEEDS) / 20
     assert min(kinds[each] for each in Kind) > len(SEEDS) / 20, kinds
 
 
@@ -358,6 +365,10 @@ def _keys_are_the_first_columns(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(query_blocks._BlocksOfTree, "_keys", lambda blocks, child, of: tuple(range(len(tuple(of)))))
 
 
+def _a_table_is_read_once(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(query_blocks, "Counter", lambda readings: Counter[int]())
+
+
 @pytest.mark.parametrize(
     "error",
     [
@@ -372,6 +383,7 @@ def _keys_are_the_first_columns(patch: pytest.MonkeyPatch) -> None:
         _anti_joins_are_linear,
         _computed_columns_are_plain,
         _keys_are_the_first_columns,
+        _a_table_is_read_once,
     ],
 )
 def test_a_deliberate_error_is_noticed(error: Patch, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,7 +21,7 @@ def verdict(
     return reason_to_recompute(Strategy(way=way, reason=""), sizes)
 
 
-@pytest.mark.parametrize("way", [Way.APPEND, Way.MERGE, Way.SIGNED, Way.KEYS, Way.PARTITIONS])
+@pytest.mark.parametrize("way", [Way.APPEND, Way.MERGE, Way.STAGES, Way.KEYS, Way.PARTITIONS])
 def test_a_small_change_of_large_sources_is_applied(way: Way) -> None:
     assert verdict(way, changed=MB, source=1000 * MB) is None
 
@@ -30,12 +30,17 @@ def test_half_of_the_sources_appended_is_recomputed() -> None:
     assert verdict(Way.APPEND, changed=60 * MB, source=100 * MB) == "60% of the sources changed"
 
 
-@pytest.mark.parametrize("way", [Way.MERGE, Way.SIGNED])
+@pytest.mark.parametrize("way", [Way.MERGE, Way.STAGES])
 def test_a_table_as_large_as_its_sources_is_not_rewritten(way: Way) -> None:
     assert (
-        verdict(way, changed=MB, source=100 * MB, table=90 * MB)
+        verdict(way, changed=MB, source=100 * MB, table=90 * MB, table_rows=200_001)
         == "the table is not much smaller than its sources"
     )
+
+
+def test_a_small_table_is_rewritten_unless_most_of_its_sources_changed() -> None:
+    assert verdict(Way.STAGES, changed=75 * MB, source=100 * MB, table=90 * MB) is None
+    assert verdict(Way.STAGES, changed=76 * MB, source=100 * MB) == "76% of the sources changed"
 
 
 @pytest.mark.parametrize(
@@ -54,7 +59,7 @@ def test_a_large_table_is_changed_in_place_by_a_small_change(
     )
 
     assert sizes.in_place is in_place
-    assert (reason_to_recompute(Strategy(way=Way.SIGNED, reason=""), sizes) is None) is in_place
+    assert (reason_to_recompute(Strategy(way=Way.MERGE, reason=""), sizes) is None) is in_place
 
 
 @pytest.mark.parametrize(
@@ -131,7 +136,7 @@ def test_states_are_used_unless_most_of_the_sources_would_be_read(joined: int, r
     ("keys", "rows", "reason"),
     [
         ((), 5_000_000, "the table is not much smaller than its sources"),
-        ((0,), 5, "the table is not much smaller than its sources"),
+        ((0,), 200_001, "the table is not much smaller than its sources"),
         ((0,), 5_000_000, None),
     ],
 )

@@ -149,6 +149,14 @@ def test_a_join_without_equal_columns_compares_all_rows() -> None:
     assert joined({ORDERS: rows(1000)}, stage=stage, facts=many).size == 20
 
 
+def test_a_job_joins_rows_of_a_preserved_side_that_the_driver_cannot_compare() -> None:
+    stage = over(join("LeftOuter", ORDERS_TREE, CUSTOMERS_TREE))
+
+    # All customers for each order: more pairs than the driver compares, and their table is large.
+    assert joined({ORDERS: rows(100)}, stage=stage) == JoinedSources(size=500, whole=("customers",))
+    assert joined({CUSTOMERS: rows(100)}, stage=stage).whole == ("orders", "customers")
+
+
 def test_the_rest_reads_its_readings_whole() -> None:
     assert joined({ORDERS: rows(1)}, rest=frozenset({CUSTOMERS})).whole == ("nations", "customers")
     assert joined({}, rest=frozenset({CUSTOMERS})) == JoinedSources(size=500, whole=("customers",))

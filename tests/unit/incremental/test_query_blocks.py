@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from mt_core.incremental.plan import read_plan
-from mt_core.incremental.stages.blocks import ComputedReading, Kind
+from mt_core.incremental.stages.blocks import Blocks, ComputedReading, Kind
 from mt_core.incremental.stages.join_blocks import JoinBlock
 from mt_core.incremental.stages.query_blocks import blocks_of, never_changes
 from tests.support.blocks import FIRST_NUMBER, blocks_in, key_names
@@ -321,6 +321,47 @@ def test_a_block_joins_tables_with_computed_readings() -> None:
     assert [blocks.finds(blocks.root, each) for each in range(4)] == [True, True, True, False]
     assert {each.column for each in blocks.key_columns()} == {"a", "k", "c"}
     assert blocks.tables() == {0, 1}
+
+
+def test_a_table_that_is_read_in_several_places_is_a_reading_of_its_own_in_each() -> None:
+    # Columns of both places may have the same ids, which are replaced above one of them.
+    renamed = project([alias(11, K), alias(12, A)], ORDERS)
+    tree = join(
+        "Inner",
+        project([K, A], ORDERS),
+        join("Inner", renamed, CUSTOMERS, equal(column(12), N)),
+        equal(A, column(11)),
+    )
+
+    blocks = blocks_in(tree)
+
+    assert blocks.root.readings == (1, FIRST_NUMBER, FIRST_NUMBER + 1)
+    assert key_names(blocks.root.joins) == ["1.n=101.c1", "100.c1=101.c0"]
+    places = {number: (each.kind, each.place) for number, each in blocks.computed.items()}
+    assert places == {
+        FIRST_NUMBER: (Kind.UNION, "[0,[0,0]]"),
+        FIRST_NUMBER + 1: (Kind.UNION, "[0,[1,0,0]]"),
+    }
+    assert [each.readings for reading in blocks.computed.values() for each in reading.inputs] == [(0,), (0,)]
+    assert (blocks.tables(), blocks.linear(), blocks.fixed()) == ({0, 1}, {1}, {})
+    assert {(each.reading, each.column) for each in blocks.key_columns()} == {(0, "k"), (0, "a"), (1, "n")}
+
+
+def test_a_table_of_another_part_of_a_query_is_read_in_one_place() -> None:
+    trees = [read_plan(operator("Union", project([K], ORDERS), ORDERS))]
+
+    blocks = blocks_of(trees, "[0,[0]]", FIRST_NUMBER)
+
+    assert isinstance(blocks, Blocks)
+    assert (blocks.root.readings, blocks.computed) == ((0,), {})
+
+
+def test_a_relation_that_names_its_version_never_changes() -> None:
+    versioned = operator("DataSourceV2Relation", output=[C, N], reading=None, version="1")
+
+    blocks = blocks_in(join("LeftSemi", ORDERS, versioned, equal(K, C)))
+
+    assert (blocks.root.readings, blocks.computed) == ((0,), {})
 
 
 def test_computed_readings_have_numbers_of_their_own() -> None:

@@ -148,9 +148,73 @@ def test_the_value_over_one_version_of_a_table_never_changes() -> None:
 
 
 def test_a_state_that_spares_nothing_is_not_kept_for_a_subquery() -> None:
-    reason = compile_stages([below(), most(ORDERS_AGAIN, 12)], sources=SOURCES, version="4.1.0")
+    reason = compile_stages(
+        [operator("GlobalLimit", below()), most(ORDERS_AGAIN, 12)], sources=SOURCES, version="4.1.0"
+    )
 
     assert "the rest of the query reads o as well" in str(reason)
+
+
+def test_rows_depend_on_the_values_of_scalar_subqueries_over_states_and_whole_readings() -> None:
+    condition = node("And", equal(A, subquery(1)), equal(K, subquery(2)))
+
+    plan = plan_of(where(condition, ORDERS), total(ORDERS_AGAIN, 12), most(PARAMETERS, 22))
+
+    (state,), (of_state, whole) = plan.stages, plan.values
+    assert plan.rows is not None
+    assert (plan.rows.tables(), plan.above, plan.rest, plan.row_keys) == ({0}, {0}, frozenset(), None)
+    assert (state.readings, plan.inner) == ({3}, {state.name})
+    assert (of_state.stages, of_state.rest, of_state.readings) == ({state.name}, frozenset(), {3})
+    assert (whole.stages, whole.rest, whole.readings) == (frozenset(), {2}, {2})
+    assert plan.names == {state.name, of_state.name, whole.name}
+    assert plan.blocks == [state.blocks, plan.rows]
+    assert [*plan.in_order()] == [whole, state, of_state]
+
+
+def test_rows_need_kept_values_only_if_these_may_change() -> None:
+    plan = plan_of(where(equal(A, subquery(1)), ORDERS), total(CUSTOMERS, 4))
+
+    assert plan.needed(frozenset({0})) == frozenset()
+    assert plan.needed(frozenset({1})) == plan.names
+    assert plan_of(below(), total(CUSTOMERS, 4)).needed(frozenset({0})) != frozenset()
+
+
+def test_a_query_whose_aggregates_have_no_use_as_states_has_rows_with_values() -> None:
+    plan = plan_of(below(), most(ORDERS_AGAIN, 12))
+
+    assert (plan.stages, plan.values[0].rest) == ((), {3})
+    assert plan.rows is not None
+    assert [each.words for each in plan.rows.computed.values()] == ["sum by k"]
+
+
+def test_rows_that_are_computed_whole_leave_it_to_the_states() -> None:
+    limited = join("Inner", ORDERS, operator("GlobalLimit", CUSTOMERS), equal(K, C))
+    tree = where(equal(A, subquery(1)), limited)
+
+    plan = plan_of(tree, total(PARAMETERS, 22))
+    assert (plan.rows, plan.rest) == (None, {0, 1})
+    without = plan_of(tree, most(PARAMETERS, 22))
+    assert without.rows is not None
+
+
+def test_a_query_of_one_row_of_values_keeps_none() -> None:
+    plan = plan_of(where(equal(C, subquery(1)), CONSTANT), total(ORDERS, 2))
+
+    assert (plan.rows, plan.values, len(plan.stages)) == (None, (), 1)
+
+
+def test_without_states_values_are_computed_over_whole_readings() -> None:
+    plan = compile_stages(
+        [where(equal(A, subquery(1)), ORDERS), total(CUSTOMERS, 4)],
+        sources=SOURCES,
+        version="4.1.0",
+        obstacle="sums may overflow to NULL",
+    )
+
+    assert isinstance(plan, StagePlan)
+    assert (plan.stages, plan.values[0].rest) == ((), {1})
+    reason = compile_stages([totals(ORDERS)], sources=SOURCES, version="4.1.0", obstacle="sums may overflow")
+    assert reason == "sums may overflow"
 
 
 def test_the_names_of_states_and_values_tell_what_the_subqueries_compute() -> None:
@@ -185,9 +249,12 @@ def test_rows_are_replaced_by_the_keys_of_a_state_with_values_below_it() -> None
 
 def test_explain_says_which_states_a_value_may_change() -> None:
     single, several = plan_of(below(), most(PARAMETERS, 22)), plan_of(below(), total(ORDERS_AGAIN, 12))
+    rows = plan_of(where(equal(A, subquery(1)), ORDERS), total(CUSTOMERS, 4))
     anew = "computed anew if a scalar subquery returns another value"
 
     assert described(single, 0) == "a state of sum by k"
     assert described(single, 2) == f"a state of sum by k, {anew}; the rest reads p"
     assert described(several, 0) == "1 of 2 states: sum by k"
     assert described(several, 3) == f"2 of 2 states: sum by k; sum of all rows; {anew}: sum by k"
+    assert described(rows, 0) == "rows"
+    assert described(rows, 0, 1) == f"rows, {anew}; a state of sum of all rows"

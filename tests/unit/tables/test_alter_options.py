@@ -150,7 +150,9 @@ def test_a_date_formatter_is_refused_with_the_statement_that_changes_it(change: 
 def test_the_strategy_incremental_is_refused_where_no_change_could_be_applied(world: ManagerWorld) -> None:
     shape = shape_of_columns((Column(name="ds", type="string"), Column(name="amount", type="int")))
     undivided = Occurrence(reach=Reach.NONE, reason="a window function is above it")
-    world.engine.shape = replace(shape, occurrences={0: undivided}, lineage=({}, {}), keys=())
+    world.engine.shape = replace(
+        shape, occurrences={0: undivided}, lineage=({}, {}), keys=(), rows="a window is in the query"
+    )
     before = world.state()
 
     message = world.refused(

@@ -21,7 +21,7 @@ ORDERS = "lake.default.orders"
 TOTALS = TableIdentifier("lake", ("default",), "totals")
 TEN = [{"ds": "2026-03-01", "amount": number} for number in range(10)]
 ELEVEN = [*TEN, {"ds": "2026-03-02", "amount": 10}]
-APPLIED = "lake.default.orders changed; only appends below projections, filters and joins"
+APPLIED = "lake.default.orders changed; only rows are added"
 
 
 class Totals(ManagerWorld):
@@ -81,7 +81,7 @@ def test_the_ledger_says_how_a_refresh_got_its_rows_what_it_did_to_them_and_how_
     world.engine.commit(ORDERS, ELEVEN)
     appended = world.refresh()
     world.engine.commit(ORDERS, TEN[1:])
-    signed = world.refresh()
+    changed = world.refresh()
     world.sql("ALTER MATERIALIZED TABLE totals REFRESH")
     world.work()
     recomputed = world.runs("totals")[-1]
@@ -90,7 +90,7 @@ def test_the_ledger_says_how_a_refresh_got_its_rows_what_it_did_to_them_and_how_
     world.work()
 
     assert facts_of(appended) == ("append", 1, 1, 0, 0, 1)
-    assert facts_of(signed) == ("signed", 9, 9, None, 11, 2)
+    assert facts_of(changed) == ("stages", 9, 9, None, 11, 2)
     assert facts_of(recomputed) == ("recompute", 9, 9, None, 9, 9)
     assert facts_of(world.run(skipped.run_id)) == (None, None, None, None, None, None)
 
@@ -262,8 +262,8 @@ def test_changed_rows_are_taken_out_and_put_in() -> None:
 
     run = world.refresh()
 
-    assert world.ways == ["signed"]
-    assert run.reason == "lake.default.orders changed; rows changed below projections, filters and joins"
+    assert world.ways == ["stages"]
+    assert run.reason == "lake.default.orders changed; rows are added and deleted"
 
 
 def test_a_refresh_by_hand_computes_all_rows() -> None:

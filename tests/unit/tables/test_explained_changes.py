@@ -54,8 +54,8 @@ def test_explain_create_says_what_the_table_would_be_and_how_changes_would_be_ap
         "schedule: every 1 day in UTC, first at 2026-03-02 00:00:00",
         "strategy: auto: applies what changed where that is exact and costs less than to compute all rows",
         f"source:   lake.default.orders (table, version {version})",
-        "appended rows: append: only appends below projections, filters and joins",
-        "changed rows:  signed: rows changed below projections, filters and joins",
+        "appended rows: append: only rows are added",
+        "changed rows:  stages: rows are added and deleted",
     ]
     assert world.state() == before
 
@@ -101,8 +101,8 @@ def test_a_table_that_computes_all_rows_is_told_what_auto_would_do() -> None:
     world = ManagerWorld()
 
     assert about_orders(world, f"EXPLAIN {COMPUTED_TABLE}") == [
-        "appended rows: recompute ('auto' has append: only appends below projections, filters and joins)",
-        "changed rows:  recompute ('auto' has signed: rows changed below projections, filters and joins)",
+        "appended rows: recompute ('auto' has append: only rows are added)",
+        "changed rows:  recompute ('auto' has stages: rows are added and deleted)",
     ]
 
 
@@ -176,13 +176,11 @@ def test_explain_refresh_says_what_changed_and_how_much_of_it_a_refresh_reads(
 
     told = lines_of(refreshed, "EXPLAIN REFRESH totals")
 
-    assert (
-        told[3] == "strategy: append: only appends below projections, filters and joins; reads 1 of 11 bytes"
-    )
+    assert told[3] == "strategy: append: only rows are added; reads 1 of 11 bytes"
     assert about_orders(refreshed) == [
         "since then:    1 row appended, 1 byte",
-        "appended rows: append: only appends below projections, filters and joins",
-        "changed rows:  signed: rows changed below projections, filters and joins",
+        "appended rows: append: only rows are added",
+        "changed rows:  stages: rows are added and deleted",
     ]
 
 

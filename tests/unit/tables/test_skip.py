@@ -131,7 +131,7 @@ def test_the_reason_of_a_refresh_names_the_source_that_changed(world: ManagerWor
 
     assert outcome(run) == (
         RunStatus.SUCCEEDED,
-        "lake.default.orders changed; rows changed below projections, filters and joins",
+        "lake.default.orders changed; rows are added and deleted",
     )
 
 

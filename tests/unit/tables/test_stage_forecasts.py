@@ -14,6 +14,8 @@ from mt_core.tables.refresh.forecast import kept_stages, strategy_for
 from tests.support.blocks import block_over
 from tests.support.manager_world import ManagerWorld
 from tests.support.registry_facts import a_table
+from tests.support.shape_strategies import definition_of
+from tests.support.shape_strategies import shaped as recorded_shape
 
 APPENDS, ROWS = SourceChange(kind=ChangeKind.APPENDS), SourceChange(kind=ChangeKind.ROWS)
 COLUMNS = (Column(name="k", type="bigint"), Column(name="s", type="bigint"))
@@ -63,14 +65,20 @@ def test_stages_take_any_change_of_a_query_that_was_recomputed_or_maintained_by_
     for shaped in (query(NO_WAY), query(GROUPED, by_key=True), query(GROUPED, NO_WAY)):
         assert kept_stages(shaped, STORED) == PLAN
         assert strategy(shaped, o=APPENDS).way is Way.STAGES
-        assert strategy(shaped, o=ROWS) == Strategy(way=Way.STAGES, reason="a state of sum by k", keys=(0,))
+        assert strategy(shaped, o=ROWS) == Strategy(
+            way=Way.STAGES, reason="a state of sum by k", keys=(0,), stages=PLAN
+        )
 
 
 def test_linear_queries_and_sums_of_one_source_are_maintained_without_states() -> None:
-    linear = query(Occurrence(), Occurrence())
+    linear = query(Occurrence(), Occurrence(), stages="it has no aggregate", rows=block_over(0, 1))
     summed = query(GROUPED, merge=(None, "Sum"))
 
-    assert (kept_stages(linear, STORED), strategy(linear, o=ROWS).way) == (None, Way.SIGNED)
+    assert kept_stages(linear, STORED) is None
+    assert strategy(linear, o=APPENDS) == Strategy(
+        way=Way.APPEND, reason="only rows are added", rows=block_over(0, 1)
+    )
+    assert strategy(linear, o=ROWS).stages is None
     assert (kept_stages(summed, STORED), strategy(summed, o=ROWS).way) == (None, Way.MERGE)
     assert strategy(summed, o=APPENDS).way is Way.MERGE
 
@@ -128,20 +136,37 @@ def test_two_changed_sources_need_the_old_versions() -> None:
 
 
 def test_a_change_that_no_other_way_applies_replaces_rows_of_a_query_without_states() -> None:
-    shaped = query(NO_WAY, Occurrence(), stages="it has no aggregate", rows=block_over(0, 1))
+    shaped = recorded_shape("left join by range")
+    stored = definition_of(shaped.columns)
 
-    assert kept_stages(shaped, STORED) is None
-    assert strategy(shaped, o=ROWS) == Strategy(way=Way.STAGES, reason="rows", keys=(0, 1))
-    assert strategy(shaped, o=APPENDS, c=ROWS).way is Way.STAGES
-    assert strategy(shaped, c=ROWS).way is Way.SIGNED
+    assert kept_stages(shaped, stored) is None
+    assert strategy(shaped, stored, o=APPENDS).way is Way.APPEND
+    for changes in ({"o": ROWS}, {"c": APPENDS}, {"o": APPENDS, "c": ROWS}):
+        assert strategy(shaped, stored, **changes) == Strategy(
+            way=Way.STAGES,
+            reason="rows over a left join without equal columns are added and deleted",
+            keys=(0, 1),
+            rows=shaped.shape.rows,
+        )
 
 
-def test_rows_are_found_by_the_values_that_the_query_returns() -> None:
+def test_keys_are_replaced_only_by_a_change_that_does_not_pass_row_by_row() -> None:
+    shaped = recorded_shape("left join")
+    stored = definition_of(shaped.columns)
+
+    assert strategy(shaped, stored, o=ROWS).way is Way.STAGES
+    assert strategy(shaped, stored, c=ROWS).way is Way.KEYS
+    assert strategy(shaped, stored, o=APPENDS, c=ROWS).way is Way.KEYS
+
+
+def test_rows_are_deleted_by_the_values_that_are_stored() -> None:
     shaped = query(NO_WAY, stages="it has no aggregate", rows=block_over(0))
     unknown = SourceChange(kind=ChangeKind.UNKNOWN, base_live=False)
+    with_maps = definition("bigint", "map<int,int>")
 
-    assert strategy(shaped, definition("bigint", "int"), o=ROWS).way is Way.RECOMPUTE
-    assert strategy(shaped, definition("bigint", "map<int,int>"), o=ROWS).way is Way.RECOMPUTE
+    assert strategy(shaped, definition("bigint", "int"), o=ROWS).way is Way.STAGES
+    assert strategy(shaped, with_maps, o=ROWS).reason == "values of column s cannot be compared"
+    assert strategy(shaped, with_maps, o=APPENDS).way is Way.APPEND
     assert strategy(shaped, o=unknown).way is Way.RECOMPUTE
 
 

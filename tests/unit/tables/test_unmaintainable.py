@@ -24,6 +24,7 @@ UNDIVIDED = replace(
     occurrences={0: Occurrence(reach=Reach.NONE, reason="a window function is above it")},
     lineage=({}, {}),
     keys=(),
+    rows="a window is in the query",
 )
 
 

@@ -208,7 +208,7 @@ def output_of(node: Node) -> tuple[int, ...] | None:
         case "Generate" if node.fields.get("unrequiredChildIndex") == []:
             return (*first, *node.identities("generatorOutput"))
         # The columns of a UNION have the ids of its first branch.
-        case "Filter" | "Union" | "GlobalLimit" | "LocalLimit":
+        case "Filter" | "Union" | "GlobalLimit" | "LocalLimit" | "Offset":
             return first
         case kind if kind in TRANSPARENT:
             return first

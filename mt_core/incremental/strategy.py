@@ -214,7 +214,7 @@ def choose_stages(
     settled = _from_nothing(changed, relations) or _nothing(changed, changes) or _unknown(changed, relations)
     if settled is not None:
         return settled
-    return _fixed([each.blocks for each in plan.stages], changed, relations) or Strategy(
+    return _refused([each.blocks for each in plan.stages], changed, relations) or Strategy(
         way=Way.STAGES, reason=plan.described(frozenset(changed), relations), keys=tuple(keys), stages=plan
     )
 
@@ -225,7 +225,7 @@ def choose_rows(
     """Return how to apply *changes* to the *rows* of a result, which has so many *columns*."""
     changed = {number: change for number, change in changes.items() if change.kind.changes_rows}
     settled = _from_nothing(changed, relations) or _nothing(changed, changes) or _unknown(changed, relations)
-    refused = settled or _fixed([rows], changed, relations)
+    refused = settled or _refused([rows], changed, relations)
     if refused is not None:
         return refused
     appends = all(change.kind is ChangeKind.APPENDS for change in changed.values())
@@ -235,11 +235,11 @@ def choose_rows(
     return Strategy(way=Way.STAGES, reason=reason, keys=tuple(range(columns)), rows=rows)
 
 
-def _fixed(blocks: Iterable[Blocks], changed: Collection[int], relations: Sequence[str]) -> Strategy | None:
-    """Return the recomputation if operators that are computed whole read one of the *changed* readings."""
-    below = {number: each.words for of in blocks for number, each in of.fixed().items()}
-    readers = [f"{below[number]} reads {relations[number]}" for number in sorted({*changed} & below.keys())]
-    return Strategy(way=Way.RECOMPUTE, reason="; ".join(dict.fromkeys(readers))) if readers else None
+def _refused(blocks: Iterable[Blocks], changed: Collection[int], relations: Sequence[str]) -> Strategy | None:
+    """Return the recomputation if a change of one of the *changed* readings cannot be applied to *blocks*."""
+    refused = {number: reason for each in blocks for number, reason in each.refused().items()}
+    reasons = [f"{refused[number]} {relations[number]}" for number in sorted({*changed} & refused.keys())]
+    return Strategy(way=Way.RECOMPUTE, reason="; ".join(dict.fromkeys(reasons))) if reasons else None
 
 
 def choose_partitions(

@@ -43,7 +43,8 @@ ACCESSES = ("memory", "files", "job")
 _RANKED = "SELECT k, id, day, rank() OVER (PARTITION BY k ORDER BY price DESC) AS r FROM o"
 _AVERAGES = "SELECT k, avg(price) AS a FROM o GROUP BY k"
 QUERIES = {
-    "left join": "SELECT c.name, o.price FROM c LEFT JOIN o ON c.k = o.k AND o.price > 20",
+    "left join": "SELECT c.name, o.m[1] AS price "
+    "FROM c LEFT JOIN (SELECT k, price, map(1, price) AS m FROM o) o ON c.k = o.k AND o.price > 20",
     "right join": "SELECT o.id, c.name FROM c RIGHT JOIN o ON c.k = o.k WHERE o.price < 200",
     "full join": "SELECT c.k AS ck, o.k AS ok, o.price FROM c FULL JOIN o ON c.k = o.k",
     "null-safe join": "SELECT c.name, p.w FROM c LEFT JOIN p ON c.k <=> p.k",
@@ -66,7 +67,8 @@ QUERIES = {
     "groups of a union": "SELECT u.k, max(u.v) AS m "
     "FROM (SELECT k, price AS v FROM o UNION ALL SELECT k, w FROM p) u GROUP BY u.k",
     "union with values": "SELECT k, name FROM c UNION ALL VALUES (1L, 'a'), (NULL, 'b')",
-    "limit": "SELECT c.name, l.w FROM c JOIN (SELECT k, w FROM f ORDER BY k, w LIMIT 5) l ON c.k = l.k",
+    "limit": "SELECT c.name, l.w "
+    "FROM c JOIN (SELECT k, w FROM f ORDER BY k, w LIMIT 5 OFFSET 1) l ON c.k = l.k",
     "correlated": "SELECT c.name, (SELECT max(price) FROM o WHERE o.k = c.k) AS m FROM c",
     "used twice": "SELECT i, j FROM (WITH w AS (SELECT id, k, day FROM o WHERE day < 8) "
     "SELECT a.id AS i, b.id AS j, c.name FROM w a JOIN w b ON a.k = b.day JOIN c ON c.k = b.k)",

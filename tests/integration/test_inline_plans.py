@@ -21,7 +21,7 @@ from mt_core.spark.driver.jvm_objects import java_strings, own_class, state_of, 
 from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.functions.java_functions import users_functions
 from mt_core.spark.iceberg import inline_plans
-from mt_core.spark.iceberg.computed_rows import ComputedRows, local_rows
+from mt_core.spark.iceberg.computed_rows import local_rows
 from mt_core.spark.iceberg.inline_plans import InlinePlan, InlinePlans, plan_inline
 from mt_core.spark.iceberg.jvm_rows import columns_of
 from mt_core.spark.iceberg.scan_tasks import SourceRows, planned_tasks, source_rows
@@ -333,7 +333,7 @@ def test_a_cancelled_job_ends_its_inline_task_that_waits_for_a_store(
     java = own_class(session, "freshtable.inline.SourceRows").of(
         session._jsparkSession, table, table.schema()
     )
-    rows = {"hung": SourceRows(schema=columns_of(java.columns()), java=java)}
+    rows = {"hung": SourceRows(session=session, tasks=None, schema=columns_of(java.columns()), java=java)}
 
     def work() -> None:
         try:
@@ -461,26 +461,23 @@ def test_rows_that_a_task_read_in_vain_are_not_counted(
     assert (inline, spark_driver.rows_read("again")) == (None, 100)
 
 
-def test_a_run_that_gives_more_than_is_held_goes_to_a_job_from_then_on(
+def test_after_a_run_that_gives_more_than_is_held_a_job_runs_unless_half_as_many_rows_are_given(
     session: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plans, lineage, rows = InlinePlans(), Kept(), Relations(session, 0, 100, 5).rows
+    plans, lineage = InlinePlans(), Kept()
 
-    def run(text: str) -> ComputedRows | None:
-        return plans.sql(session, lineage, lambda names: text.format(**names), rows)  # type: ignore[arg-type]
+    def run(rows: int) -> int | None:
+        given = {"o": Relations(session, 0, rows, 5).rows["o"]}
+        found = plans.sql(session, lineage, lambda names: f"SELECT id FROM {names['o']} WHERE id < 11", given)
+        return None if found is None else found.count()
 
-    few = run("SELECT id FROM {o} WHERE id < 10")
+    few = run(10)
     monkeypatch.setattr(inline_plans, "MOST_LOCAL", 10)
-    more = run("SELECT id FROM {o} WHERE id < 11")
+    more = run(100)
     monkeypatch.undo()
 
-    assert few is not None
-    assert (few.count(), more, run("SELECT id FROM {o} WHERE id < 11"), memory_taken(session)) == (
-        10,
-        None,
-        None,
-        0,
-    )
+    assert (few, more) == (10, None)
+    assert (run(51), run(50), run(100), memory_taken(session)) == (None, 11, None, 0)
 
 
 def test_the_plans_used_last_are_kept_as_far_as_the_bytes_go(

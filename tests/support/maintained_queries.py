@@ -317,7 +317,7 @@ QUERIES = (
     _query("join with first of each",
         "SELECT c.cid, c.seg, f.id FROM c JOIN (SELECT cid, id, row_number() OVER (PARTITION BY cid "
         "ORDER BY id, amt, s, d) rn FROM o) f ON f.cid = c.cid AND f.rn = 1",
-        c="append, signed", o="keys, keys"),
+        c="append, stages", o="keys, keys"),
     _query("union of three", "SELECT cid FROM o UNION SELECT cid FROM c UNION SELECT cap FROM c",
         o="keys, keys", c="keys, keys"),
     _query("union of joins",

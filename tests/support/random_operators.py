@@ -23,6 +23,7 @@ from tests.support.plan_json import (
     alias,
     call,
     column,
+    function,
     join,
     node,
     operator,
@@ -42,6 +43,20 @@ JOINS = {
 }  # fmt: skip
 Function = Callable[[Sequence[Row]], int | None]
 """A function of all rows of a group or a partition, the current row of a window first."""
+
+
+class Unstable:
+    """A function that is not reproducible: it returns another value at each call, or 9 at rest."""
+
+    def __init__(self) -> None:
+        self.is_at_rest = True
+        self._calls = count(10)
+
+    def __call__(self, rows: Sequence[Row]) -> int:
+        return 9 if self.is_at_rest else next(self._calls)
+
+
+UNSTABLE = Unstable()
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -179,11 +194,16 @@ class RandomTree:
     new: Mapping[str, Bag]
 
     @classmethod
-    def of(cls, random: Random, depth: int | None = None) -> RandomTree:
+    def of(cls, random: Random, depth: int | None = None, *, unstable: float = 0) -> RandomTree:
+        """Return a tree. Of some branch, a share of groups and windows may be *unstable*."""
         blocks: Blocks | str = ""
         while isinstance(blocks, str):
             # Some trees consist of a single operator that is computed whole.
-            root = _Trees(random).tree(random.randint(1, 4) if depth is None else depth)
+            trees, depths = _Trees(random), range(1, 5) if depth is None else (depth,)
+            root = trees.tree(random.choice(depths))
+            if unstable:
+                trees.unstable = unstable
+                root = _united(root, trees.tree(random.choice(depths)))
             plan = _Plan(random)
             nodes, _ = plan.of(root)
             blocks = blocks_of([read_plan(nodes)], "[0,[]]", FIRST_NUMBER)
@@ -239,9 +259,10 @@ class _Plan:
                 items = [inputs[0][key] for key in given.keys]
                 items += [self._computed(call("Max", inputs[0][0])) for _ in given.functions]
                 keys = [inputs[0][key] for key in given.keys]
-                return aggregate(keys, items, children[0]), self._columns_of(items)
+                functions = [function("First")] if UNSTABLE in given.functions else []
+                return aggregate(keys, items, children[0], functions=functions), self._columns_of(items)
             case "window":
-                items = [self._computed(node("WindowExpression", inputs[0][0])) for _ in given.functions]
+                items = [self._computed(_over(each)) for each in given.functions]
                 keys = [inputs[0][key] for key in given.keys]
                 window = operator("Window", children[0], windowExpressions=items, partitionSpec=keys)
                 return window, [*inputs[0], *self._columns_of(items)]
@@ -311,6 +332,7 @@ class _Plan:
 @dataclass(slots=True)
 class _Trees:
     random: Random
+    unstable: float = 0
     _numbers: Iterator[int] = field(default_factory=count)
     _numbers_of: dict[str, int] = field(default_factory=dict)
 
@@ -320,7 +342,7 @@ class _Trees:
             rows = tuple(_rows(self.random, WIDTHS[source], (1, 4)))
             return Operator(kind="values", width=WIDTHS[source], rows=rows)
         number = self._numbers_of.get(source)
-        if number is None or self.random.random() < 0.85:
+        if number is None or self.random.random() < 0.7:
             self._numbers_of[source] = number = next(self._numbers)
         # Otherwise a reading is in several places, as that of a view which is used twice.
         return Operator(kind="reading", width=WIDTHS[source], source=source, number=number)
@@ -348,10 +370,7 @@ class _Trees:
             case "first":
                 return Operator(kind=kind, width=child.width, children=(child,))
             case "union":
-                other = self.tree(random.randint(0, depth - 1))
-                width = min(child.width, other.width)
-                branches = tuple(_projected(each, range(width)) for each in (child, other))
-                return Operator(kind=kind, width=width, children=branches)
+                return _united(child, self.tree(random.randint(0, depth - 1)))
             case _:
                 return self._join(kind, child, self.tree(random.randint(0, depth - 1)))
 
@@ -434,6 +453,8 @@ class _Trees:
         keys = random.sample(range(child.width), min(child.width, random.choice((1, 1, 1, 2))))
         functions = _functions(random.randrange(child.width))
         chosen = random.sample(functions, random.randint(0, 2))
+        if random.random() < self.unstable:
+            chosen.append(UNSTABLE)
         grouped = Operator(
             kind="groups",
             width=len(keys) + len(chosen),
@@ -451,6 +472,8 @@ class _Trees:
         keys = tuple(random.sample(range(child.width), 1))
         column = random.randrange(child.width)
         function = random.choice((len, _functions(column)[0], _rank(column)))
+        if random.random() < self.unstable:
+            function = UNSTABLE
         window = Operator(
             kind="window", width=child.width + 1, children=(child,), keys=keys, functions=(function,)
         )
@@ -458,6 +481,18 @@ class _Trees:
             return window
         condition = _at_most(child.width, 2)
         return Operator(kind="filter", width=window.width, children=(window,), condition=condition)
+
+
+def _united(*branches: Operator) -> Operator:
+    width = min(each.width for each in branches)
+    projected = tuple(_projected(each, range(width)) for each in branches)
+    return Operator(kind="union", width=width, children=projected)
+
+
+def _over(function: Function) -> Nodes:
+    """Return a function over a window, as a plan has it."""
+    kind = "RowNumber" if function is UNSTABLE else "Rank"
+    return node("WindowExpression", node(kind), node("WindowSpecDefinition"))
 
 
 def _projected(child: Operator, items: Sequence[int | Callable[[Row], int | None]]) -> Operator:

@@ -90,6 +90,8 @@ class ComputedReading:
     computed are left out, so rows of one group have equal keys, but not vice versa. `passed` has for each
     column of its output the input and the position in it that has the same values, or None if it is
     computed; values that may stand for a missing partner count as passed. `words` describes it for users.
+    `unstable` is which of its values is not reproducible, or empty: computed again from the same rows, such a
+    value may be another one.
     """
 
     number: int
@@ -100,6 +102,7 @@ class ComputedReading:
     keys: tuple[int, ...] = ()
     passed: tuple[tuple[int, int] | None, ...] = ()
     words: str = ""
+    unstable: str = ""
 
     @property
     def has_key(self) -> bool:
@@ -161,6 +164,51 @@ class Blocks:
             if each.kind is Kind.FIXED
             for table in self.tables_below(each.inputs[0])
         }
+
+    def refused(self) -> dict[int, str]:
+        """Return the tables whose changes are not applied to the rows of the block, each with the reason.
+
+        The reason is followed by the name of the table. Changes of linear tables are always applied: rows
+        with other values than before are only among the removed ones, and then they are not in the result.
+        """
+        linear = self.linear()
+        met = {
+            table: f"{value}, which is not reproducible, is combined with"
+            for table, value in self.with_unstable().items()
+            if table not in linear
+        }
+        return met | {table: f"{each.words} reads" for table, each in self.fixed().items()}
+
+    def unstable_below(self, block: Block) -> str:
+        """Return a value in a block or below it that is not reproducible, or nothing."""
+        readings = (self.computed[number] for number in block.readings if number in self.computed)
+        return next((found for each in readings if (found := self._unstable(each))), "")
+
+    def _unstable(self, reading: ComputedReading) -> str:
+        below = (found for each in reading.inputs if (found := self.unstable_below(each)))
+        return reading.unstable or next(below, "")
+
+    def with_unstable(self) -> dict[int, str]:
+        """Return the tables whose rows meet values that are not reproducible, each with one of these.
+
+        These values are computed from rows of the table, or joined with what results from them. So the old
+        rows of the block may not be computed again.
+        """
+        return dict(self._with_unstable(self.root, ""))
+
+    def _with_unstable(self, block: Block, above: str) -> Iterator[tuple[int, str]]:
+        for number in block.readings:
+            others = (other for other in block.readings if other != number and other in self.computed)
+            met = above or next(
+                (found for each in others if (found := self._unstable(self.computed[each]))), ""
+            )
+            if (computed := self.computed.get(number)) is None:
+                yield from [(number, met)] if met else []
+                continue
+            if computed.kind is not Kind.UNION:
+                met = met or self._unstable(computed)
+            for each in computed.inputs:
+                yield from self._with_unstable(each, met)
 
     def finds(self, block: Block, position: int) -> bool:
         """Return whether rows of a block with given values of a column can be found without all its rows."""

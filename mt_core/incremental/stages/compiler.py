@@ -25,8 +25,7 @@ from typing import Any
 from mt_core.incremental.plan import TRANSPARENT, Node, read_plan, reading_of
 from mt_core.incremental.stages.accumulators import obstacle_of, obstacle_of_key
 from mt_core.incremental.stages.blocks import Blocks, Place, place_of
-from mt_core.incremental.stages.query_blocks import blocks_of, is_constant, subqueries_in
-from mt_core.incremental.stages.reproducible import obstacle_of_values
+from mt_core.incremental.stages.query_blocks import blocks_of, subqueries_in
 from mt_core.incremental.stages.stage_name import functions_in, stage_name
 from mt_core.incremental.stages.stage_plan import Stage, StagePlan
 from mt_core.incremental.stages.values import Subqueries
@@ -77,7 +76,7 @@ def compile_stages(
     subqueries = Subqueries(trees=query.trees)
     cuts = query.useful_cuts(range(len(trees)))
     rows = None if query.part_of(0).cuts or not subqueries.in_tree(0) else query.rows()
-    if isinstance(rows, Blocks) and rows.tables() and not (cuts and rows.fixed()):
+    if isinstance(rows, Blocks) and rows.tables() and not (cuts and rows.refused()):
         # Its readings are read whole only if a value changes, so states in the subqueries spare reading them.
         query.computed.clear()
         cuts = query.useful_cuts(range(1, len(trees)))
@@ -189,7 +188,7 @@ class _Query:
 
     def rows(self) -> Blocks | str:
         """Return the rows of the query as a block, or which operator is an obstacle."""
-        return self.blocks(place_of(0), self.trees[0], "in the query")
+        return self.blocks(place_of(0), "in the query")
 
     def part_of(self, tree: int) -> _Part:
         """Return the part of a whole tree."""
@@ -216,19 +215,18 @@ class _Query:
         """Return the stage that an aggregate is, or why it is none."""
         if (obstacle := self._in_aggregate(node)) is not None:
             return obstacle
-        blocks = self.blocks(below, node.children[0], "below an aggregate")
+        blocks = self.blocks(below, "below an aggregate")
         if isinstance(blocks, str):
             return blocks
+        if value := blocks.unstable_below(blocks.root):
+            return f"{value} is below an aggregate and is not reproducible"
         return _Cut(place=place, aggregate=node, blocks=blocks, tables=blocks.tables())
 
-    def blocks(self, place: Place, node: Node, where: str) -> Blocks | str:
+    def blocks(self, place: Place, where: str) -> Blocks | str:
         """Return the blocks of an operator, or which operator *where* is an obstacle."""
         blocks = blocks_of(self.trees, place, self.next_number)
         if isinstance(blocks, str):
             return f"{blocks} is {where}"
-        values = (obstacle_of_values(each) for each in node.nodes() if not is_constant(each))
-        if (value := next((each for each in values if each is not None), None)) is not None:
-            return f"{value} is {where} and is not reproducible"
         self.next_number = max(blocks.computed, default=self.next_number - 1) + 1
         return blocks
 

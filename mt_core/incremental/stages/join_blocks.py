@@ -9,8 +9,9 @@ out of these: floats have NaN and -0.0.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from math import prod
 
 _INTEGERS = frozenset({"byte", "short", "integer", "long"})
 _OTHER_TYPES = re.compile(r"string|date|timestamp|timestamp_ntz|boolean|decimal\((\d|1[0-8]),\d+\)")
@@ -46,6 +47,17 @@ class JoinBlock:
 
     readings: frozenset[int]
     keys: tuple[KeyClass, ...]
+
+    def compared(self, rows: Mapping[int, int]) -> int:
+        """Return about how many combinations of *rows*, given by reading, a join of all readings compares.
+
+        Rows of readings that keys connect find each other. Each of these parts is compared with all others.
+        """
+        parts = {number: frozenset([number]) for number in self.readings}
+        for key in self.keys:
+            connected = frozenset[int]().union(*(parts[column.reading] for column in key.columns))
+            parts |= dict.fromkeys(connected, connected)
+        return prod(max(rows[number] for number in part) for part in {*parts.values()})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

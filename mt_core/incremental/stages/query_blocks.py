@@ -7,8 +7,8 @@ or, if it is not linear, ends their blocks and becomes a reading of the block ab
 - outer, semi, anti and existence joins, aggregates, windows and UNIONs are computed readings;
 - a table that is read in several places, as by a view that is used twice, is a computed reading in each of
   them, since the rows and keys of each place differ;
-- a LIMIT, and an aggregate, a window or a full join that has no key, is computed whole, so its readings must
-  not change;
+- a LIMIT, an OFFSET, and an aggregate, a window or a full join that has no key, is computed whole, so its
+  readings must not change;
 - any other operator is an obstacle. So an operator of a future Spark leads to fewer blocks and never to wrong
   rows.
 
@@ -20,7 +20,6 @@ their own conditions. So computed columns, and types whose equal values differ i
 from __future__ import annotations
 
 import json
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -44,6 +43,7 @@ from mt_core.incremental.stages.join_blocks import (
     has_equal_bits,
     key_classes,
 )
+from mt_core.incremental.stages.reproducible import obstacle_of_values
 from mt_core.incremental.stages.words import shortened, words_of_aggregate
 
 _JOINS = {
@@ -55,9 +55,7 @@ _JOINS = {
     "FullOuter": "a full join",
 }
 _EQUALITIES = ("EqualTo", "EqualNullSafe")
-_WITHOUT_EQUALITY = re.compile(r'"(map|variant|geometry|geography)[("]')
-# SQL words, for reasons.
-_IN_SQL = {"Offset": "an OFFSET"}
+_WHOLE = {"GlobalLimit": "a LIMIT", "LocalLimit": "a LIMIT", "Offset": "an OFFSET"}
 
 
 def blocks_of(trees: Sequence[Node], place: Place, first_number: int) -> Blocks | str:
@@ -98,11 +96,6 @@ def subqueries_in(value: Any) -> Iterator[int]:
             yield value["subquery"]
         else:
             yield from subqueries_in(list(value.values()))
-
-
-def has_equality(column: Node) -> bool:
-    """Return whether values of a column can be compared, which those of maps and variants cannot."""
-    return _WITHOUT_EQUALITY.search(json.dumps(column.fields["dataType"])) is None
 
 
 def never_changes(trees: Sequence[Node], tree: int) -> bool:
@@ -235,6 +228,9 @@ class _BlocksOfTree:
         first, place = self.next_number, place_of(self.tree, path)
         inputs = [self._input(child, (*path, number)) for number, child in enumerate(node.children)]
         reading = self._reading(node, place, inputs)
+        computed = node.nodes() if reading.kind is Kind.FIXED else (node,)
+        values = (obstacle_of_values(each) for each in computed if not is_constant(each))
+        reading = replace(reading, unstable=next(filter(None, values), ""))
         output = output_of(node) or ()
         if reading.kind is Kind.FIXED:
             reading = replace(reading, number=first, inputs=(_whole(node, place, len(output)),))
@@ -255,9 +251,6 @@ class _BlocksOfTree:
         block = self._block(node, path)
         if (ids := output_of(node)) is None:
             raise _Obstacle(f"a {node.kind} whose columns are not known")
-        # A change is net: equal rows that were added and removed cancel each other.
-        if any(each in self.attributes and not has_equality(self.attributes[each]) for each in ids):
-            raise _Obstacle("a column whose values cannot be compared")
         return _Input(block=block, ids=ids)
 
     def _reading(self, node: Node, place: Place, inputs: Sequence[_Input]) -> ComputedReading:
@@ -273,10 +266,10 @@ class _BlocksOfTree:
                 return ComputedReading(
                     number=self.next_number, place=place, kind=Kind.UNION, inputs=blocks, words="a UNION"
                 )
-            case "GlobalLimit" | "LocalLimit":
-                return self._fixed(place, "a LIMIT")
+            case kind if kind in _WHOLE:
+                return self._fixed(place, _WHOLE[kind])
             case _:
-                raise _Obstacle(_IN_SQL.get(node.kind, node.kind))
+                raise _Obstacle(node.kind)
 
     def _fixed(self, place: Place, words: str) -> ComputedReading:
         return ComputedReading(number=self.next_number, place=place, kind=Kind.FIXED, inputs=(), words=words)

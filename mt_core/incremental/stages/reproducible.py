@@ -42,8 +42,9 @@ def obstacle_of_values(node: Node) -> str | None:
             obstacles = [_in_function(each) for each in node.fields["functions"]]
         case "Window":
             obstacles = [_in_window(each.value()) for each in node.expressions("windowExpressions")]
-        case "LocalLimit":
-            obstacles = [None if _orders_all(node.children[0]) else "a LIMIT among rows of equal order"]
+        case "LocalLimit" | "Offset":
+            word = "a LIMIT" if node.kind == "LocalLimit" else "an OFFSET"
+            obstacles = [None if _orders_all(node.children[0]) else f"{word} among rows of equal order"]
         case _:
             obstacles = []
     return next((each for each in obstacles if each is not None), None)
@@ -96,10 +97,11 @@ def _has_whole_peers(frame: Node) -> bool:
 def _orders_all(node: Node) -> bool:
     """Return whether rows are ordered by all their columns, so that rows of equal order are equal."""
     columns: set[int | None] = {*(output_of(node) or [None])}
-    while node.kind == "Project":
-        read = {item.identity: item.column() for item in node.expressions("projectList")}
-        below = [None if each is None else read.get(each) for each in columns]
-        columns = {None if each is None else each.identity for each in below}
+    while node.kind in ("Project", "Offset"):
+        if node.kind == "Project":
+            read = {item.identity: item.column() for item in node.expressions("projectList")}
+            below = [None if each is None else read.get(each) for each in columns]
+            columns = {None if each is None else each.identity for each in below}
         node = node.children[0]
     if node.kind != "Sort" or not node.fields["global"]:
         return False

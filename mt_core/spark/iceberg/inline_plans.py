@@ -6,8 +6,9 @@ first change of a table, and the cached plan is executed for each later change w
 
 A job can always be used instead, because an inline plan only computes rows and writes nothing. If a query
 needs a job, this is detected when it is planned, before any row is read, and the refusal is cached like a
-plan. A run that exceeds `MOST_LOCAL` rows or `MOST_BYTES` is aborted, and jobs compute the query for all
-later runs. If there is not enough memory for a run, or the plan is already running, only this run uses a job.
+plan. A run that exceeds `MOST_LOCAL` rows or `MOST_BYTES` is aborted, and jobs compute the query for later
+runs with more than half as many input rows. If there is not enough memory for a run, or the plan is already
+running, only this run uses a job.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from threading import Lock
 from typing import Any, Protocol
 from weakref import ReferenceType, ref
@@ -59,16 +60,22 @@ class Given(Protocol):
     def schema(self) -> StructType: ...
     @property
     def java(self) -> Any | None: ...
+    def count(self) -> int: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InlinePlan:
-    """A plan in the JVM, with its approximate size in bytes, its leaves by name, and its result columns."""
+    """A plan in the JVM, with its approximate size in bytes, its leaves by name, and its result columns.
+
+    `most_rows` is the number of input rows above which a job computes the query, because a run with twice as
+    many exceeded the limits. It is None if no run did.
+    """
 
     plan: Any
     size: int
     leaves: Mapping[str, Any]
     columns: StructType
+    most_rows: int | None = None
 
     def run(self, session: SparkSession, inputs: Mapping[str, Given]) -> ComputedRows:
         """Execute the plan over *inputs*, with up to `MOST_LOCAL` rows or `MOST_BYTES` bytes."""
@@ -118,7 +125,7 @@ class InlinePlans:
             plan = self._put(
                 key, plan_inline(session, {name: rows.schema for name, rows in inputs.items()}, make)
             )
-        if plan is None:
+        if plan is None or (plan.most_rows is not None and _count(inputs) > plan.most_rows):
             return None
         start = time.monotonic()
         try:
@@ -129,7 +136,7 @@ class InlinePlans:
                 "a job computes a small change: %s", stopped.message, extra={"action": "inline_plan_stopped"}
             )
             if stopped.java_class == _TOO_MUCH:
-                self._put(key, None)
+                self._put(key, replace(plan, most_rows=_count(inputs) // 2))
             return None
         rows, seconds = result.count(), round(time.monotonic() - start, 3)
         log.info(
@@ -189,6 +196,10 @@ def _thrown(error: Py4JJavaError, *classes: str) -> Thrown:
     if thrown and thrown[0].java_class in classes:
         return thrown[0]
     raise error
+
+
+def _count(inputs: Mapping[str, Given]) -> int:
+    return sum(rows.count() for rows in inputs.values())
 
 
 def _size(plan: InlinePlan | None) -> int:

@@ -30,10 +30,16 @@ def all_tasks(session: SparkSession, table: Any, snapshot: str) -> Any:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceRows:
-    """The rows of scan tasks; `java` is a Java Iterable that reads them in the iterating thread."""
+    """The rows of scan *tasks*; `java` is a Java Iterable that reads them in the iterating thread."""
 
+    session: SparkSession
+    tasks: Any
     schema: StructType
     java: Any
+
+    def count(self) -> int:
+        """Return the number of rows in the files of the tasks, without reading them."""
+        return extent_of(self.session, self.tasks).rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +71,7 @@ def source_rows(
     """
     projection = None if columns is None else java_type(session, columns)
     rows = own_class(session, SCAN_TASKS).rows(session._jsparkSession, table, tasks, projection)
-    return SourceRows(schema=columns_of(rows.columns()), java=rows)
+    return SourceRows(session=session, tasks=tasks, schema=columns_of(rows.columns()), java=rows)
 
 
 @contextmanager

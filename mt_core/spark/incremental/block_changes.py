@@ -22,6 +22,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from mt_core.incremental.delta import Images
+from mt_core.incremental.local_limits import MOST_COMPARED
 from mt_core.incremental.stages.blocks import Block, Blocks, Kind, Place
 from mt_core.incremental.stages.computed_facts import facts_of_readings
 from mt_core.incremental.strategy import TooManyRows
@@ -72,9 +73,9 @@ class Signed:
     many: list[tuple[int, DataFrame]] = field(default_factory=list)
 
     @property
-    def only_added(self) -> bool:
-        """True if no part is subtracted."""
-        return all(sign > 0 for sign, _ in (*self.few, *self.many))
+    def is_empty(self) -> bool:
+        """Whether there is nothing to add up."""
+        return not self.many and not any(rows.count() for _, rows in self.few)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,6 +96,12 @@ class BlockChanges:
     @property
     def changed(self) -> frozenset[int]:
         return self.relations.changed_readings
+
+    def only_adds(self, blocks: Blocks) -> bool:
+        """Return whether no part of a change is subtracted."""
+        changed = blocks.tables() & self.changed
+        images = [each for number in changed if (each := self.relations.images.get(number)) is not None]
+        return changed <= blocks.linear() and all(each.only_added for each in images)
 
     def of(self, blocks: Blocks, values: Collection[int], output: Output) -> ComputedRows:
         """Return the change of an output of *blocks*, which have the scalar subqueries *values*.
@@ -185,10 +192,9 @@ class BlockChanges:
         """Return the parts of a term, or None if a job must compute them."""
         if term.is_empty:
             return []
-        numbers = blocks.root.readings
-        joined = sum(rows.count() for rows in term.leaves.values())
-        if len(term.leaves) + 1 < len(numbers) or joined > MOST_JOINED_ROWS:
+        if not _is_joined_inline(blocks.root, term):
             return None
+        numbers = blocks.root.readings
 
         def part(at: Mapping[str, str]) -> DataFrame:
             rows = {each: self.session.table(at[f"r{each}"]) for each in numbers}
@@ -288,3 +294,11 @@ class BlockChanges:
         yield 1, self.session.sql(f"SELECT * FROM {images.added}")
         if not images.only_added:
             yield -1, self.session.sql(f"SELECT * FROM {images.removed}")
+
+
+def _is_joined_inline(block: Block, term: Term[ComputedRows]) -> bool:
+    """Return whether an inline plan joins the rows of a term, of which a job has to read none."""
+    joined = {number: rows.count() for number, rows in term.leaves.items()}
+    if len(joined) + 1 < len(block.readings) or sum(joined.values()) > MOST_JOINED_ROWS:
+        return False
+    return block.joins.compared({**joined, term.reading: term.changed.count()}) <= MOST_COMPARED

@@ -17,6 +17,7 @@ from functools import cached_property
 from math import prod
 from typing import Generic
 
+from mt_core.incremental.local_limits import MOST_COMPARED
 from mt_core.incremental.stages.blocks import Block
 from mt_core.incremental.stages.look_ups import Match, SourceFacts, look_up_plan
 from mt_core.incremental.strategy import TooManyRows
@@ -243,8 +244,11 @@ class BlockRows(Generic[R]):
 
     def _joined(self, leaves: Mapping[int, R]) -> R:
         """Return the rows of the block over rows of its readings."""
-        if not all(rows.count() for rows in leaves.values()):
+        joined = {number: rows.count() for number, rows in leaves.items()}
+        if not all(joined.values()):
             return self.nothing()
+        if self.block.joins.compared(joined) > MOST_COMPARED:
+            raise TooManyRows("a join without equal columns compares too many rows")
         tables = {number: rows for number, rows in leaves.items() if number not in self.computed}
         operators = {self.computed[number].place: leaves[number] for number in leaves.keys() - tables.keys()}
         return self.bags.rows(self.block.place, tables, operators)

@@ -1,29 +1,30 @@
 """Maintained blocks: the change of a table whose rows are those of a block.
 
-The block (`mt_core.incremental.stages.blocks`) gives the net change of the query's rows. Cast to the types of
-the table, it says which rows are deleted and which are inserted. Nothing is kept beside the table.
+The change of the block (`block_changes`), in the types of the table, says which rows are deleted and which
+are inserted. Nothing is kept beside the table. If rows are only added, they are written as they are computed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from functools import reduce
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.functions import lit
+from pyspark.sql.types import StructType
 
 from mt_core.base.identifiers import quote
 from mt_core.incremental.delta import unused_name
-from mt_core.incremental.stages.blocks import Blocks
-from mt_core.incremental.stages.computed_facts import facts_of_readings
-from mt_core.incremental.strategy import ResultUnchanged, TooManyRows
-from mt_core.spark.iceberg.computed_rows import ComputedRows
+from mt_core.incremental.stages.blocks import Blocks, Place
+from mt_core.incremental.strategy import ResultUnchanged
 from mt_core.spark.iceberg.find_rows import TableVersion
-from mt_core.spark.iceberg.inline_plans import PLANS
+from mt_core.spark.iceberg.jvm_rows import stored_schema
 from mt_core.spark.iceberg.replace_rows import Change, DeleteModes
-from mt_core.spark.incremental.bags import Change as BlockChange
-from mt_core.spark.incremental.computed_reading import RunReadings
-from mt_core.spark.incremental.spark_bags import SparkBags
+from mt_core.spark.incremental.block_changes import BlockChanges
+from mt_core.spark.incremental.scalar_values import ScalarValues
 from mt_core.spark.incremental.table_change import TableChange, counts_checked
 from mt_core.spark.queries.lineage import Lineage
 from mt_core.spark.queries.source_versions import pins
@@ -31,7 +32,7 @@ from mt_core.spark.queries.staged_query import StagedQuery
 from mt_core.spark.readings.reading_changes import LocalRelations
 from mt_core.spark.readings.reading_images import ReadingImages
 from mt_core.spark.readings.reading_versions import check_unchanged
-from mt_core.spark.readings.row_images import net_rows, signed
+from mt_core.spark.readings.row_images import net_rows
 from mt_core.tables.definition.shape import stored_order
 from mt_core.tables.engine import Maintenance, Write
 
@@ -52,68 +53,117 @@ def maintained_block(
     and ResultUnchanged if no row of the result changes.
     """
     check_unchanged(lineage, write.vector)
-    with ExitStack() as stack:
-        change = _change(session, lineage, write, maintenance, stack)
-        if not change.count():
-            raise ResultUnchanged
-        if not maintenance.in_place and change.count() > maintenance.most_in_place:
-            modes = None
-        columns = tuple(column.name for column in write.columns)
-        copies = unused_name("_copies", columns)
-        table = TableChange(
-            session=session,
-            lineage=lineage,
-            at=TableVersion(table=stored, snapshot=maintenance.base),
-            name=f"{write.table.sql} VERSION AS OF {maintenance.base}",
-            columns=columns,
-            modes=modes,
-            small=maintenance.small,
-            stack=stack,
-        )
-        net = _stored(session, lineage, write, maintenance, change, copies)
-        with counts_checked():
-            yield table.by_value(net, copies), modes
-
-
-def _change(
-    session: SparkSession, lineage: Lineage, write: Write, maintenance: Maintenance, stack: ExitStack
-) -> BlockChange[ComputedRows]:
-    """Return the net change of the query's rows."""
-    changes, blocks = maintenance.changes, maintenance.changes.shape.rows
-    assert isinstance(blocks, Blocks)
+    changes, blocks = maintenance.changes, maintenance.strategy.rows
+    assert blocks is not None
     old, new = pins(maintenance.since), pins(write.vector)
     exact = blocks.below_computed()
-    read = ReadingImages(session=session, lineage=lineage, changes=changes, old=old, new=new, exact=exact)
-    relations = LocalRelations.of(read, blocks.tables(), stack)
-    if any(relations.change(number) is None for number in relations.changed_readings & blocks.tables()):
-        raise TooManyRows("more rows changed than the driver holds")
-    tables = {number: relations.facts(number) for number in blocks.tables()}
-    bags = SparkBags(session=session, lineage=lineage, query=StagedQuery.of_lineage(session, lineage))
-    run = RunReadings(bags=bags, tables=relations)
-    return run.block(blocks, facts_of_readings(blocks, tables)).change()
+    with ExitStack() as stack:
+        read = ReadingImages(session=session, lineage=lineage, changes=changes, old=old, new=new, exact=exact)
+        query = StagedQuery.of_lineage(session, lineage)
+        block_changes = BlockChanges(
+            session=session,
+            lineage=lineage,
+            query=query,
+            since=old,
+            relations=LocalRelations.of(read, blocks.tables(), stack),
+            values=ScalarValues(session=session, query=query),
+        )
+        rows = RowsOfRun(
+            write=write, maintenance=maintenance, stored=stored, changes=block_changes, stack=stack
+        )
+        with counts_checked():
+            change = rows.change(blocks, (), modes)
+            if change is None:
+                raise ResultUnchanged
+            yield change
 
 
-def _stored(
-    session: SparkSession,
-    lineage: Lineage,
-    write: Write,
-    maintenance: Maintenance,
-    change: BlockChange[ComputedRows],
-    copies: str,
-) -> ComputedRows:
-    """Return a change with the columns of the table, in its types, and the column *copies*."""
-    produced = maintenance.changes.columns
-    names = stored_order(write.table, produced, write.columns, write.query_types)
-    positions = {column.name: position for position, column in enumerate(produced)}
-    items = ", ".join(
-        f"CAST(c{positions[name]} AS {column.type}) AS {quote(column.name)}"
-        for name, column in zip(names, write.columns, strict=True)
-    )
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowsOfRun:
+    """The rows that a *write* deletes from the *stored* Iceberg table and inserts, by *changes* of its query.
 
-    def net(at: Mapping[str, str]) -> DataFrame:
-        added, removed = (session.sql(f"SELECT {items} FROM {at[name]}") for name in ("added", "removed"))
+    Temporary views exist until *stack* closes.
+    """
+
+    write: Write
+    maintenance: Maintenance
+    stored: Any
+    changes: BlockChanges
+    stack: ExitStack
+
+    def change(
+        self, blocks: Blocks, values: Collection[int], modes: DeleteModes | None
+    ) -> tuple[Change, DeleteModes | None] | None:
+        """Return the change of a table with the rows of *blocks*, and its modes; None if no row changes.
+
+        *values* are the scalar subqueries that the blocks read.
+        """
+        output, table = self._output(blocks), self._table(modes)
+        if self.changes.only_adds(blocks):
+            parts = self.changes.parts(blocks, values, output)
+            return None if parts.is_empty else (table.added(parts), modes)
+        net = self.changes.of(blocks, values, output)
+        changed = net.count()
+        if not changed:
+            return None
+        if not self.maintenance.in_place and changed > self.maintenance.most_in_place:
+            table, modes = replace(table, modes=None), None
+        return table.by_value(net, output.copies), modes
+
+    def _output(self, blocks: Blocks) -> RowsOutput:
+        produced, columns = self.maintenance.changes.columns, self.write.columns
+        names = stored_order(self.write.table, produced, columns, self.write.query_types)
+        positions = {column.name: position for position, column in enumerate(produced)}
+        items = (
+            f"CAST(c{positions[name]} AS {column.type}) AS {quote(column.name)}"
+            for name, column in zip(names, columns, strict=True)
+        )
+        types = {each.name: each for each in stored_schema(self.changes.session, self.stored).fields}
+        return RowsOutput(
+            query=self.changes.query,
+            place=blocks.root.place,
+            items=tuple(items),
+            columns=StructType([types[column.name] for column in columns]),
+        )
+
+    def _table(self, modes: DeleteModes | None) -> TableChange:
+        base = self.maintenance.base
+        return TableChange(
+            session=self.changes.session,
+            lineage=self.changes.lineage,
+            at=TableVersion(table=self.stored, snapshot=base),
+            name=f"{self.write.table.sql} VERSION AS OF {base}",
+            columns=tuple(column.name for column in self.write.columns),
+            modes=modes,
+            small=self.maintenance.small,
+            stack=self.stack,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowsOutput:
+    """The rows of a block at a *place* as a table stores them: *items* over its output, which give *columns*.
+
+    A sum has the column `copies`: how often a row was added, or removed if it is negative.
+    """
+
+    query: StagedQuery
+    place: Place
+    items: tuple[str, ...]
+    columns: StructType
+
+    @property
+    def copies(self) -> str:
+        return unused_name("_copies", self.columns.names)
+
+    @property
+    def purpose(self) -> str:
+        return f"rows {self.place} {self.items}"
+
+    def over(self, leaves: Mapping[int, DataFrame], operators: Mapping[Place, DataFrame]) -> DataFrame:
+        return self.query.rows(self.place, leaves, operators).selectExpr(*self.items)
+
+    def sum(self, signed: Iterable[tuple[int, DataFrame]]) -> DataFrame:
+        parts = (rows.withColumn(self.copies, lit(sign)) for sign, rows in signed)
         # Rows of the table are compared with SQL equality.
-        return net_rows(signed(removed, added, copies), copies, signed_zeros=False)
-
-    given = {"added": change.added, "removed": change.removed}
-    return PLANS.computed(session, lineage, f"stored {items}", net, given)
+        return net_rows(reduce(DataFrame.unionAll, parts), self.copies, signed_zeros=False)

@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import reduce
 
 from pyarrow import compute
 from pyspark.sql import DataFrame, SparkSession
@@ -26,13 +27,14 @@ from mt_core.incremental.delta import TOO_FEW, repeated, rows_after_change, rows
 from mt_core.incremental.strategy import CountsDiffer
 from mt_core.spark.driver.failures import SPARK_ERRORS, thrown_by
 from mt_core.spark.iceberg.bounds import EVERYWHERE, bounds_of, condition_of
-from mt_core.spark.iceberg.computed_rows import ComputedRows
+from mt_core.spark.iceberg.computed_rows import ComputedRows, together
 from mt_core.spark.iceberg.find_rows import LookupKeys, TableVersion, all_rows, find_rows
 from mt_core.spark.iceberg.inline_plans import PLANS
-from mt_core.spark.iceberg.replace_rows import AllRows, Change, DeleteModes
+from mt_core.spark.iceberg.replace_rows import AddedRows, AllRows, Change, DeleteModes
 from mt_core.spark.iceberg.replacement import Replacement
 from mt_core.spark.iceberg.row_delta import RowDelta
 from mt_core.spark.iceberg.temporary_views import temporary_view
+from mt_core.spark.incremental.block_changes import Signed
 from mt_core.spark.queries.lineage import Lineage
 
 
@@ -53,6 +55,17 @@ class TableChange:
     modes: DeleteModes | None
     small: bool
     stack: ExitStack
+
+    def added(self, parts: Signed) -> AddedRows:
+        """Return the change that inserts the rows of *parts*, none of which is subtracted.
+
+        A job computes what is not computed yet while it writes the rows.
+        """
+        few = [rows for _, rows in parts.few]
+        if parts.many:
+            frames = [*(frame for _, frame in parts.many), *(rows.frame for rows in few)]
+            return AddedRows(rows=reduce(DataFrame.unionAll, frames))
+        return AddedRows(rows=few[0] if len(few) == 1 else together(self.session, few[0].schema, few))
 
     def by_value(self, net: ComputedRows, copies: str) -> Change:
         """Return the change that deletes and inserts the rows of a *net* change.

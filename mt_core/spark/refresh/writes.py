@@ -109,8 +109,7 @@ class StagedWrites(RowWriter):
         else:
             modes = _delete_modes(session, table, write, maintenance)
             lineage = self._spark.versions.lineage(write.query)
-            by_block = maintenance.strategy.rows is not None and maintenance.strategy.way is not Way.APPEND
-            maintained = maintained_block if by_block else maintained_rows
+            maintained = maintained_rows if maintenance.strategy.rows is None else maintained_block
             with maintained(session, lineage, write, maintenance, table, modes) as (change, modes):
                 return self._changed(session, metadata, commit, change, modes)
         return _staged(session, metadata, commit)

@@ -11,16 +11,24 @@ import pytest
 
 from mt_core.incremental.plan import Node, join_type
 from mt_core.incremental.stages import query_blocks
-from mt_core.incremental.stages.blocks import ComputedReading, Kind, Place
+from mt_core.incremental.stages.blocks import Blocks, ComputedReading, Kind, Place
 from mt_core.incremental.stages.join_blocks import Equality, KeyClass, key_classes
 from mt_core.incremental.stages.look_ups import Match, SourceFacts
 from mt_core.incremental.strategy import CountsDiffer, TooManyRows
-from mt_core.spark.incremental import computed_reading
+from mt_core.spark.incremental import block_rows, computed_reading
 from mt_core.spark.incremental.bags import Change, Wanted
 from mt_core.spark.incremental.block_rows import BlockRows
 from mt_core.spark.incremental.computed_reading import OperatorRows, RunReadings
 from tests.depth import rounds
-from tests.support.random_operators import WIDTHS, Bag, Operator, RandomTree, Row, difference
+from tests.support.random_operators import (
+    UNSTABLE,
+    WIDTHS,
+    Bag,
+    Operator,
+    RandomTree,
+    Row,
+    difference,
+)
 
 SEEDS = range(rounds(300, 100))
 
@@ -207,6 +215,7 @@ def is_wrong(case: RandomTree, random: Random) -> bool:
         assert case.blocks.fixed()
         return False
     assert not change.added.bag & change.removed.bag
+    UNSTABLE.is_at_rest = True
     return difference(change.added.bag, change.removed.bag) != case.change
 
 
@@ -288,6 +297,59 @@ def test_a_join_without_equal_columns_does_not_compare_many_rows(monkeypatch: py
             continue
         assert difference(change.added.bag, change.removed.bag) == case.change, seed
     assert refusals > len(SEEDS) / 20
+
+
+def with_unstable(random: Random) -> RandomTree:
+    """Return a tree with values that are not reproducible, of which only other rows change."""
+    case = RandomTree.of(random, depth=random.randint(1, 2), unstable=0.7)
+    met = {*case.blocks.with_unstable(), *case.blocks.fixed()}
+    sources = {case.sources[number] for number in met}
+    new = {name: case.old[name] if name in sources else bag for name, bag in case.new.items()}
+    return RandomTree(
+        root=case.root, blocks=case.blocks, operators=case.operators, sources=case.sources,
+        old=case.old, new=new,
+    )  # fmt: skip
+
+
+def meets_unstable(seed: int, monkeypatch: pytest.MonkeyPatch) -> bool:
+    """Return whether rows change that are computed from values that are not reproducible."""
+    case = with_unstable(random := Random(seed))
+    with monkeypatch.context() as patch:
+        patch.setattr(UNSTABLE, "is_at_rest", False)
+        return is_wrong(case, random)
+
+
+def test_rows_that_do_not_meet_unstable_values_change_without_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    with_changes = 0
+    for seed in SEEDS:
+        case = with_unstable(Random(seed))
+        with_changes += bool(case.change) and bool(case.blocks.unstable_below(case.blocks.root))
+
+        assert not meets_unstable(seed, monkeypatch), seed
+    assert with_changes > len(SEEDS) / 30
+
+
+@pytest.mark.parametrize("name", ["with_unstable", "_unstable"])
+def test_rows_that_meet_unstable_values_are_noticed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    nothing = {"with_unstable": lambda blocks: {}, "_unstable": lambda blocks, reading: reading.unstable}
+    monkeypatch.setattr(Blocks, name, nothing[name])
+
+    assert any(meets_unstable(seed, monkeypatch) for seed in range(20_000))
+
+
+def test_a_block_does_not_compare_many_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(block_rows, "MOST_COMPARED", 20)
+    refusals = 0
+    for seed in SEEDS[:100]:
+        random = Random(seed)
+        case = RandomTree.of(random)
+        try:
+            change = rows_of(case, random).change()
+        except TooManyRows:
+            refusals += 1
+            continue
+        assert difference(change.added.bag, change.removed.bag) == case.change, seed
+    assert 5 < refusals < 50
 
 
 Patch = Callable[[pytest.MonkeyPatch], None]

@@ -111,6 +111,12 @@ KEYS = {"c": (CUSTOMERS, ORDERS), "o": (ORDERS, LINES), "s": (LINES, SUPPLIERS)}
 NATION = {"n": (CUSTOMERS, SUPPLIERS, NATIONS)}
 
 
+def key(name: str, *readings: int, type_: str = "long") -> KeyClass:
+    """Return the class of the columns of a name in *readings*."""
+    columns = tuple(KeyColumn(reading=number, column=name, type=type_) for number in readings)
+    return KeyClass(columns=columns, null_safe=False)
+
+
 def plan_of(
     changed: Mapping[int, int],
     keys: Mapping[str, Sequence[int]],
@@ -120,13 +126,7 @@ def plan_of(
     filtered: frozenset[int] = frozenset(),
 ) -> LookUpPlan:
     """Return the plan for numbers of *changed* rows; a key has a column of its name in each reading."""
-    classes = [
-        KeyClass(
-            columns=tuple(KeyColumn(reading=number, column=name, type=type_) for number in readings),
-            null_safe=False,
-        )
-        for name, readings in keys.items()
-    ]
+    classes = [key(name, *readings, type_=type_) for name, readings in keys.items()]
     readings = frozenset(number for each in keys.values() for number in each)
     return look_up_plan(
         JoinBlock(readings=readings, keys=tuple(classes)),
@@ -213,3 +213,12 @@ def test_readings_without_a_common_key_are_not_connected() -> None:
     plan = plan_of({CUSTOMERS: 1}, {"c": (CUSTOMERS,), "o": KEYS["o"]})
 
     assert (edges(plan), plan.before(CUSTOMERS)) == ([], {})
+
+
+def test_rows_that_no_equal_columns_connect_are_compared_with_all_others() -> None:
+    keys = [key("c", CUSTOMERS, ORDERS), key("o", ORDERS, LINES), key("n", SUPPLIERS, NATIONS)]
+    joins = JoinBlock(readings=frozenset(SIZES), keys=tuple(keys))
+    rows = {CUSTOMERS: 300, ORDERS: 3_000, LINES: 12_000, SUPPLIERS: 50, NATIONS: 25}
+
+    assert joins.compared(rows) == 12_000 * 50
+    assert JoinBlock(readings=frozenset({LINES}), keys=()).compared(rows) == 12_000

@@ -418,17 +418,54 @@ def test_a_subquery_over_constants_that_is_not_deterministic_may_change() -> Non
         assert [never_changes(trees, number) for number in (1, 2)] == [not is_random, not is_random]
 
 
-def test_columns_that_cannot_be_compared_stay_in_their_block() -> None:
-    types = {"m": {"type": "map", "keyType": "string"}, "v": "variant"}
-    for type_ in types.values():
-        value = node("AttributeReference", name="v", dataType=type_, exprId={"id": 7})
-        table = operator("DataSourceV2Relation", output=[K, value], reading=0)
+def test_columns_that_cannot_be_compared_pass_a_join() -> None:
+    value = node("AttributeReference", name="m", dataType={"type": "map"}, exprId={"id": 7})
+    table = operator("DataSourceV2Relation", output=[K, value], reading=0)
 
-        assert obstacle(join("LeftOuter", table, CUSTOMERS, equal(K, C))) == (
-            "a column whose values cannot be compared"
-        )
-        plain = project([K, alias(8, node("GetMapValue", value, literal(1)))], table)
-        assert only(join("LeftOuter", plain, CUSTOMERS, equal(K, C))).kind is Kind.JOIN
+    reading = only(join("LeftOuter", table, CUSTOMERS, equal(K, C)))
+
+    assert (reading.kind, reading.passed[1]) == (Kind.JOIN, (0, 1))
+
+
+FIRST = aggregate([C], [C, alias(7, call("First", N), "f")], CUSTOMERS, functions=[function("First")])
+REFUSED = "first, which is not reproducible, is combined with"
+
+
+@pytest.mark.parametrize(
+    ("tree", "met", "refused"),
+    [
+        (FIRST, {1}, {1: REFUSED}),
+        (join("LeftOuter", ORDERS, FIRST, equal(K, C)), {0, 1}, {1: REFUSED}),
+        (join("LeftOuter", FIRST, ORDERS, equal(K, C)), {0, 1}, {0: REFUSED, 1: REFUSED}),
+        (join("Inner", ORDERS, FIRST, equal(K, C)), {0, 1}, {1: REFUSED}),
+        (operator("Union", FIRST, ORDERS), {1}, {1: REFUSED}),
+        (operator("Union", FIRST, window([P], NATIONS)), {1}, {1: REFUSED}),
+        (join("Inner", FIRST, window([P], NATIONS)), {1, 2}, {1: REFUSED, 2: REFUSED}),
+        (window([A], join("Inner", ORDERS, FIRST, equal(K, C))), {0, 1}, {0: REFUSED, 1: REFUSED}),
+        (GROUPS, set(), {}),
+    ],
+)
+def test_changes_are_refused_if_old_rows_have_values_that_are_not_reproducible(
+    tree: Nodes, met: set[int], refused: dict[int, str]
+) -> None:
+    # Rows that a linear table adds may have any of these values.
+    blocks = blocks_in(tree)
+
+    assert (blocks.with_unstable().keys(), blocks.refused()) == (met, refused)
+
+
+def test_an_offset_is_computed_whole_and_reproducible_if_its_order_leaves_no_choice() -> None:
+    def offset(*order: Nodes) -> Nodes:
+        by = [node("SortOrder", each) for each in order]
+        ordered = operator("Sort", CUSTOMERS, order=by, **{"global": True})
+        return operator("GlobalLimit", operator("LocalLimit", operator("Offset", ordered)))
+
+    for order, unstable in (((C, N), ""), ((C,), "a LIMIT among rows of equal order")):
+        blocks = blocks_in(join("Inner", ORDERS, offset(*order), equal(K, C)))
+
+        (reading,) = blocks.computed.values()
+        assert (reading.kind, reading.words, reading.unstable) == (Kind.FIXED, "a LIMIT", unstable)
+        assert blocks.refused() == {1: "a LIMIT reads"}
 
 
 def test_a_side_of_a_join_has_known_columns() -> None:

@@ -155,3 +155,4 @@ def test_a_limit_is_reproducible_if_its_order_leaves_no_choice() -> None:
     assert limit([k]) == "a LIMIT among rows of equal order"
     assert limit([column(1, "k", "double"), a], k="double") == "a LIMIT among rows of equal order"
     assert obstacle_of_values(read_plan(operator("LocalLimit", TABLE))) == "a LIMIT among rows of equal order"
+    assert obstacle_of_values(read_plan(operator("Offset", TABLE))) == "an OFFSET among rows of equal order"

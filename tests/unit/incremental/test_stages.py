@@ -117,7 +117,10 @@ def test_a_stage_may_read_a_source_in_several_places_and_at_a_version_that_it_na
             project([K, A], ORDERS, deterministic=False),
             "an expression that is not deterministic is below an aggregate",
         ),
-        (join("LeftOuter", ORDERS, operator("Offset", CUSTOMERS)), "an OFFSET is below an aggregate"),
+        (
+            join("LeftOuter", ORDERS, operator("Offset", CUSTOMERS)),
+            "an OFFSET among rows of equal order is below an aggregate and is not reproducible",
+        ),
     ],
 )
 def test_the_first_operator_without_a_rule_is_the_reason_for_no_stages(below: Nodes, reason: str) -> None:

@@ -97,11 +97,9 @@ def reason_to_recompute(strategy: Strategy, sizes: Sizes) -> str | None:
     match strategy.way:
         case Way.APPEND | Way.PARTITIONS if share > MOST_CHANGED:
             return f"{share:.0%} of the sources changed"
-        case Way.MERGE | Way.SIGNED if sizes.in_place:
+        case Way.MERGE if sizes.in_place:
             return None
-        case Way.MERGE | Way.SIGNED if (
-            sizes.changed_bytes + sizes.table_bytes > MOST_REWRITTEN * sizes.source_bytes
-        ):
+        case Way.MERGE if sizes.changed_bytes + sizes.table_bytes > MOST_REWRITTEN * sizes.source_bytes:
             return "the table is not much smaller than its sources"
         case Way.STAGES if sizes.joined_bytes > MOST_JOINED * sizes.source_bytes:
             joined = sizes.joined_bytes / max(1, sizes.source_bytes)

@@ -204,9 +204,6 @@ def output_of(node: Node) -> tuple[int, ...] | None:
             return None if below[1] is None else joined_columns(node, first, below[1])
         case "Window":
             return (*first, *node.identities("windowExpressions"))
-        # JSON has no numbers of columns that the optimizer has removed, only an empty list for none.
-        case "Generate" if node.fields.get("unrequiredChildIndex") == []:
-            return (*first, *node.identities("generatorOutput"))
         # The columns of a UNION have the ids of its first branch.
         case "Filter" | "Union" | "GlobalLimit" | "LocalLimit" | "Offset":
             return first

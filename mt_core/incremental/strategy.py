@@ -1,11 +1,12 @@
 """Strategy: how a refresh applies the changes of its sources.
 
-The choice depends on two facts: the shape of the query, which says how the result depends on each relation
-(`Reach`), and the kind of each source's change. The ways are tried in this order: do nothing, append or
-subtract the query over the changed rows, merge aggregates, replace all rows of the changed keys, recompute. A
-way is chosen only if its result equals a recomputation. If none qualifies, the strategy is RECOMPUTE, with a
-reason for the user. Whether the way is also cheaper is decided afterwards (`cost`). Some preconditions can be
-checked only while a run reads rows; these raise `NotApplied`.
+The choice depends on two facts: how the result depends on each relation, which the blocks of the query
+(`Blocks`) and its shape (`Reach`) say, and the kind of each source's change. The ways are tried in this
+order: do nothing, add and delete the rows that changed rows give one by one, merge aggregates, replace all
+rows of the changed keys, add and delete any rows that change, recompute. A way is chosen only if its result
+equals a recomputation. If none qualifies, the strategy is RECOMPUTE, with a reason for the user. Whether the
+way is also cheaper is decided afterwards (`cost`). Some preconditions can be checked only while a run reads
+rows; these raise `NotApplied`.
 
 A query either has stages or is maintained by these ways, whatever changes (`stages_of`): what a run keeps for
 the next one must not depend on the change.
@@ -36,11 +37,15 @@ class Way(StrEnum):
     NOTHING = "nothing"
     APPEND = "append"
     MERGE = "merge"
-    SIGNED = "signed"
     KEYS = "keys"
     STAGES = "stages"
     PARTITIONS = "partitions"
     RECOMPUTE = "recompute"
+
+    @classmethod
+    def _missing_(cls, value: object) -> Way | None:
+        """Return the way that does today what a word in a ledger or snapshot of an earlier release says."""
+        return cls.STAGES if value == "signed" else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,7 +134,7 @@ def choose(
     columns: Sequence[str],
     relations: Sequence[str],
 ) -> Strategy:
-    """Return the cheapest exact way to apply *changes*, a map from relation numbers.
+    """Return the cheapest exact way to apply *changes*, a map from relation numbers, by the shape of a query.
 
     *columns* and *relations* are names for the reason.
     """
@@ -157,10 +162,6 @@ def _chosen(
         return unknown
     occurrences = {number: shape.occurrences.get(number, _UNREAD) for number in changed}
     appends = all(change.kind is ChangeKind.APPENDS for change in changed.values())
-    if all(each.reach is Reach.LINEAR for each in occurrences.values()):
-        if appends:
-            return Strategy(way=Way.APPEND, reason="only appends below projections, filters and joins")
-        return Strategy(way=Way.SIGNED, reason="rows changed below projections, filters and joins")
     if not isinstance(shape.merge, str) and all(each.reach is Reach.GROUPED for each in occurrences.values()):
         if appends:
             return Strategy(
@@ -189,14 +190,20 @@ def stages_of(shape: QueryShape, others: Strategy) -> StagePlan | None:
     compute what is above them again. So they leave it to the other ways where these write only the rows that
     change, or where the rest of the query would read whole relations and keys divide the result. A strategy
     that depends on scalar subqueries does not count, since their values usually change with the rows.
+    Rows that change one by one over the values of scalar subqueries are written as by the other ways.
     """
     plan = shape.stages
-    if isinstance(plan, str) or others.way in (Way.APPEND, Way.SIGNED):
+    if isinstance(plan, str):
         return None
-    if others.way is Way.MERGE and not others.values:
-        return None
-    by_key = others.way in (Way.KEYS, Way.PARTITIONS) and not others.values
-    return None if plan.rest and by_key else plan
+    if plan.rows is not None and plan.rows.tables() <= plan.rows.linear():
+        return plan
+    match others.way:
+        case Way.MERGE:
+            return plan if others.values and plan.rows is None else None
+        case Way.KEYS | Way.PARTITIONS if plan.above and not (others.values and plan.stages):
+            return None
+        case _:
+            return plan
 
 
 def choose_stages(
@@ -208,14 +215,22 @@ def choose_stages(
 ) -> Strategy:
     """Return how to apply *changes* to the states of a query.
 
-    *keys* are the positions of the columns by which the rows of changed groups can be replaced.
+    *keys* are the positions of the columns by which the rows of changed groups can be replaced, or of all
+    columns of rows that are changed one by one.
     """
     changed = {number: change for number, change in changes.items() if change.kind.changes_rows}
     settled = _from_nothing(changed, relations) or _nothing(changed, changes) or _unknown(changed, relations)
     if settled is not None:
         return settled
-    return _refused([each.blocks for each in plan.stages], changed, relations) or Strategy(
-        way=Way.STAGES, reason=plan.described(frozenset(changed), relations), keys=tuple(keys), stages=plan
+    if plan.rows is not None and not plan.moved(frozenset(changed)):
+        choice = choose_rows(plan.rows, changes, columns=len(keys), relations=relations)
+        return choice if choice.rows is None else replace(choice, stages=plan)
+    return _refused(plan.blocks, changed, relations) or Strategy(
+        way=Way.STAGES,
+        reason=plan.described(frozenset(changed), relations),
+        keys=tuple(keys),
+        stages=plan,
+        rows=plan.rows,
     )
 
 

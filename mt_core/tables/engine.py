@@ -149,6 +149,11 @@ class SourceChanges(ShapedQuery):
         }
 
     @property
+    def changed_readings(self) -> frozenset[int]:
+        """The readings whose rows have changed."""
+        return frozenset(number for number, each in self.by_reading().items() if each.kind.changes_rows)
+
+    @property
     def affecting(self) -> Mapping[str, SourceChange]:
         """The changes of the sources that have an affected reading, or of which no reading is known."""
         readings = dict[str, set[int]]()

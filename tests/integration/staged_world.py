@@ -17,6 +17,7 @@ from mt_core.errors import DefinitionInvalid
 from mt_core.incremental.changes import ChangeKind, SourceChange
 from mt_core.incremental.delta import numbered
 from mt_core.incremental.stages import look_ups as stage_look_ups
+from mt_core.incremental.stages.blocks import place_of
 from mt_core.incremental.strategy import Way
 from mt_core.model.run import RefreshRun, RunStatus
 from mt_core.spark.iceberg import look_ups
@@ -125,7 +126,7 @@ class Staged:
             run = self.world.tick(name, point)
             assert run.status in (RunStatus.SUCCEEDED, RunStatus.SKIPPED), (query.name, run.error, run.reason)
             self.check(name, run.strategy, run.reason)
-            if run.strategy not in (None, "stages", "nothing") and self._has_stages(name):
+            if run.strategy not in (None, "append", "stages", "nothing") and self._has_stages(name):
                 self.others[f"{query.name}: {run.strategy}"] = str(run.reason)
             check_states(self.world, name)
             runs[query.name] = run
@@ -252,7 +253,7 @@ def take_access(monkeypatch: pytest.MonkeyPatch, access: str) -> None:
 def check_states(world: RefreshWorld, name: str) -> int:
     """Assert that each state of a table has the groups of its stage over the sources as they are now.
 
-    Return the number of states.
+    So have the values of scalar subqueries that are kept. Return the number of states and values.
     """
     table = world.table(name)
     shaped = world.engine.changes.read_shape(query_of(table.definition))
@@ -264,12 +265,20 @@ def check_states(world: RefreshWorld, name: str) -> int:
     kept = KeptStates(world.session, world.contexts, table.identifier, metadata, described)
     lineage = world.contexts.versions.lineage(query_of(table.definition))
     query, states = StagedQuery.of(world.session, numbered(pieces_of(lineage))), 0
+    leaves = {each: world.session.table(source) for each, source in enumerate(shaped.readings)}
+    for value in plan.values:
+        place = place_of(value.tree)
+        with world.contexts.working():
+            rows = kept.read(value.name, query.columns(place))
+        if rows is not None:
+            found, expected = (each.collect() for each in (rows.frame, query.rows(place, leaves, {})))
+            assert repr(found[0][0]) == repr(expected[0][0] if expected else None), (name, value)
+            states += 1
     for stage in plan.stages:
         place = stage.places[0]
         with world.contexts.working():
             rows = kept.read(stage.name, query.schema(place))
         if rows is not None:
-            leaves = {each: world.session.table(source) for each, source in enumerate(shaped.readings)}
             found, expected = (
                 counted(map(_group, query.folded(place, each).collect()))
                 for each in (rows.frame, query.groups(place, leaves))

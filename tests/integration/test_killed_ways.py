@@ -29,7 +29,7 @@ APPENDED = "INSERT INTO source SELECT max(id) + 1, 'north', 7 FROM source"
 UPDATED = "UPDATE source SET amount = amount + 1 WHERE id % 10 = 3"
 KEPT = [
     Kept(way="append", query="SELECT id, region, amount * 2 AS twice FROM source", change=APPENDED),
-    Kept(way="signed", query="SELECT region, amount FROM source", change=UPDATED),
+    Kept(way="stages", query="SELECT region, amount FROM source", change=UPDATED),
     Kept(
         way="merge",
         query="SELECT region, count(*) AS n, sum(amount) AS total FROM source GROUP BY region",

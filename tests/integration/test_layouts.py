@@ -52,7 +52,7 @@ def planned(world: RefreshWorld, name: str, day: str) -> tuple[int, int]:
 
 
 QUERIES = {
-    "signed": "SELECT k, city, ts, s, v FROM o",
+    "stages": "SELECT k, city, ts, s, v FROM o",
     "merge": "SELECT k, city, ts, s, count(*) AS n, sum(v) AS v FROM o GROUP BY k, city, ts, s",
     "keys": "SELECT k, city, ts, s, median(v) AS v FROM o GROUP BY k, city, ts, s",
 }
@@ -72,7 +72,7 @@ def test_changes_are_applied_to_tables_that_are_laid_out_by_transforms(
         created = world.create(way, query, clauses=f"{LAYOUT} WITH ('refresh.strategy' = 'incremental')")
         assert created.error is None
         laid_out(world, way)
-    files = planned(world, "signed", "2026-11-27")
+    files = planned(world, "stages", "2026-11-27")
     assert 0 < files[0] < files[1]
 
     for change in (
@@ -84,19 +84,19 @@ def test_changes_are_applied_to_tables_that_are_laid_out_by_transforms(
         world.next_point()
         for way, query in QUERIES.items():
             run = world.tick(way, world.clock.now())
-            expected = "append" if way == "signed" and "INSERT" in change else way
+            expected = "append" if way == "stages" and "INSERT" in change else way
             assert (run.error, run.strategy, world.rows(way)) == (None, expected, world.plain(query)), change
             laid_out(world, way)
     named = "WHERE city = 'bern' AND ts >= '2026-11-27' AND s LIKE 'a%' AND k = 2"
     assert (
-        world.plain(f"SELECT * FROM signed {named}")
-        == world.plain(f"SELECT * FROM ({QUERIES['signed']}) {named}")
+        world.plain(f"SELECT * FROM stages {named}")
+        == world.plain(f"SELECT * FROM ({QUERIES['stages']}) {named}")
         != []
     )
     settings = replace(world.services.settings, compact_small_files=1, compact_delete_files=1)
-    compact(replace(world.services, settings=settings), world.table("signed"))
-    laid_out(world, "signed")
-    assert world.rows("signed") == world.plain(QUERIES["signed"])
+    compact(replace(world.services, settings=settings), world.table("stages"))
+    laid_out(world, "stages")
+    assert world.rows("stages") == world.plain(QUERIES["stages"])
 
 
 def test_rows_are_replaced_by_key_in_a_table_that_is_laid_out_by_transforms(world: RefreshWorld) -> None:

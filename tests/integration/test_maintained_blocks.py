@@ -12,7 +12,13 @@ from mt_core.spark.incremental import block_changes
 from mt_core.spark.readings import keyed_readings, reading_changes, row_images
 from mt_core.spark.readings.reading_changes import LocalRelations
 from tests.depth import DEPTH, dice, rounds
-from tests.integration.maintained_world import FORMATS, KINDS, Maintained, take_tables_for_large
+from tests.integration.maintained_world import (
+    FORMATS,
+    KINDS,
+    PARTS,
+    Maintained,
+    take_tables_for_large,
+)
 from tests.integration.refresh_world import RefreshWorld
 from tests.integration.refresh_world import world as world
 from tests.support.maintained_queries import QUERIES, MaintainedQuery
@@ -53,7 +59,6 @@ NONE_FOUND = (LocalRelations, "whole", lambda *given: None), (LocalRelations, "m
 JOBS: dict[str, Sequence[tuple[object, str, object]]] = {
     "changed rows are not read": [(LocalRelations, "change", lambda *given: None)],
     "too many rows match": NONE_FOUND,
-    "many rows are joined": [(block_changes, "MOST_JOINED_ROWS", -1)],
     "many pairs are compared": [(block_changes, "MOST_COMPARED", 0)],
     "the driver holds few rows": [(module, "MOST_LOCAL", 3) for module in LOCAL],
 }
@@ -112,6 +117,37 @@ def test_jobs_compute_the_rows_of_large_changes(
     ways.update(maintained.refresh().values())
 
     assert ways == {"stages": len(JOBS) * len(queries), "append": len(queries)}
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(DEPTH == 1, reason="make test-deep runs it")
+@pytest.mark.parametrize("part", range(PARTS))
+@pytest.mark.parametrize("changed", [("o",), ("c",), ("o", "c")], ids=" ".join)
+def test_linear_changes_of_every_query_are_applied_by_jobs_and_inline(
+    world: RefreshWorld, monkeypatch: pytest.MonkeyPatch, changed: Sequence[str], part: int
+) -> None:
+    random = dice(part)
+    take_tables_for_large(monkeypatch, part % 2 == 1, files=part == 2)
+    maintained = Maintained(world, random, FORMATS[part % len(FORMATS)])
+    linear = [
+        query
+        for query in QUERIES
+        if {query.appends.get(source, "append") for source in changed} == {"append"}
+        and not query.appends.keys().isdisjoint(changed)
+    ]
+    maintained.create(linear[part::PARTS])
+
+    ways = dict[str, str]()
+    for limits in random.choices([*JOBS.values(), ()], k=2 * DEPTH):
+        with monkeypatch.context() as patched:
+            for owner, name, value in limits:
+                patched.setattr(owner, name, value)
+            for source in changed:
+                maintained.append(source, 2)
+                maintained.change(source, random.choice(KINDS))
+            ways |= maintained.refresh()
+
+    assert {*ways.values()} <= {"append", "stages", "nothing"}, ways
 
 
 def test_a_small_change_of_the_rows_of_a_join_starts_no_job(world: RefreshWorld) -> None:

@@ -20,7 +20,7 @@ from tests.support.maintained_queries import PARTITIONED_QUERIES, QUERIES, SOURC
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900 * DEPTH)]
 
-# Of each way one: append and signed, merge, keys, partitions.
+# Of each way one: append and stages, merge, keys, partitions.
 FEW = ("left join", "join and aggregate", "place in its part")
 CHANGES = tuple(kind for kind in KINDS if kind != "rollback")
 PARTITIONINGS = {"o": ("d", "bucket(3, cid)", "truncate(1, s)", "months(d)"), "c": ("seg", "bucket(2, cid)")}

@@ -27,7 +27,7 @@ QUERIES = {
     "dear": "SELECT k, v FROM o WHERE v > 20",
     "totals": "SELECT k % 7 AS part, count(*) AS n, sum(v) AS v FROM o GROUP BY k % 7",
 }
-WAYS = {"dear": "signed", "totals": "merge"}
+WAYS = {"dear": "stages", "totals": "merge"}
 # Deletes, updates and inserts rows in one commit, and gives each table other rows each time.
 CHANGE = (
     "MERGE INTO o USING (SELECT CAST(id AS INT) AS k FROM range({keys})) n ON o.k = n.k "

@@ -109,7 +109,7 @@ def test_rows_that_an_update_moves_out_of_and_into_a_filter_go_and_come(world: R
         world, queries, "INSERT INTO o VALUES (60, 4, 7, 'z', NULL), (61, NULL, NULL, 'z', NULL)"
     )
 
-    both = {"dear": "signed", "sums": "merge"}
+    both = {"dear": "stages", "sums": "merge"}
     neither = dict.fromkeys(queries, "nothing")
     # The sum of the group that only lost a row is computed again, by a job.
     assert (out.ways, into) == (both, Refreshed(ways=both, jobs=0))
@@ -142,7 +142,7 @@ def test_two_readings_of_a_source_with_different_filters_change_by_themselves(wo
         "without": "keys",
     }  # fmt: skip
     assert low.ways == {
-        "pairs": "signed", "parts": "nothing", "outer_join": "nothing", "filtered_join": "signed",
+        "pairs": "stages", "parts": "nothing", "outer_join": "nothing", "filtered_join": "stages",
         "without": "nothing",
     }  # fmt: skip
     assert neither == Refreshed(ways=dict.fromkeys(queries, "nothing"), jobs=0)
@@ -178,7 +178,7 @@ def test_a_column_that_cannot_be_compared_matters_only_to_a_query_that_reads_it(
 
     found = refresh(world, queries, "DELETE FROM o WHERE k = 1")
 
-    assert found.ways == {"keys": "signed", "sizes": "recompute"}
+    assert found.ways == {"keys": "stages", "sizes": "recompute"}
 
 
 def test_a_condition_is_not_applied_to_a_row_that_a_condition_below_it_excludes(world: RefreshWorld) -> None:

@@ -31,7 +31,7 @@ QUERIES = {
     "dear": "SELECT city, amount FROM orders WHERE amount > 1",
     "totals": "SELECT city, count(*) AS n, sum(amount) AS amount FROM orders GROUP BY city",
 }
-APPENDED, CHANGED = ("append", "merge"), ("signed", "merge")
+APPENDED, CHANGED = ("append", "merge"), ("stages", "merge")
 BY_CITY = ("PARTITIONED BY (city)", f"'format-version' = '2', {MERGE_ON_READ}")
 """How a source is stored: its partitions and its properties."""
 

@@ -17,6 +17,7 @@ from tests.support.queries_with_stages import (
     JOINS,
     QUERIES_WITH_STAGES,
     QUERIES_WITHOUT_STAGES,
+    ROWS_OVER_VALUES,
     VALUES,
     QueryWithStages,
     below_sums,
@@ -32,7 +33,7 @@ FEW_COMPUTED = (
     "best of each", "union of computed",
 )  # fmt: skip
 FEW_JOINS = ("null is a key of three", "self join of three", "union of joins")
-FEW_VALUES = ("above the average row", "a value of a value")
+FEW_VALUES = ("above the average row", "a value of a value", "rows with a value", "joined rows with values")
 RECORDED_SOURCES = {
     "o": {"id": "BIGINT", "cid": "BIGINT", "amt": "DECIMAL", "d": "DATE", "s": "STRING", "x": "DOUBLE"},
     "c": {"cid": "BIGINT", "seg": "STRING", "cap": "INT"},
@@ -71,9 +72,11 @@ def test_rows_that_changed_rows_are_joined_with_are_looked_up(
     check_ways(staged)
 
 
-def test_states_follow_values_of_scalar_subqueries_that_change_and_that_do_not(world: RefreshWorld) -> None:
+def test_states_and_rows_follow_values_of_scalar_subqueries_that_change_and_that_do_not(
+    world: RefreshWorld,
+) -> None:
     staged = Staged(world, dice(3), FORMATS[2])
-    staged.create([query for query in VALUES if query.name in FEW_VALUES])
+    staged.create([query for query in (*VALUES, *ROWS_OVER_VALUES) if query.name in FEW_VALUES])
 
     for _ in range(2):
         staged.change()
@@ -134,7 +137,7 @@ def test_every_query_has_its_rows_after_any_change_of_its_sources(
 ) -> None:
     take_tables_for_large(monkeypatch, part % 2 == 1, files=part in (1, 2))
     staged = Staged(world, dice(part), FORMATS[part % len(FORMATS)], is_partitioned=part > 2)
-    staged.create((*QUERIES_WITH_STAGES, *VALUES, *QUERIES_WITHOUT_STAGES)[part::PARTS])
+    staged.create((*QUERIES_WITH_STAGES, *VALUES, *ROWS_OVER_VALUES, *QUERIES_WITHOUT_STAGES)[part::PARTS])
 
     for _ in range(DEPTH):
         staged.change()

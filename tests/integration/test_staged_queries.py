@@ -52,7 +52,8 @@ SHAPES = {
     "keys that are NaN, -0.0 and NULL": "SELECT x, count(*) AS n, sum(d) FROM t GROUP BY x",
     "nested keys": "SELECT p, l, count(*) AS n, sum(b) FROM t GROUP BY p, l",
     "computed keys": (
-        "SELECT a % 3 + 1 AS r, upper(s) AS u, sum(a + k) / count(*) AS q FROM t GROUP BY a % 3, upper(s)"
+        "SELECT a % 3 + 1 AS r, upper(s) AS u, NOT (a > k) AS c, sum(a + k) / count(*) AS q FROM t "
+        "GROUP BY a % 3, upper(s), NOT (a > k)"
     ),
     "a literal as the key": "SELECT 'all' AS name, sum(a) FROM t WHERE a > 3 GROUP BY 'all'",
     "no key": "SELECT sum(a), count(*), avg(d), count(k, a) AS both FROM t",

@@ -14,7 +14,7 @@ from tests.support.gateway.whole import EVERY_10_S, WholeGateway
 from tests.support.gateway.whole import whole_gateway as whole_gateway
 
 ORDERS = "lake.default.orders"
-LOW_CHANGED = "lake.default.low changed; recomputed: the table is not much smaller than its sources"
+LOW_CHANGED = "lake.default.low changed; recomputed: 100% of the sources changed"
 
 
 def make_chain(gateway: WholeGateway, *names: str) -> None:

@@ -8,7 +8,7 @@ UNCHANGED = ("SKIPPED", "skip", "sources unchanged")
 CHANGED = (
     "SUCCEEDED",
     "refresh",
-    f"{ORDERS} changed; recomputed: the table is not much smaller than its sources",
+    f"{ORDERS} changed; recomputed: 100% of the sources changed",
 )
 
 
@@ -107,7 +107,7 @@ def test_ticks_that_come_during_a_slow_run_become_one_run_whose_result_they_all_
         (
             "2026-03-01 12:00:10",
             "SUCCEEDED",
-            f"{ORDERS} changed; recomputed: the table is not much smaller than its sources",
+            f"{ORDERS} changed; recomputed: 100% of the sources changed",
         ),
         (
             "2026-03-01 12:00:40",

@@ -9,7 +9,7 @@ from itertools import count
 from typing import Any, Protocol
 from uuid import uuid4
 
-from mt_core.incremental.strategy import Way, choose, choose_partitions
+from mt_core.incremental.strategy import Way, choose_partitions
 from mt_core.model.partition import WHOLE, PartitionSpec, Scope
 from mt_core.model.storage import MetadataChange, Snapshot, StorageMetadata, run_summary, state_summary
 from mt_core.model.table import Column, TableIdentifier
@@ -25,7 +25,9 @@ from mt_core.tables.engine import (
     StorageSpec,
     Write,
 )
+from mt_core.tables.refresh.forecast import strategy_for
 from tests.support.marks import epoch_of, last_run_of, mark
+from tests.support.registry_facts import a_table
 
 COLUMNS = (Column(name="ds", type="string"), Column(name="k", type="int"), Column(name="v", type="int"))
 STATES_NAMED = {"0123456789abcdef": "1"}
@@ -164,14 +166,15 @@ class EngineSteps:
     def _maintenance(self, since: SourceVector, *, partitions: bool) -> Maintenance:
         changes, main = self.changes(since), self.load().main
         assert main is not None
-        columns = [column.name for column in changes.columns]
         by_number = {number: changes.changes[source] for number, source in enumerate(changes.readings)}
         if partitions:
+            columns = [column.name for column in changes.columns]
             strategy = choose_partitions(
                 changes.shape, by_number, [0], columns=columns, relations=changes.readings
             )
         else:
-            strategy = choose(changes.shape, by_number, columns=columns, relations=changes.readings)
+            stored = replace(a_table().definition, columns=COLUMNS, options={}, partition_keys=())
+            strategy = strategy_for(changes, by_number, stored)
         return Maintenance(strategy=strategy, changes=changes, since=since, base=main)
 
     def compare(self, vector: SourceVector, **changes: Any) -> ComparisonResult:

@@ -443,7 +443,7 @@ class FakeEngine(FakeSources):
         """
         if write.stages is None:
             return {}
-        names = {stage.name for stage in write.stages.stages}
+        names = write.stages.names
         if write.maintenance is not None:
             base, versions = storage.snapshots[write.base].facts, self._source(write.query)[1].versions
             kept = {**tiny_states(storage.metadata().properties, base), **base.states}

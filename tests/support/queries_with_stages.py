@@ -135,6 +135,8 @@ VALUES = (
         "rate > (SELECT avg(w) FROM p)) GROUP BY g",
         a_value_that_may_be_null="f e: SELECT g, avg(a) AS m, count(*) AS n FROM f WHERE coalesce(k < "
         "(SELECT k FROM e ORDER BY k, a, b, note LIMIT 1), true) GROUP BY g",
+        rows_that_exist_below="f p: SELECT g, avg(a) AS m, count(*) AS n FROM f WHERE NOT EXISTS (SELECT 1 "
+        "FROM p WHERE w > 4) OR k > 3 GROUP BY g",
         a_condition_of_a_join="f o p: SELECT p.region, avg(f.a) AS m FROM f JOIN o ON f.k = o.k "
         "AND f.a + o.rate > (SELECT avg(b) FROM f) JOIN p ON o.p = p.p GROUP BY p.region",
         values_of_every_type="t f: SELECT g, avg(f.a) AS m FROM f WHERE day <= (SELECT max(day) FROM t) OR "
@@ -143,6 +145,33 @@ VALUES = (
     ),
 )
 """Queries with scalar subqueries below states."""
+
+ROWS_OVER_VALUES = (
+    *_queries(
+        rows_above_the_average="f: SELECT id, g, k FROM f WHERE a > (SELECT avg(a) FROM f)",
+        rows_with_a_value="f p: SELECT id, b - (SELECT max(w) FROM p) AS x, d FROM f "
+        "WHERE b <= (SELECT sum(w) FROM p)",
+        joined_rows_with_values="f o p: SELECT f.id, o.name, (SELECT min(w) FROM p) AS w FROM f "
+        "LEFT JOIN o ON f.k = o.k AND f.a < (SELECT max(rate) FROM o)",
+        rows_of_two_with_values="f o p: SELECT f.id, o.name, f.a + o.rate AS x FROM f JOIN o ON f.k = o.k "
+        "AND o.p <> (SELECT count(*) FROM p WHERE w > 3)",
+        groups_over_a_value="f o: SELECT k, max(b) AS m, count(DISTINCT g) AS n FROM f "
+        "WHERE b > (SELECT count(*) FROM o WHERE flag) - 4 GROUP BY k",
+        rows_where_some_exist="f o: SELECT id, g FROM f WHERE EXISTS (SELECT 1 FROM o WHERE flag AND "
+        "rate > 5) OR k > (SELECT avg(p) FROM o)",
+        rows_over_a_value_of_a_value="f o p: SELECT id, day FROM f WHERE k < (SELECT count(*) FROM o WHERE "
+        "rate > (SELECT avg(w) FROM p))",
+        rows_over_null="f e: SELECT id, wide FROM f WHERE coalesce(k < (SELECT k FROM e ORDER BY k, a, b, "
+        "note LIMIT 1), true)",
+        union_with_values="f e o: SELECT k, a FROM f WHERE b > (SELECT min(p) FROM o) UNION ALL SELECT k, "
+        "(SELECT count(*) FROM o) FROM e",
+        rows_with_values_of_every_type="t f: SELECT f.id, (SELECT max(day) FROM t) AS day, (SELECT max(wide) "
+        "FROM t) AS w, (SELECT max(d) FROM t) AS d, (SELECT max(s) FROM t) AS s, (SELECT max(real) FROM t) "
+        "AS r, (SELECT max(at) FROM t) AS at, (SELECT max(ntz) FROM t) AS ntz, (SELECT max(raw) FROM t) "
+        "AS b, (SELECT bool_or(flag) FROM t) AS flag, (SELECT max(struct(k, s)) FROM t) AS x FROM f",
+    ),
+)
+"""Queries whose rows depend on scalar subqueries, in which alone there are states."""
 
 JOINS = (
     *_queries(

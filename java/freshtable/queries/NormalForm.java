@@ -26,6 +26,7 @@ import org.apache.spark.sql.catalyst.optimizer.NullPropagation;
 import org.apache.spark.sql.catalyst.optimizer.OptimizeIn;
 import org.apache.spark.sql.catalyst.optimizer.PropagateEmptyRelation;
 import org.apache.spark.sql.catalyst.optimizer.PruneFilters;
+import org.apache.spark.sql.catalyst.optimizer.PullOutGroupingExpressions;
 import org.apache.spark.sql.catalyst.optimizer.PullupCorrelatedPredicates;
 import org.apache.spark.sql.catalyst.optimizer.PushPredicateThroughJoin;
 import org.apache.spark.sql.catalyst.optimizer.PushPredicateThroughNonJoin;
@@ -39,6 +40,8 @@ import org.apache.spark.sql.catalyst.optimizer.ReplaceIntersectWithSemiJoin;
 import org.apache.spark.sql.catalyst.optimizer.RewriteCorrelatedScalarSubquery;
 import org.apache.spark.sql.catalyst.optimizer.RewriteExceptAll;
 import org.apache.spark.sql.catalyst.optimizer.RewriteIntersectAll;
+import org.apache.spark.sql.catalyst.optimizer.RewriteLateralSubquery;
+import org.apache.spark.sql.catalyst.optimizer.RewriteNonCorrelatedExists;
 import org.apache.spark.sql.catalyst.optimizer.RewritePredicateSubquery;
 import org.apache.spark.sql.catalyst.optimizer.RewriteWithExpression;
 import org.apache.spark.sql.catalyst.optimizer.SimplifyBinaryComparison;
@@ -74,13 +77,21 @@ public final class NormalForm {
           ReplaceExceptWithAntiJoin::apply,
           ReplaceDistinctWithAggregate::apply);
 
+  private static final List<UnaryOperator<LogicalPlan>> BY_JOINS =
+      List.of(
+          RewritePredicateSubquery::apply,
+          RewriteCorrelatedScalarSubquery::apply,
+          RewriteLateralSubquery::apply);
+
   private static final List<UnaryOperator<LogicalPlan>> OF_NAMES =
       List.of(
           EliminateResolvedHint::apply,
           EliminateSubqueryAliases::apply,
           EliminateView::apply,
           ReplaceExpressions::apply,
-          RewriteWithExpression::apply);
+          RewriteWithExpression::apply,
+          // A rule that rewrites a grouping expression rewrites it in one place.
+          PullOutGroupingExpressions::apply);
 
   private static final List<UnaryOperator<LogicalPlan>> REDUCING =
       List.of(
@@ -111,7 +122,7 @@ public final class NormalForm {
 
   private NormalForm() {}
 
-  /** Returns an analysed plan without WITH, correlated subqueries and operations on sets. */
+  /** Returns an analysed plan without WITH, correlated and lateral subqueries, and operations on sets. */
   public static LogicalPlan of(LogicalPlan analysed) {
     return withoutSubqueries(new InlineCTE(true, false).apply(analysed));
   }
@@ -167,14 +178,15 @@ public final class NormalForm {
 
   /**
    * Replaces subqueries by joins. As in Spark's optimizer, the conditions of a subquery are pulled up before
-   * those within it are replaced, and these before itself.
+   * those within it are replaced, and these before itself. An EXISTS that is not correlated becomes a scalar
+   * subquery with a row or none.
    */
   private static LogicalPlan withJoins(LogicalPlan plan) {
     LogicalPlan inner =
         Subqueries.replaced(
-            PullupCorrelatedPredicates.apply(plan),
+            PullupCorrelatedPredicates.apply(RewriteNonCorrelatedExists.apply(plan)),
             each -> fixed(List.of(NormalForm::withJoins), each.plan()));
-    return RewriteCorrelatedScalarSubquery.apply(RewritePredicateSubquery.apply(inner));
+    return applied(BY_JOINS, inner);
   }
 
   private static LogicalPlan applied(List<UnaryOperator<LogicalPlan>> rules, LogicalPlan plan) {

@@ -18,6 +18,7 @@ import org.apache.spark.sql.catalyst.expressions.aggregate.Average;
 import org.apache.spark.sql.catalyst.expressions.aggregate.Sum;
 import org.apache.spark.sql.catalyst.plans.logical.Aggregate;
 import org.apache.spark.sql.catalyst.plans.logical.Expand;
+import org.apache.spark.sql.catalyst.plans.logical.Generate;
 import org.apache.spark.sql.catalyst.plans.logical.LocalRelation;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
@@ -35,6 +36,7 @@ import scala.jdk.javaapi.CollectionConverters;
  *       aggregate functions in the order of {@link Partials}. {@code same} is the place of the first aggregate
  *       whose partial sums are the same by Spark's comparison, for many its own place.
  *   <li>Expand: {@code projections}, which Spark omits sometimes.
+ *   <li>Generate: its columns as {@code output}, since some of its child's may be omitted.
  *   <li>A subquery in an expression: the number of its tree as {@code subquery}, instead of its plan.
  * </ul>
  */
@@ -104,6 +106,11 @@ final class PlanFacts {
         for (Expression value : CollectionConverters.asJava(each)) {
           projection.add(numbered(JSON.readTree(value.toJSON())));
         }
+      }
+    } else if (operator instanceof Generate) {
+      ArrayNode output = node.putArray("output");
+      for (Attribute each : CollectionConverters.asJava(operator.output())) {
+        output.add(JSON.readTree(each.toJSON()));
       }
     } else if (operator.children().isEmpty()) {
       relation(operator, node);

@@ -244,27 +244,12 @@ class _Query:
         distinct = [each.children[0] for each in functions_in(node) if each.fields["isDistinct"]]
         if any(len(each.children) != 1 for each in distinct):
             obstacles.append("a DISTINCT function has several arguments")
-        keys = frozenset(each.canonical() for each in node.expressions("groupingExpressions"))
-        items = node.expressions("aggregateExpressions")
-        # Spark may have rewritten the key within a column, as NOT (a > b) becomes a <= b.
-        odd = [item for item in items if _reads_more(item.value(), keys)]
-        if odd:
-            obstacles.append(f"column {odd[0].fields['name']} has an expression of a grouping key")
         return next((each for each in obstacles if each is not None), None)
 
 
 def _distinct_functions(aggregate: Node) -> int:
     """Return of how many DISTINCT functions the arguments are the keys of a state without grouping keys."""
     return sum(bool(each["distinct"]) for each in aggregate.fields["functions"])
-
-
-def _reads_more(expression: Node, keys: frozenset[tuple[Any, ...]]) -> bool:
-    """Return whether an expression of an aggregate reads anything but its *keys* and functions."""
-    if expression.kind == "AggregateExpression" or expression.canonical() in keys:
-        return False
-    if expression.kind == "AttributeReference":
-        return True
-    return any(_reads_more(child, keys) for child in expression.children)
 
 
 def _row_keys(root: Node, stage: _Cut) -> tuple[int, ...] | None:

@@ -44,7 +44,7 @@ from mt_core.incremental.stages.join_blocks import (
     key_classes,
 )
 from mt_core.incremental.stages.reproducible import obstacle_of_values
-from mt_core.incremental.stages.words import shortened, words_of_aggregate
+from mt_core.incremental.stages.words import shortened, words_of_aggregate, words_of_key
 
 _JOINS = {
     "LeftOuter": "a left join",
@@ -326,7 +326,7 @@ class _BlocksOfTree:
 
     def _window(self, node: Node, place: Place, child: _Input) -> ComputedReading:
         partition = node.expressions("partitionSpec")
-        names = [str(each.fields.get("name") or "(...)") for each in partition]
+        names = list(map(words_of_key, partition))
         words = f"a window by {shortened(names)}" if names else "a window over all rows"
         if not (keys := self._keys(child, partition)):
             return self._fixed(place, words)

@@ -99,10 +99,14 @@ def _orders_all(node: Node) -> bool:
     columns: set[int | None] = {*(output_of(node) or [None])}
     while node.kind in ("Project", "Offset"):
         if node.kind == "Project":
-            read = {item.identity: item.column() for item in node.expressions("projectList")}
-            below = [None if each is None else read.get(each) for each in columns]
+            items = {item.identity: item for item in node.expressions("projectList")}
+            constants = {each for each, item in items.items() if item.value().kind == "Literal"}
+            read = {each: item.column() for each, item in items.items()}
+            below = [None if each is None else read.get(each) for each in columns - constants]
             columns = {None if each is None else each.identity for each in below}
         node = node.children[0]
+    if not columns:
+        return True
     if node.kind != "Sort" or not node.fields["global"]:
         return False
     by = [each.children[0] for each in node.expressions("order")]

@@ -45,7 +45,8 @@ class Value:
 
     `name` identifies what the subquery computes, of which sources. The value is computed over the states of
     `stages`, given by name, over other `values`, given by tree, and over whole readings, its `rest`.
-    `readings` are all that the subquery reads, but for what these other values read.
+    `readings` are all that the subquery reads, but for what these other values read. The value
+    `is_reproducible` if it is the same whenever it is computed over the same rows.
     """
 
     tree: int
@@ -54,6 +55,7 @@ class Value:
     rest: frozenset[int] = frozenset()
     values: frozenset[int] = frozenset()
     readings: frozenset[int] = frozenset()
+    is_reproducible: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,9 +113,11 @@ class StagePlan:
     def needed(self, changed: frozenset[int]) -> frozenset[str]:
         """Return the names of what has to be kept if the *changed* readings change.
 
-        A value in the rows that does not change is computed if it is not kept.
+        Values in the rows that do not change are computed if they are not kept.
         """
-        return frozenset() if self.rows is not None and not self.moved(changed) else self.names
+        if self.rows is None or self.moved(changed):
+            return self.names
+        return frozenset() if all(each.is_reproducible for each in self.values) else self.names
 
     def moved(self, changed: frozenset[int]) -> tuple[Value, ...]:
         """Return the values that may change with the *changed* readings."""

@@ -21,17 +21,22 @@ from typing import Any
 from mt_core.incremental.plan import Node, reading_of
 from mt_core.incremental.stages.blocks import Place, place_of
 from mt_core.incremental.stages.query_blocks import never_changes, subqueries_in
+from mt_core.incremental.stages.reproducible import obstacle_of_values
 from mt_core.incremental.stages.stage_name import functions_in, value_name
 from mt_core.incremental.stages.stage_plan import Value
 
 
 @dataclass(slots=True)
 class _Read:
-    """What is read to compute the rows of a tree over states: readings, states and kept values."""
+    """What is read to compute the rows of a tree over states: readings, states and kept values.
+
+    `is_reproducible` says whether the operators over these return the same rows again.
+    """
 
     readings: set[int] = field(default_factory=set)
     states: set[Place] = field(default_factory=set)
     values: set[int] = field(default_factory=set)
+    is_reproducible: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,6 +93,7 @@ class Subqueries:
             rest=frozenset(found.readings),
             values=frozenset(found.values),
             readings=frozenset(whole.readings),
+            is_reproducible=whole.is_reproducible,
         )
 
     def read(
@@ -122,6 +128,7 @@ class Subqueries:
             inner = self._in([{"subquery": each} for each in _outside(node)])
         else:
             inner = self._in(node.fields)
+            found.is_reproducible &= obstacle_of_values(node) is None
             for position, child in enumerate(node.children):
                 self._visit(child, tree, (*path, position), states, kept, found)
         for each in inner:

@@ -36,6 +36,7 @@ from mt_core.spark.queries.lineage import Lineage
 from mt_core.spark.queries.staged_query import StagedQuery
 from mt_core.spark.readings.reading_changes import LocalRelations
 from mt_core.spark.readings.reading_versions import ReadingVersions
+from mt_core.spark.readings.row_images import ImageViews
 
 MOST_JOINED_ROWS = 400_000
 """The maximum number of rows that a term joins inline. More are joined by a job, which uses all cores."""
@@ -108,23 +109,30 @@ class BlockChanges:
 
         Raises NotApplied if operators that are not linear would have to read too many rows.
         """
-        number, *others = blocks.root.readings
-        views = self.relations.images.get(number)
-        if others or views is None or not views.few:
+        views = self._only_images(blocks)
+        if views is None:
             return self._sum(output, self.parts(blocks, values, output))
 
         def change(at: Mapping[str, str]) -> DataFrame:
-            signed = self._images(views.of(at["rows"]))
-            return output.sum(
-                (sign, self._over(blocks, values, output, {number: rows}, at)) for sign, rows in signed
-            )
+            return output.sum(self._only_parts(blocks, values, output, views, at))
 
-        purpose = f"change {output.purpose} {number} {views.only_added}"
+        purpose = f"change {output.purpose} {views.only_added}"
         inputs = {"rows": views.net, **self.values.inputs(values)}
         return PLANS.computed(self.session, self.lineage, purpose, change, inputs)
 
     def parts(self, blocks: Blocks, values: Collection[int], output: Output) -> Signed:
         """Return the parts of the change of an output, as `of` adds them up."""
+        views = self._only_images(blocks)
+        if views is not None and views.only_added:
+
+            def added(at: Mapping[str, str]) -> DataFrame:
+                [(_, part)] = self._only_parts(blocks, values, output, views, at)
+                return part
+
+            inputs = {"rows": views.net, **self.values.inputs(values)}
+            rows = PLANS.run(self.session, self.lineage, f"added {output.purpose}", added, inputs)
+            if rows is not None:
+                return Signed(few=[(1, rows)])
         parts, terms = Signed(), self._terms(blocks, values)
         if terms is None:
             for number in sorted(blocks.tables() & self.changed):
@@ -145,9 +153,9 @@ class BlockChanges:
             query=self.query,
             values=self.values.by_place(values),
         )
-        facts = {number: self.relations.facts(number) for number in blocks.tables()}
-        run = RunReadings(bags=bags, tables=self.relations)
-        return run.block(blocks, facts_of_readings(blocks, facts))
+        tables = blocks.tables() if blocks.computed else ()
+        facts = facts_of_readings(blocks, {number: self.relations.facts(number) for number in tables})
+        return RunReadings(bags=bags, tables=self.relations).block(blocks, facts)
 
     def _sum(self, output: Output, parts: Signed) -> ComputedRows:
         """Return the sum of parts."""
@@ -185,6 +193,28 @@ class BlockChanges:
         return None
 
     # ----------------------------------------------------------------------------------------------- few rows
+
+    def _only_images(self, blocks: Blocks) -> ImageViews | None:
+        """Return the images of the only reading of a block, or None if there are others or many rows."""
+        number, *others = blocks.root.readings
+        views = self.relations.images.get(number)
+        return None if others or views is None or not views.few else views
+
+    def _only_parts(
+        self,
+        blocks: Blocks,
+        values: Collection[int],
+        output: Output,
+        views: ImageViews,
+        at: Mapping[str, str],
+    ) -> Iterator[tuple[int, DataFrame]]:
+        """Yield the parts over the changed rows of the only reading.
+
+        *at* has the inputs of an inline plan, by name.
+        """
+        (number,) = blocks.root.readings
+        for sign, rows in self._images(views.of(at["rows"])):
+            yield sign, self._over(blocks, values, output, {number: rows}, at)
 
     def _of_few_rows(
         self, blocks: Blocks, values: Collection[int], output: Output, term: Term[ComputedRows]

@@ -76,8 +76,11 @@ class BlockRows(Generic[R]):
     def terms(self) -> list[Term[R]]:
         """Return the terms of the change. Readings that have not changed have none."""
         changes = self._changes
-        if not changes:
-            return []
+        if not changes or len(self.block.readings) == 1:
+            # Nothing is looked up, so the facts of sources are not read.
+            return [
+                Term(reading=number, changed=change, leaves={}) for number, change in sorted(changes.items())
+            ]
         reducer = self._reducer(changes)
         return [
             Term(

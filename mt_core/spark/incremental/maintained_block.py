@@ -1,7 +1,8 @@
 """Maintained blocks: the change of a table whose rows are those of a block.
 
 The change of the block (`block_changes`), in the types of the table, says which rows are deleted and which
-are inserted. Nothing is kept beside the table. If rows are only added, they are written as they are computed.
+are inserted. Nothing is kept beside the table: scalar subqueries in the block, whose values have not changed,
+are computed again. If rows are only added, they are written as they are computed.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from pyspark.sql.types import StructType
 from mt_core.base.identifiers import quote
 from mt_core.incremental.delta import unused_name
 from mt_core.incremental.stages.blocks import Blocks, Place
+from mt_core.incremental.stages.stage_plan import StagePlan, Value
 from mt_core.incremental.strategy import ResultUnchanged
 from mt_core.spark.iceberg.find_rows import TableVersion
 from mt_core.spark.iceberg.jvm_rows import stored_schema
@@ -59,20 +61,24 @@ def maintained_block(
     exact = blocks.below_computed()
     with ExitStack() as stack:
         read = ReadingImages(session=session, lineage=lineage, changes=changes, old=old, new=new, exact=exact)
-        query = StagedQuery.of_lineage(session, lineage)
+        relations, query = (
+            LocalRelations.of(read, blocks.tables(), stack),
+            StagedQuery.of_lineage(session, lineage),
+        )
+        values = ScalarValues(session=session, query=query)
+        if isinstance(plan := changes.shape.stages, StagePlan) and plan.rows is not None:
+            # None of them has changed, and they are not kept.
+            for each in plan.in_order():
+                if isinstance(each, Value):
+                    values.compute(each, lineage, relations.readings)
         block_changes = BlockChanges(
-            session=session,
-            lineage=lineage,
-            query=query,
-            since=old,
-            relations=LocalRelations.of(read, blocks.tables(), stack),
-            values=ScalarValues(session=session, query=query),
+            session=session, lineage=lineage, query=query, since=old, relations=relations, values=values
         )
         rows = RowsOfRun(
             write=write, maintenance=maintenance, stored=stored, changes=block_changes, stack=stack
         )
         with counts_checked():
-            change = rows.change(blocks, (), modes)
+            change = rows.change(blocks, values.rows, modes)
             if change is None:
                 raise ResultUnchanged
             yield change

@@ -1,13 +1,13 @@
 """Maintained rows: the rows that an incremental run inserts into a table, and the rows that it deletes.
 
 The strategy (`mt_core.incremental.strategy`) selects one of several methods. This module turns it into one
-of three changes: rows to append, a complete new content, or a replacement of some rows. Every method runs
-SQL over the changed rows (`DeltaTexts`), at the source versions pinned for the run, and against the table
-at the snapshot that the previous run published. The invariant is that the table then equals a recomputation
-at the new versions, except that doubles may be added in a different order. Small inputs are computed in the
-driver by inline plans, because a Spark job costs more than such a change. Larger inputs use the same SQL in
-Spark jobs. Nothing is written here. If a precondition does not hold (a scalar subquery changed, rows tie at
-a LIMIT, there are too many keys), NotApplied is raised before anything is staged.
+of two changes: a complete new content, or a replacement of some rows. Every method runs SQL over the changed
+rows (`DeltaTexts`), at the source versions pinned for the run, and against the table at the snapshot that the
+previous run published. The invariant is that the table then equals a recomputation at the new versions,
+except that doubles may be added in a different order. Small inputs are computed in the driver by inline
+plans, because a Spark job costs more than such a change. Larger inputs use the same SQL in Spark jobs.
+Nothing is written here. If a precondition does not hold (a scalar subquery changed, rows tie at a LIMIT,
+there are too many keys), NotApplied is raised before anything is staged.
 """
 
 from __future__ import annotations
@@ -29,7 +29,6 @@ from mt_core.incremental.delta import (
     ordered,
     over,
     touched,
-    unused_name,
 )
 from mt_core.incremental.first_rows import FirstRows
 from mt_core.incremental.strategy import ResultUnchanged, Ties, ValueChanged, Way, check_keys
@@ -51,7 +50,7 @@ from mt_core.spark.queries.query_shapes import pieces_of, values_of
 from mt_core.spark.queries.source_versions import pins
 from mt_core.spark.readings.reading_images import ReadingImages
 from mt_core.spark.readings.reading_versions import check_unchanged, relations_at
-from mt_core.spark.readings.row_images import ImageViews, net_rows, signed
+from mt_core.spark.readings.row_images import ImageViews
 from mt_core.tables.definition.shape import stored_order
 from mt_core.tables.engine import Maintenance, SourceVector, Write
 
@@ -90,11 +89,6 @@ def maintained_rows(
         match strategy.way:
             case Way.NOTHING:
                 yield AddedRows(rows=no_rows(session, stored_schema(session, stored))), modes
-            case Way.APPEND:
-                few = small and small.compute(
-                    lambda rows: _stored_text(over(texts, rows).added(), names, write)
-                )
-                yield AddedRows(rows=few or _stored(session, texts.added(), names, write)), modes
             case Way.MERGE if strategy.first is not None:
                 rows = computed(session.sql(texts.candidates(table, names, strategy.first)))
                 found = _first(session, stack.enter_context(temporary_view(rows)), names, strategy.first)
@@ -104,7 +98,7 @@ def maintained_rows(
             ):
                 merged = texts.merged(table, names, strategy.merge)
                 yield AllRows(rows=_stored(session, merged, names, write)), modes
-            case Way.MERGE | Way.KEYS | Way.SIGNED:
+            case Way.MERGE | Way.KEYS:
                 replacement = _RowReplacement(
                     session=session,
                     lineage=lineage,
@@ -212,13 +206,7 @@ class _RowReplacement:
     table: TableChange
 
     def change(self) -> Change:
-        match self.maintenance.strategy.way:
-            case Way.KEYS:
-                return self.keys()
-            case Way.MERGE:
-                return self.groups()
-            case _:
-                return self.rows()
+        return self.keys() if self.maintenance.strategy.way is Way.KEYS else self.groups()
 
     def keys(self) -> Change:
         """Replace the rows of all changed keys with the query's current result for those keys."""
@@ -292,29 +280,6 @@ class _RowReplacement:
             groups.certain(self.table.view(delta.frame)),
         )
         return self._stored(self.texts.merged(self.table.name, names, merge, certain, few=few))
-
-    def rows(self) -> Change:
-        """Delete the result rows of removed source rows and insert those of added source rows."""
-        # Cast values to the table's types first: a value that was rounded when it was stored matches only its
-        # stored form.
-        copies = unused_name("_copies", self.table.columns)
-
-        def both(texts: DeltaTexts) -> tuple[str, str]:
-            removed, added = (
-                _stored_text(text, self._names, self.write) for text in (texts.removed(), texts.added())
-            )
-            return removed, added
-
-        def net_of(texts: DeltaTexts) -> DataFrame:
-            removed, added = map(self.session.sql, both(texts))
-            # Compare with SQL equality, as the lookup in the table does.
-            return net_rows(signed(removed, added, copies), copies, signed_zeros=False)
-
-        small = self.small and self.small.compute(
-            lambda rows: "\nEXCEPT ALL\n".join(both(over(self.texts, rows))),
-            lambda rows: net_of(over(self.texts, rows)),
-        )
-        return self.table.by_value(small or collect_or_checkpoint(net_of(self.texts)), copies)
 
     @property
     def _names(self) -> list[str]:

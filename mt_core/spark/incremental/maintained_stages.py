@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import col
@@ -27,7 +28,7 @@ from mt_core.base.identifiers import quote
 from mt_core.incremental.delta import same
 from mt_core.incremental.stages.blocks import Place
 from mt_core.incremental.stages.stage_plan import Stage, StagePlan, Value
-from mt_core.incremental.strategy import NotApplied, ResultUnchanged
+from mt_core.incremental.strategy import NotApplied, ResultUnchanged, Way
 from mt_core.model.storage import BATCH, RUN_ID, publish_name
 from mt_core.model.table import Column
 from mt_core.spark.catalogs.columns import sql_type
@@ -42,8 +43,10 @@ from mt_core.spark.iceberg.replace_rows import AddedRows, AllRows, Change, Delet
 from mt_core.spark.iceberg.replacement import Replacement
 from mt_core.spark.iceberg.temporary_views import temporary_view
 from mt_core.spark.incremental.block_changes import BlockChanges
+from mt_core.spark.incremental.maintained_block import RowsOfRun
 from mt_core.spark.incremental.scalar_values import ScalarValues
 from mt_core.spark.incremental.stage_changes import GroupsOutput
+from mt_core.spark.incremental.table_change import counts_checked
 from mt_core.spark.queries.lineage import Lineage
 from mt_core.spark.queries.source_versions import pins
 from mt_core.spark.queries.staged_query import StagedQuery
@@ -73,9 +76,14 @@ class StagedRows:
 
 @contextmanager
 def staged_rows(
-    session: SparkSession, lineage: Lineage, write: Write, kept: KeptStates, modes: DeleteModes | None
+    session: SparkSession,
+    lineage: Lineage,
+    write: Write,
+    kept: KeptStates,
+    stored: Any,
+    modes: DeleteModes | None,
 ) -> Iterator[StagedRows]:
-    """Yield the rows of a *write* with stages, and write the states of these.
+    """Yield the rows that a *write* with stages gives the *stored* Iceberg table, and write the states.
 
     *modes* says how rows may be deleted in place; None if the table is rewritten. Raises SourcesChanged or
     NotApplied if the changes cannot be applied, and ResultUnchanged if the query reads none of them.
@@ -92,12 +100,14 @@ def staged_rows(
             query=query,
             values=ScalarValues(session=session, query=query),
             kept=kept,
+            stored=stored,
             stack=stack,
         )
         if write.maintenance is None:
             yield run.recomputed()
         else:
-            yield run.maintained(write.maintenance, modes)
+            with counts_checked():
+                yield run.maintained(write.maintenance, modes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,6 +135,7 @@ class _Run:
     query: StagedQuery
     values: ScalarValues
     kept: KeptStates
+    stored: Any
     stack: ExitStack
     _schemas: dict[str, StructType] = field(default_factory=dict)
 
@@ -179,27 +190,52 @@ class _Run:
                 states[each.name] = self._anew(each, after)
             else:
                 states[each.name] = self._changed(each, of_blocks)
-        if self._is_unchanged(changed) and all(state.changes is None for state in states.values()):
+        table = None
+        if self._rows_may_differ(states, changed):
+            table = self._change_of_table(states, maintenance, modes, of_blocks)
+        if table is None and all(state.changes is None for state in states.values()):
             raise ResultUnchanged
         written = self._written({name: self._change(state) for name, state in states.items()})
-        if self._is_unchanged(changed) and not self._changed_above(states):
-            columns = self.session.table(self.write.table.sql).schema
-            return StagedRows(
-                change=AddedRows(rows=no_rows(self.session, columns)), modes=None, states=written
+        columns = self.session.table(self.write.table.sql).schema
+        change, modes = table or (AddedRows(rows=no_rows(self.session, columns)), None)
+        return StagedRows(change=change, modes=modes, states=written)
+
+    def _rows_may_differ(self, states: Mapping[str, _State], changed: frozenset[int]) -> bool:
+        """Return whether anything has changed that the query reads but for values that are the same."""
+        above = (state for name, state in states.items() if name not in self.plan.inner)
+        return (
+            bool(changed & self.plan.above)
+            or bool(self.values.changed)
+            or any(state.changes is not None for state in above)
+        )
+
+    def _change_of_table(
+        self,
+        states: Mapping[str, _State],
+        maintenance: Maintenance,
+        modes: DeleteModes | None,
+        of_blocks: BlockChanges,
+    ) -> tuple[Change, DeleteModes | None] | None:
+        """Return the change of the table and its modes, or None if no row changes."""
+        strategy = maintenance.strategy
+        if (
+            self.plan.rows is not None
+            and not self.values.changed
+            and (strategy.keys or strategy.way is Way.APPEND)
+        ):
+            rows = RowsOfRun(
+                write=self.write,
+                maintenance=maintenance,
+                stored=self.stored,
+                changes=of_blocks,
+                stack=self.stack,
             )
+            return rows.change(self.plan.rows, self.values.rows, modes)
         in_place = self._in_place(states, maintenance, modes)
         if in_place is not None:
-            return StagedRows(change=in_place, modes=modes, states=written)
-        rows = self._rest(states, after, readings)
-        return StagedRows(change=AllRows(rows=rows), modes=None, states=written)
-
-    def _is_unchanged(self, changed: frozenset[int]) -> bool:
-        """Return whether all rows are the same unless states have changed."""
-        return not changed & self.plan.above and not self.values.changed
-
-    def _changed_above(self, states: Mapping[str, _State]) -> bool:
-        """Return whether states have changed that the query reads, not only the values below others."""
-        return any(state.changes is not None for name, state in states.items() if name not in self.plan.inner)
+            return in_place, modes
+        readings = of_blocks.relations.readings
+        return AllRows(rows=self._rest(states, readings.versions, readings)), None
 
     def _valued(
         self,
@@ -264,7 +300,7 @@ class _Run:
         With keys, the rows of the table are those of the groups of a single stage.
         """
         keys = maintenance.strategy.keys
-        if modes is None or not keys:
+        if modes is None or not keys or self.plan.rows is not None:
             return None
         state = states[self.plan.stages[0].name]
         if state.changes is None or state.before is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from mt_core.incremental.delta import Images
 from mt_core.spark.iceberg.computed_rows import ComputedRows
@@ -48,13 +48,8 @@ class SmallChange:
             return None
         return cls(session=session, lineage=lineage, rows=views.net, images=views.of)
 
-    def compute(self, text: Query, make: Callable[[Images], DataFrame] | None = None) -> ComputedRows | None:
-        """Return the rows of the query *text*, or None if a Spark job must compute them.
-
-        If *make* is given, it builds the query as a DataFrame, and *text* only identifies the cached plan.
-        """
-        query = make or (lambda images: self.session.sql(text(images)))
-        purpose = text(self.images(_ROWS))
-        return PLANS.run(
-            self.session, self.lineage, purpose, lambda at: query(self.images(at[_ROWS])), {_ROWS: self.rows}
+    def compute(self, text: Query) -> ComputedRows | None:
+        """Return the rows of the query *text*, or None if a Spark job must compute them."""
+        return PLANS.sql(
+            self.session, self.lineage, lambda at: text(self.images(at[_ROWS])), {_ROWS: self.rows}
         )

@@ -138,7 +138,7 @@ class StagedWrites(RowWriter):
         kept = KeptStates(session, self._spark, write.table, metadata, described)
         lineage, maintenance = self._spark.versions.lineage(write.query), write.maintenance
         modes = None if maintenance is None else _delete_modes(session, table, write, maintenance)
-        with staged_rows(session, lineage, write, kept, modes) as rows:
+        with staged_rows(session, lineage, write, kept, table, modes) as rows:
             named = replace(write, summary={**write.summary, **rows.states.summary})
             commit = _commit(session, named, metadata)
             staged = self._changed(session, metadata, commit, rows.change, rows.modes)

@@ -11,7 +11,7 @@ or whose changes cost more than a recomputation, has none.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -132,11 +132,13 @@ def plan_change(
         ):
             return replace(without_states, reason=f"{RECOMPUTED}: {dear}")
         choice, recomputed = partitions, without_states
-    if choice.stages is not None and not _has_states(metadata, base, choice.stages):
+    names = _names_of_states(metadata, base)
+    if choice.stages is not None and not choice.stages.needed(changes.changed_readings) <= names:
         wants = recomputed.stages is None
         why = _FAILED_STATES if _states_failed(base) else _NO_STATES
         return replace(recomputed, reason=f"{RECOMPUTED}: {why}", wants_states=wants)
-    limited = replace(choice, most_keys=None if strategy == INCREMENTAL else sizes.most_keys)
+    most_keys = None if strategy == INCREMENTAL else sizes.most_keys
+    limited = replace(choice, most_keys=most_keys, stages=_kept(choice.stages, names))
     maintenance = Maintenance(strategy=limited, changes=changes, since=since, base=metadata.main)
     maintenance = replace(maintenance, in_place=sizes.in_place, most_in_place=sizes.most_in_place)
     maintenance = replace(maintenance, small=sizes.small_table)
@@ -170,10 +172,14 @@ def _stages_of(until: ChangesUntil, definition: TableDefinition) -> StagePlan | 
     return None if isinstance(query, str) else kept_stages(query, definition)
 
 
-def _has_states(metadata: StorageMetadata, base: Snapshot, stages: StagePlan) -> bool:
-    """Return whether main has all that a run with *stages* needs, as of the rows of *base*."""
-    names = tiny_states(metadata.properties, base).keys() | base.states.keys()
-    return names >= stages.names
+def _names_of_states(metadata: StorageMetadata, base: Snapshot) -> frozenset[str]:
+    """Return the names of the states that main has, as of the rows of *base*."""
+    return frozenset([*tiny_states(metadata.properties, base), *base.states])
+
+
+def _kept(stages: StagePlan | None, names: Collection[str]) -> StagePlan | None:
+    """Return the stages whose states a run uses: all or none of them. *names* are those that main has."""
+    return None if stages is None or not stages.names <= frozenset(names) else stages
 
 
 def read_summary(

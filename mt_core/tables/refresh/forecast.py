@@ -71,6 +71,8 @@ def strategy_for(
             return rows
         choice = _without_stages(query, changes, definition)
         return choice if choice.way is not Way.RECOMPUTE else rows or choice
+    if plan.rows is not None:
+        return _over_values(plan, query, changes, definition)
     choice = choose_stages(plan, changes, keys=plan.row_keys or (), relations=query.readings)
     return choice if _obstacle(choice, query, definition) is None else replace(choice, keys=())
 
@@ -98,6 +100,19 @@ def _by_value(
         # Rows are compared as they are stored, whatever the query returned.
         return Strategy(way=Way.RECOMPUTE, reason=maps)
     return choice if choice.way in (Way.APPEND, Way.STAGES) else None
+
+
+def _over_values(
+    plan: StagePlan, query: ShapedQuery, changes: Mapping[int, SourceChange], definition: TableDefinition
+) -> Strategy:
+    """Return the strategy for the rows of a result that depend on the values of scalar subqueries."""
+    keys = range(len(query.columns))
+    choice = choose_stages(plan, changes, keys=keys, relations=query.readings)
+    if choice.way is not Way.STAGES or (maps := _incomparable(definition.columns)) is None:
+        return choice
+    changed = frozenset(number for number, each in changes.items() if each.kind.changes_rows)
+    # All rows are computed if a value changes, and none if no other source has changed.
+    return replace(choice, keys=()) if plan.moved(changed) else Strategy(way=Way.RECOMPUTE, reason=maps)
 
 
 def _is_linear(query: ShapedQuery, changes: Mapping[int, SourceChange]) -> bool:
@@ -211,8 +226,6 @@ def _obstacle(choice: Strategy, query: ShapedQuery, definition: TableDefinition)
                 for each, function in zip(used, choice.merge, strict=choice.first is None)
                 if function is None
             ]
-        case Way.SIGNED:
-            used, looked_up = [], list(definition.columns)
         case _:
             return None
     if (maps := _incomparable(looked_up)) is not None:

@@ -416,8 +416,9 @@ class Publication:
     def _states_summary(self) -> dict[str, str]:
         """Return the summary entries for states that the write itself does not keep."""
         wants, names = self._plan.wants_states, dict[str, str]()
-        if self.way is Way.NOTHING and self._described is not None:
-            wants, names = self._described.wants_states, state_summary(self._described.states)
+        if self.maintenance is not None and self._described is not None:
+            wants = self._described.wants_states
+            names = state_summary(self._described.states) if self.way is Way.NOTHING else {}
         return {**names, WANTS_STATES: "true"} if wants and self._stages is None else names
 
     def _states_property(self, write: Write, staged: Staged) -> str | None:

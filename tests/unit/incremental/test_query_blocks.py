@@ -212,7 +212,7 @@ def test_a_nested_column_is_no_key() -> None:
 
 
 def test_generated_rows_have_the_keys_of_the_row_they_come_from() -> None:
-    generated = operator("Generate", ORDERS, unrequiredChildIndex=[], generatorOutput=[column(7)])
+    generated = operator("Generate", ORDERS, output=[K, A, column(7)])
 
     assert keys(join("Inner", generated, CUSTOMERS, both(equal(K, C), equal(column(7), N)))) == ["0.k=1.c"]
 
@@ -385,7 +385,10 @@ def test_computed_readings_have_numbers_of_their_own() -> None:
             "max of all rows",
         ),
         (window([], CUSTOMERS), "a window over all rows"),
-        (window([node("Year", C)], CUSTOMERS), "a window by (...)"),
+        (
+            window([column(9, "_w0")], project([alias(9, node("Year", C), "_w0")], CUSTOMERS)),
+            "a window by (...)",
+        ),
         (join("FullOuter", CUSTOMERS, NATIONS), "a full join without equal columns"),
     ],
 )
@@ -469,8 +472,6 @@ def test_an_offset_is_computed_whole_and_reproducible_if_its_order_leaves_no_cho
 
 
 def test_a_side_of_a_join_has_known_columns() -> None:
-    # JSON does not say which columns of its child an operator omits.
-    generated = operator("Generate", CUSTOMERS, unrequiredChildIndex=None, generatorOutput=[column(7)])
+    unknown = join("LeftOuter", operator("OneRowRelation"), ORDERS)
 
-    assert obstacle(join("LeftOuter", ORDERS, generated)) == "a Generate whose columns are not known"
-    assert keys(join("Inner", ORDERS, generated, equal(K, C))) == ["0.k=1.c"]
+    assert obstacle(unknown) == "a OneRowRelation whose columns are not known"

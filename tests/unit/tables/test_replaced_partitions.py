@@ -27,6 +27,7 @@ from mt_core.tables.engine import (
 from mt_core.tables.refresh.change_plan import ChangesUntil, plan_change
 from mt_core.tables.runs.decide import Decision
 from mt_core.tables.services import query_of
+from tests.support.blocks import block_over
 from tests.support.fake_engine import FakeEngine
 from tests.support.memory_registry import MemoryRegistry
 from tests.support.registry_facts import a_table
@@ -54,7 +55,11 @@ class ChangedEngine(FakeEngine):
     ) -> None:
         super().__init__()
         shape = QueryShape(
-            occurrences={0: Occurrence(reach=reach)}, lineage=(ds, k), keys=(0, 1), merge="not on top"
+            occurrences={0: Occurrence(reach=reach)},
+            lineage=(ds, k),
+            keys=(0, 1),
+            merge="not on top",
+            rows=block_over(0) if reach is Reach.LINEAR else "an aggregate is in the query",
         )
         self.found = SourceChanges(
             shape=shape,
@@ -134,10 +139,13 @@ def test_many_keys_within_partitions_are_replaced_as_partitions() -> None:
 def test_rows_that_would_cost_a_copy_of_the_table_are_replaced_with_their_partitions() -> None:
     linear = ChangedEngine({0: "day"}, {0: "k"}, reach=Reach.LINEAR)
 
-    maintenance, _ = plan(linear, table("auto", "DS"), replace(BASE, total_bytes=100))
+    ways = []
+    for rows in (200_000, 200_001):
+        maintenance, _ = plan(linear, table("auto", "DS"), replace(BASE, total_bytes=100, total_rows=rows))
+        assert maintenance is not None
+        ways.append(maintenance.strategy.way)
 
-    assert maintenance is not None
-    assert maintenance.strategy.way is Way.PARTITIONS
+    assert ways == [Way.STAGES, Way.PARTITIONS]
 
 
 def test_sources_of_which_most_changed_are_recomputed() -> None:

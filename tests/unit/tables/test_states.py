@@ -9,7 +9,7 @@ import pytest
 
 from mt_core.errors import EngineError
 from mt_core.incremental.shape import Occurrence, QueryShape, Reach
-from mt_core.incremental.stages.stage_plan import Stage, StagePlan
+from mt_core.incremental.stages.stage_plan import Stage, StagePlan, Value
 from mt_core.incremental.strategy import NotApplied, ResultUnchanged, Way
 from mt_core.model.run import RefreshRun, RunStatus
 from mt_core.model.storage import STATES
@@ -41,6 +41,12 @@ SHAPE = QueryShape(
     merge="the aggregate is not on top",
     stages=STAGES,
 )
+VALUE = Value(tree=1, name="2" * 16, rest=frozenset({1}), readings=frozenset({1}))
+"""The value of a scalar subquery that reads another source, which does not change."""
+SAME = replace(SHAPE, stages=StagePlan(stages=(), values=(VALUE,), rows=block_over(0)))
+OF_STATE = Value(tree=1, name="2" * 16, stages=frozenset({"0" * 16}), readings=frozenset({0}))
+"""The value of a scalar subquery over a state of the source that the rows are read from."""
+MOVED = replace(SHAPE, stages=replace(STAGES, values=(OF_STATE,), rows=block_over(0)))
 NO_STATES = "main has no states of the query's stages"
 
 
@@ -56,12 +62,12 @@ class Staged(ManagerWorld):
     other rows than those to which a write applies changes.
     """
 
-    def __init__(self, strategy: str, mode: str = "FULL") -> None:
+    def __init__(self, strategy: str, mode: str = "FULL", shape: QueryShape = SHAPE) -> None:
         super().__init__()
         self.ways: list[str] = []
         self.failure: Exception | None = None
         self.breaks_states = False
-        self.engine.shape, self.engine.on_write = SHAPE, self._note
+        self.engine.shape, self.engine.on_write = shape, self._note
         self.engine.commit(ORDERS, orders())
         self.sql(
             f"CREATE MATERIALIZED TABLE totals WITH ('refresh.strategy' = '{strategy}') "
@@ -247,6 +253,48 @@ def test_a_run_whose_answer_was_lost_publishes_rows_and_states_together() -> Non
 
     assert {*world.ways} == {"recompute+", "stages+"}
     assert world.ways[0] == "recompute+"
+
+
+def test_rows_are_changed_without_kept_values_if_no_value_may_change() -> None:
+    world = Staged("auto", shape=SAME)
+
+    runs = [world.refresh(1), world.refresh(2)]
+
+    assert (world.ways, world.has_states) == (["recompute", "append", "stages"], False)
+    assert [run.strategy for run in runs] == ["append", "stages"]
+
+
+def test_kept_values_are_carried_by_a_run_that_changes_none() -> None:
+    world = Staged("incremental", shape=SAME)
+
+    world.refresh(1)
+    world.refresh(2)
+
+    assert (world.ways, world.has_states) == (["recompute+", "append+", "stages+"], True)
+
+
+def test_rows_need_kept_values_that_are_not_reproducible_although_they_do_not_change() -> None:
+    assert not isinstance(SAME.stages, str)
+    values = (replace(VALUE, is_reproducible=False),)
+    world = Staged("auto", shape=replace(SAME, stages=replace(SAME.stages, values=values)))
+
+    for number in range(3):
+        world.refresh(number)
+
+    assert world.ways == ["recompute", "recompute", "recompute+", "stages+"]
+
+
+def test_a_run_without_states_leaves_it_to_the_next_one_to_keep_those_that_would_serve() -> None:
+    world = Staged("auto", shape=MOVED)
+    world.refresh(1)
+    world.engine.shape = SAME
+    world.refresh(2)
+    world.engine.shape = MOVED
+
+    world.refresh(3)
+    world.refresh(4)
+
+    assert world.ways == ["recompute", "recompute", "stages", "recompute+", "stages+"]
 
 
 def test_explain_refresh_says_what_a_change_of_states_is_joined_with() -> None:

@@ -6,7 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mt_core.base.plural import plural
-from mt_core.incremental.strategy import Strategy, TooManyKeys, TooManyRows, ValueChanged, Way
+from mt_core.incremental.strategy import (
+    LimitReached,
+    Strategy,
+    TooManyKeys,
+    TooManyRows,
+    ValueChanged,
+    Way,
+)
 from mt_core.model.storage import InVain
 
 MOST_CHANGED = 0.5
@@ -101,6 +108,8 @@ def reason_to_recompute(strategy: Strategy, sizes: Sizes) -> str | None:
             return None
         case Way.MERGE if sizes.changed_bytes + sizes.table_bytes > MOST_REWRITTEN * sizes.source_bytes:
             return "the table is not much smaller than its sources"
+        case _ if strategy.by_key or strategy.way is Way.KEYS:
+            return _reason_against_keys(sizes)
         case Way.STAGES if sizes.joined_bytes > MOST_JOINED * sizes.source_bytes:
             joined = sizes.joined_bytes / max(1, sizes.source_bytes)
             return f"the change would be joined with {joined:.0%} of the sources"
@@ -112,14 +121,16 @@ def reason_to_recompute(strategy: Strategy, sizes: Sizes) -> str | None:
             sizes.changed_bytes + sizes.table_bytes > MOST_REWRITTEN * sizes.source_bytes
         ):
             return "the table is not much smaller than its sources"
-        case Way.KEYS if share > MOST_CHANGED_FOR_KEYS:
-            return f"{share:.0%} of the sources changed"
-        case Way.KEYS if sizes.changed_rows > MOST_KEYS * sizes.table_rows:
-            return (
-                f"up to {sizes.changed_rows} of {sizes.table_rows} {plural(sizes.table_rows, 'key')} changed"
-            )
         case _:
             return None
+
+
+def _reason_against_keys(sizes: Sizes) -> str | None:
+    if sizes.share > MOST_CHANGED_FOR_KEYS:
+        return f"{sizes.share:.0%} of the sources changed"
+    if sizes.changed_rows > MOST_KEYS * sizes.table_rows:
+        return f"up to {sizes.changed_rows} of {sizes.table_rows} {plural(sizes.table_rows, 'key')} changed"
+    return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,10 +146,12 @@ def recently_failed(strategy: Strategy, sizes: Sizes, last: InVain | None) -> st
     """Return why *strategy* is not tried again after the failure of *last*, or None to try it."""
     if last is None or last.recomputed >= RETRIED_AFTER or sizes.changed_bytes <= CLEARLY_SMALLER * last.size:
         return None
-    if strategy.way is Way.KEYS and last.what == TooManyKeys.what:
+    if strategy.way in (Way.KEYS, Way.STAGES) and last.what == TooManyKeys.what:
         return "a change of this size touched too many keys"
     if strategy.way is Way.STAGES and last.what == TooManyRows.what:
         return "a change of this size needed too many rows of the sources"
+    if strategy.limit is not None and not strategy.only_added and last.what == LimitReached.what:
+        return "a change of this size removed rows within the LIMIT"
     if strategy.values and last.what == ValueChanged.what:
         return "a scalar subquery gave another value after a change of this size"
     return None

@@ -36,6 +36,7 @@ from mt_core.incremental.plan import (
 )
 from mt_core.incremental.reading_scopes import ReadingScope, columns_in_text
 from mt_core.incremental.stages.blocks import Blocks
+from mt_core.incremental.stages.first_rows import Limit
 from mt_core.incremental.stages.stage_plan import StagePlan
 
 Lineage = Mapping[int, str]
@@ -92,7 +93,8 @@ class QueryShape:
     scalar subqueries read: their changes do not matter while the values of the subqueries stay the same.
     `first` describes a top-level ORDER BY and LIMIT. `scopes` has the columns and the rows that the query
     uses of each relation. `stages` says which aggregates can be kept as states, or why there are none. `rows`
-    are the rows of the query as a block, or the reason why their change is not computed.
+    are the rows of the query as a block, or the reason why their change is not computed. `first_rows` are
+    those below a LIMIT at the end of the query.
     """
 
     occurrences: Mapping[int, Occurrence]
@@ -105,6 +107,7 @@ class QueryShape:
     scopes: Mapping[int, ReadingScope] = field(default_factory=dict)
     stages: StagePlan | str = "it has no aggregate"
     rows: Blocks | str = "its rows are not known as a block"
+    first_rows: tuple[Blocks, Limit] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

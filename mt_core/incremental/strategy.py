@@ -20,9 +20,13 @@ from enum import StrEnum
 
 from mt_core.incremental.changes import ChangeKind, SourceChange
 from mt_core.incremental.first_rows import FirstRows
+from mt_core.incremental.local_limits import MOST_LOCAL
 from mt_core.incremental.merging import Merge, can_subtract
 from mt_core.incremental.shape import Occurrence, QueryShape, Reach
 from mt_core.incremental.stages.blocks import Blocks
+from mt_core.incremental.stages.dividing import divided_by, dividing
+from mt_core.incremental.stages.first_rows import Limit
+from mt_core.incremental.stages.key_source import Division
 from mt_core.incremental.stages.stage_plan import StagePlan, over
 
 UNREAD = "no row or column that the query reads changed"
@@ -61,6 +65,10 @@ class Strategy:
     the LIMIT of a query without aggregates. `most_keys` limits the number of keys to replace (KEYS; None for
     no limit), because the metadata says little about it. `values` are the changed relations that only scalar
     subqueries read; the strategy is valid only while these subqueries return the same values.
+
+    `division` is a key of the `rows`, if they have one. The rows of changed keys are replaced if the rows are
+    written `by_key`, and otherwise if a change by value needs too many rows. With a `limit`, `rows` are those
+    of the query without it, and `only_added` says that none of them is removed.
     """
 
     way: Way
@@ -73,6 +81,10 @@ class Strategy:
     first: FirstRows | None = None
     stages: StagePlan | None = None
     rows: Blocks | None = None
+    division: Division | None = None
+    by_key: bool = False
+    limit: Limit | None = None
+    only_added: bool = False
 
     def __str__(self) -> str:
         return f"{self.way}: {self.reason}"
@@ -101,6 +113,12 @@ class ValueChanged(NotApplied):
 
 class ResultUnchanged(Exception):
     """The changed rows show that the query returns the same rows as before. Nothing was written."""
+
+
+class LimitReached(NotApplied):
+    """A row within a LIMIT was removed, so a row behind it, which is not known, comes up."""
+
+    what = "limit"
 
 
 class Ties(NotApplied):
@@ -222,9 +240,6 @@ def choose_stages(
     settled = _from_nothing(changed, relations) or _nothing(changed, changes) or _unknown(changed, relations)
     if settled is not None:
         return settled
-    if plan.rows is not None and not plan.moved(frozenset(changed)):
-        choice = choose_rows(plan.rows, changes, columns=len(keys), relations=relations)
-        return choice if choice.rows is None else replace(choice, stages=plan)
     return _refused(plan.blocks, changed, relations) or Strategy(
         way=Way.STAGES,
         reason=plan.described(frozenset(changed), relations),
@@ -234,20 +249,86 @@ def choose_stages(
     )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredRows:
+    """What is known of the rows of a table whose query has the `columns`.
+
+    `obstacle` is the reason why rows are not found by their values, or empty. The columns at the positions
+    `usable` may identify rows. If `upserts`, rows are replaced by key where that is possible.
+    """
+
+    columns: Sequence[str]
+    obstacle: str = ""
+    usable: Collection[int] = ()
+    upserts: bool = False
+
+
 def choose_rows(
-    rows: Blocks, changes: Mapping[int, SourceChange], *, columns: int, relations: Sequence[str]
+    rows: Blocks, changes: Mapping[int, SourceChange], *, stored: StoredRows, relations: Sequence[str]
 ) -> Strategy:
-    """Return how to apply *changes* to the *rows* of a result, which has so many *columns*."""
+    """Return how to apply *changes* to the *rows* of a result, which a table has stored.
+
+    Rows are added and deleted by value, or replaced by key if that is impossible: if a value is not
+    reproducible, or cannot be compared. So are rows that are joined with such values where any were removed:
+    they may be stored with other values, and a row that has the new ones by chance would be deleted instead.
+    """
     changed = {number: change for number, change in changes.items() if change.kind.changes_rows}
     settled = _from_nothing(changed, relations) or _nothing(changed, changes) or _unknown(changed, relations)
-    refused = settled or _refused([rows], changed, relations)
-    if refused is not None:
-        return refused
-    appends = all(change.kind is ChangeKind.APPENDS for change in changed.values())
-    if appends and changed.keys() <= rows.linear():
+    if settled is not None:
+        return settled
+    refused = _refused([rows], changed, relations)
+    is_linear = changed.keys() <= rows.linear()
+    if refused is None and is_linear and all(each.kind is ChangeKind.APPENDS for each in changed.values()):
         return Strategy(way=Way.APPEND, reason="only rows are added", rows=rows)
-    reason = f"{over('rows', rows)} are added and deleted"
-    return Strategy(way=Way.STAGES, reason=reason, keys=tuple(range(columns)), rows=rows)
+    division = dividing(rows, changed.keys(), stored.usable, relations)
+    key = None if isinstance(division, str) else division
+    obstacle = stored.obstacle if refused is None else refused.reason
+    unstable = rows.with_unstable().keys()
+    is_doubtful = any(
+        number in unstable and each.kind is not ChangeKind.APPENDS for number, each in changed.items()
+    )
+    by_key = is_doubtful or (stored.upserts and not is_linear)
+    if not obstacle and (key is None or not by_key):
+        every = tuple(range(len(stored.columns)))
+        reason = f"{over('rows', rows)} are added and deleted"
+        return Strategy(way=Way.STAGES, reason=reason, keys=every, rows=rows, division=key)
+    if key is None:
+        hidden = f"; no column divides the result by changes of {division}" if division else ""
+        return Strategy(way=Way.RECOMPUTE, reason=obstacle + hidden)
+    return replaced_by_key(Strategy(way=Way.STAGES, reason="", rows=rows, division=key), stored.columns)
+
+
+def choose_first_rows(
+    rows: Blocks,
+    limit: Limit,
+    changes: Mapping[int, SourceChange],
+    *,
+    stored: StoredRows,
+    relations: Sequence[str],
+) -> Strategy:
+    """Return how to apply *changes* to the first of the *rows* below a *limit*, which a table has stored.
+
+    All columns have to be usable: the order of rows is that of the values in the table.
+    """
+    choice = choose_rows(rows, changes, stored=stored, relations=relations)
+    if choice.way not in (Way.APPEND, Way.STAGES):
+        return choice
+    if choice.by_key or len(stored.usable) < len(stored.columns):
+        return Strategy(way=Way.RECOMPUTE, reason="a LIMIT is above it")
+    if limit.rows >= MOST_LOCAL:
+        return Strategy(way=Way.RECOMPUTE, reason="the LIMIT has more rows than the driver holds")
+    only_added = choice.way is Way.APPEND
+    reason = f"{over('rows', rows)} are added {'' if only_added else 'and deleted '}below a LIMIT"
+    return Strategy(way=Way.STAGES, reason=reason, rows=rows, limit=limit, only_added=only_added)
+
+
+def replaced_by_key(choice: Strategy, columns: Sequence[str]) -> Strategy:
+    """Return *choice*, whose rows have a division, if these are replaced by its key."""
+    assert choice.rows is not None
+    assert choice.division is not None
+    keys = choice.division.positions
+    reason = f"{over('rows', choice.rows)} are replaced by {_listed(columns, keys)}"
+    return replace(choice, reason=reason, keys=keys, by_key=True)
 
 
 def _refused(blocks: Iterable[Blocks], changed: Collection[int], relations: Sequence[str]) -> Strategy | None:
@@ -274,6 +355,8 @@ def choose_partitions(
     settled = _nothing(changed, changes) or _unknown(changed, relations)
     if settled is not None:
         return settled
+    if isinstance(shape.rows, Blocks):
+        return _partitions(shape.rows, changed.keys(), partition, columns, relations)
     key_columns: dict[int, tuple[str, ...] | None] = {}
     for number in changed:
         occurrence = shape.occurrences.get(number, _UNREAD)
@@ -293,6 +376,26 @@ def choose_partitions(
         reason=f"the changed rows name the partitions by {_listed(columns, partition)}",
         keys=tuple(partition),
         key_columns=key_columns,
+    )
+
+
+def _partitions(
+    rows: Blocks,
+    changed: Collection[int],
+    partition: Sequence[int],
+    columns: Sequence[str],
+    relations: Sequence[str],
+) -> Strategy:
+    division = divided_by(rows, partition, changed, relations)
+    if isinstance(division, str):
+        reason = f"changes of {division} do not show the {_listed(columns, partition)} of changed rows"
+        return Strategy(way=Way.RECOMPUTE, reason=reason)
+    return Strategy(
+        way=Way.PARTITIONS,
+        reason=f"the changed rows name the partitions by {_listed(columns, partition)}",
+        keys=tuple(partition),
+        rows=rows,
+        division=division,
     )
 
 

@@ -87,7 +87,7 @@ def stored(world: RefreshWorld) -> dict[str, tuple[str, str]]:
         ways[form] = run.strategy
         deletes = f"SELECT DISTINCT content, file_format FROM lake.{world.namespace}.{name}.delete_files"
         assert world.plain(deletes) == DELETES.get(form, []), form
-    assert ways == {form: "append" if form == "appends" else "keys" for form in FORMS}
+    assert ways == {form: "append" if form == "appends" else "stages" for form in FORMS}
     return {form: (name, metadata_file(world, name)) for form, name in names.items()}
 
 

@@ -19,6 +19,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.kills, pytest.mark.timeout(600)]
 class Kept:
     """A table, and a change of its source that is applied to it in a way of its own."""
 
+    name: str
     way: str
     query: str
     change: str
@@ -28,19 +29,27 @@ class Kept:
 APPENDED = "INSERT INTO source SELECT max(id) + 1, 'north', 7 FROM source"
 UPDATED = "UPDATE source SET amount = amount + 1 WHERE id % 10 = 3"
 KEPT = [
-    Kept(way="append", query="SELECT id, region, amount * 2 AS twice FROM source", change=APPENDED),
-    Kept(way="stages", query="SELECT region, amount FROM source", change=UPDATED),
     Kept(
+        name="added",
+        way="append",
+        query="SELECT id, region, amount * 2 AS twice FROM source",
+        change=APPENDED,
+    ),
+    Kept(name="by_value", way="stages", query="SELECT region, amount FROM source", change=UPDATED),
+    Kept(
+        name="merged",
         way="merge",
         query="SELECT region, count(*) AS n, sum(amount) AS total FROM source GROUP BY region",
         change=APPENDED,
     ),
     Kept(
-        way="keys",
-        query="SELECT region, count(DISTINCT amount) AS n FROM source GROUP BY region",
+        name="by_key",
+        way="stages",
+        query="SELECT id, row_number() OVER (PARTITION BY id ORDER BY amount) + amount AS n FROM source",
         change=UPDATED,
     ),
     Kept(
+        name="partitions",
         way="partitions",
         query="SELECT id, region, rank() OVER (PARTITION BY region ORDER BY amount) AS place FROM source",
         change=APPENDED,
@@ -63,21 +72,21 @@ def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayUnderTe
         )
         for kept in KEPT:
             gateway.sql(
-                f"CREATE MATERIALIZED TABLE kept_{kept.way} {kept.partitioned} WITH ('refresh.strategy' = "
+                f"CREATE MATERIALIZED TABLE kept_{kept.name} {kept.partitioned} WITH ('refresh.strategy' = "
                 f"'incremental') FRESHNESS = INTERVAL '1' SECOND REFRESH_MODE = FULL AS {kept.query}"
             )
-            gateway.sql(f"ALTER MATERIALIZED TABLE kept_{kept.way} SUSPEND")
+            gateway.sql(f"ALTER MATERIALIZED TABLE kept_{kept.name} SUSPEND")
         yield gateway
 
 
 @pytest.mark.parametrize(
     ("kept", "step"),
-    [pytest.param(kept, step, id=f"{kept.way}, {step}") for kept in KEPT for step in STEPS],
+    [pytest.param(kept, step, id=f"{kept.name}, {step}") for kept in KEPT for step in STEPS],
 )
 def test_a_change_whose_application_is_killed_is_in_the_table_once(
     gateway: GatewayUnderTest, kept: Kept, step: str
 ) -> None:
-    table = f"kept_{kept.way}"
+    table = f"kept_{kept.name}"
     gateway.sql(kept.change)
     before = len(gateway.runs(table))
     spark = gateway.jvm_pid

@@ -52,10 +52,11 @@ def planned(world: RefreshWorld, name: str, day: str) -> tuple[int, int]:
 
 
 QUERIES = {
-    "stages": "SELECT k, city, ts, s, v FROM o",
-    "merge": "SELECT k, city, ts, s, count(*) AS n, sum(v) AS v FROM o GROUP BY k, city, ts, s",
-    "keys": "SELECT k, city, ts, s, median(v) AS v FROM o GROUP BY k, city, ts, s",
+    "details": "SELECT k, city, ts, s, v FROM o",
+    "groups": "SELECT k, city, ts, s, count(*) AS n, sum(v) AS v FROM o GROUP BY k, city, ts, s",
+    "medians": "SELECT k, city, ts, s, median(v) AS v FROM o GROUP BY k, city, ts, s",
 }
+WAYS = {"details": "stages", "groups": "merge", "medians": "stages"}
 
 
 @pytest.mark.slow
@@ -68,11 +69,11 @@ def test_changes_are_applied_to_tables_that_are_laid_out_by_transforms(
         "CREATE TABLE o (k INT, city STRING, ts TIMESTAMP, s STRING, v INT) USING iceberg",
         f"INSERT INTO o VALUES {ROWS}",
     )
-    for way, query in QUERIES.items():
-        created = world.create(way, query, clauses=f"{LAYOUT} WITH ('refresh.strategy' = 'incremental')")
+    for name, query in QUERIES.items():
+        created = world.create(name, query, clauses=f"{LAYOUT} WITH ('refresh.strategy' = 'incremental')")
         assert created.error is None
-        laid_out(world, way)
-    files = planned(world, "stages", "2026-11-27")
+        laid_out(world, name)
+    files = planned(world, "details", "2026-11-27")
     assert 0 < files[0] < files[1]
 
     for change in (
@@ -82,21 +83,21 @@ def test_changes_are_applied_to_tables_that_are_laid_out_by_transforms(
     ):
         world.spark(change)
         world.next_point()
-        for way, query in QUERIES.items():
-            run = world.tick(way, world.clock.now())
-            expected = "append" if way == "stages" and "INSERT" in change else way
-            assert (run.error, run.strategy, world.rows(way)) == (None, expected, world.plain(query)), change
-            laid_out(world, way)
+        for name, query in QUERIES.items():
+            run = world.tick(name, world.clock.now())
+            way = "append" if name == "details" and "INSERT" in change else WAYS[name]
+            assert (run.error, run.strategy, world.rows(name)) == (None, way, world.plain(query)), change
+            laid_out(world, name)
     named = "WHERE city = 'bern' AND ts >= '2026-11-27' AND s LIKE 'a%' AND k = 2"
     assert (
-        world.plain(f"SELECT * FROM stages {named}")
-        == world.plain(f"SELECT * FROM ({QUERIES['stages']}) {named}")
+        world.plain(f"SELECT * FROM details {named}")
+        == world.plain(f"SELECT * FROM ({QUERIES['details']}) {named}")
         != []
     )
     settings = replace(world.services.settings, compact_small_files=1, compact_delete_files=1)
-    compact(replace(world.services, settings=settings), world.table("stages"))
-    laid_out(world, "stages")
-    assert world.rows("stages") == world.plain(QUERIES["stages"])
+    compact(replace(world.services, settings=settings), world.table("details"))
+    laid_out(world, "details")
+    assert world.rows("details") == world.plain(QUERIES["details"])
 
 
 def test_rows_are_replaced_by_key_in_a_table_that_is_laid_out_by_transforms(world: RefreshWorld) -> None:
@@ -114,7 +115,7 @@ def test_rows_are_replaced_by_key_in_a_table_that_is_laid_out_by_transforms(worl
 
     run = world.tick("mt")
 
-    assert (run.error, run.strategy, world.rows("mt")) == (None, "keys", world.plain(query))
+    assert (run.error, run.strategy, world.rows("mt")) == (None, "stages", world.plain(query))
     laid_out(world, "mt")
 
 

@@ -138,8 +138,8 @@ def test_two_readings_of_a_source_with_different_filters_change_by_themselves(wo
     small = refresh(world, queries, "UPDATE c SET cap = cap - 1, note = 'x' WHERE cap < 4")
 
     assert between.ways == {
-        "pairs": "nothing", "parts": "nothing", "outer_join": "keys", "filtered_join": "nothing",
-        "without": "keys",
+        "pairs": "nothing", "parts": "nothing", "outer_join": "stages", "filtered_join": "nothing",
+        "without": "nothing",
     }  # fmt: skip
     assert low.ways == {
         "pairs": "stages", "parts": "nothing", "outer_join": "nothing", "filtered_join": "stages",
@@ -211,7 +211,7 @@ def test_small_appends_of_several_sources_are_read_once_and_by_no_job(
         return source_rows(*args, **kwargs)  # type: ignore[arg-type]
 
     monkeypatch.setattr(row_images, "source_rows", counted)
-    changes = ("INSERT INTO o VALUES (70, 1, 5, 'a', NULL)", "INSERT INTO c VALUES (7, 's7', 1, 'a')")
+    changes = ("INSERT INTO o VALUES (70, 4, 5, 'a', NULL)", "INSERT INTO c VALUES (7, 's7', 1, 'a')")
     first = refresh(world, queries, *changes)
     reads.clear()
     second = refresh(world, queries, *changes)

@@ -71,11 +71,11 @@ def test_groups_that_changed_are_replaced_by_their_keys_in_one_commit(orders: Re
 
     replaced = orders.tick("mt")
 
-    assert (replaced.error, replaced.strategy, replaced.rows_deleted) == (None, "keys", None)
+    assert (replaced.error, replaced.strategy, replaced.rows_deleted) == (None, "stages", None)
     assert (commits(orders, "mt") - before, deletes(orders, "mt")) == (1, {2: 1})
     assert orders.rows("mt") == orders.plain(query)
     orders.spark("DELETE FROM o WHERE s = 'new'")
-    assert orders.tick("mt").strategy == "keys"
+    assert orders.tick("mt").strategy == "stages"
     assert orders.rows("mt") == orders.plain(query)
     assert deletes(orders, "mt") == {2: 2}
 
@@ -147,7 +147,7 @@ def test_partitions_get_delete_files_of_their_own(orders: RefreshWorld, version:
 
     run = orders.tick("mt")
 
-    assert (run.error, run.strategy, orders.rows("mt")) == (None, "keys", orders.plain(query))
+    assert (run.error, run.strategy, orders.rows("mt")) == (None, "stages", orders.plain(query))
     assert deletes(orders, "mt") == {2: len(orders.plain("SELECT DISTINCT day, i FROM o WHERE id < 30"))}
 
 
@@ -185,7 +185,7 @@ def test_a_compaction_takes_the_deletes_away(orders: RefreshWorld) -> None:
     assert orders.rows("mt") == rows == orders.plain(query)
     assert deletes(orders, "mt") == {}
     orders.spark("INSERT INTO o SELECT * FROM o WHERE id = 1")
-    assert orders.tick("mt").strategy == "keys"
+    assert orders.tick("mt").strategy == "stages"
     assert (orders.rows("mt"), deletes(orders, "mt")) == (orders.plain(query), {2: 1})
 
 

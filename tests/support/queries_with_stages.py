@@ -335,6 +335,9 @@ COMPUTED_READINGS = (
         groups_by_expression="f: SELECT k, date_trunc('MONTH', day) AS m, count(DISTINCT b) AS n FROM f "
         "GROUP BY k, date_trunc('MONTH', day)",
         groups_of_doubles="f: SELECT d, k, max(g) AS m FROM f GROUP BY d, k",
+        groups_by_doubles_alone="f: SELECT d, max(g) AS m FROM f GROUP BY d",
+        groups_by_expression_joined="f o: SELECT o.k, x.m, x.n FROM o LEFT JOIN (SELECT b + 1 AS m, "
+        "count(DISTINCT g) AS n FROM f GROUP BY b + 1) AS x ON o.p = x.m",
         groups_without_keys="f p: SELECT p.p, x.m FROM p JOIN (SELECT max(b) AS m, count(DISTINCT k) AS n "
         "FROM f) AS x ON p.w < x.n",
         groups_of_groups="f: SELECT g, max(n) AS m FROM (SELECT g, k, count(DISTINCT b) AS n FROM f "
@@ -352,6 +355,9 @@ COMPUTED_READINGS = (
         "AS n FROM f",
         window_by_expression="f: SELECT id, k, rank() OVER (PARTITION BY k, year(day) ORDER BY a) AS r "
         "FROM f",
+        window_by_expression_alone="f: SELECT id, rank() OVER (PARTITION BY year(day) ORDER BY a) AS r "
+        "FROM f",
+        window_by_doubles_alone="f: SELECT id, d, count(*) OVER (PARTITION BY d) AS n FROM f",
         window_by_doubles="f: SELECT id, d, count(*) OVER (PARTITION BY d, k) AS n FROM f",
         window_over_range="f: SELECT id, sum(a) OVER (PARTITION BY k ORDER BY b RANGE BETWEEN 1 PRECEDING "
         "AND CURRENT ROW) AS s FROM f",

@@ -8,7 +8,7 @@ from dataclasses import replace
 from mt_core.incremental.changes import ChangeKind, SourceChange
 from mt_core.incremental.plan import occurrences_below, read_plan
 from mt_core.incremental.shape import QueryShape, read_shape
-from mt_core.incremental.stages.compiler import compile_rows, compile_stages
+from mt_core.incremental.stages.compiler import compile_first_rows, compile_rows, compile_stages
 from mt_core.incremental.stages.stage_plan import StagePlan
 from mt_core.incremental.strategy import Strategy, choose
 from mt_core.model.freshness import Freshness
@@ -77,7 +77,9 @@ def shaped(name: str) -> ShapedQuery:
     columns = tuple(
         Column(name=f"column {position}", type="bigint") for position in range(len(query.lineage))
     )
-    return ShapedQuery(shape=replace(query, stages=plan, rows=blocks), columns=columns, readings=readings)
+    first = compile_first_rows(TREES[name], sources=readings)
+    shape = replace(query, stages=plan, rows=blocks, first_rows=first)
+    return ShapedQuery(shape=shape, columns=columns, readings=readings)
 
 
 def stages(name: str) -> StagePlan | str:

@@ -13,7 +13,7 @@ from functools import cache
 from mt_core.incremental.changes import ChangeKind, SourceChange
 from mt_core.incremental.merging import check_types
 from mt_core.incremental.shape import read_shape
-from mt_core.incremental.stages.compiler import compile_rows, compile_stages
+from mt_core.incremental.stages.compiler import compile_first_rows, compile_rows, compile_stages
 from mt_core.incremental.stages.stage_plan import StagePlan
 from mt_core.incremental.strategy import Strategy, Way
 from mt_core.model.table import TableDefinition
@@ -89,7 +89,9 @@ def forecasts_of(query: RecordedQuery) -> Forecasts:
     """Return the strategies of a table that stores the columns of *query* as they are."""
     stages = compile_stages(query.trees, sources=query.readings, version="")
     rows = compile_rows(query.trees, sources=query.readings)
-    shape = replace(read_shape(query.plan, query.subqueries), stages=stages, rows=rows)
+    first = compile_first_rows(query.trees, sources=query.readings)
+    shape = read_shape(query.plan, query.subqueries)
+    shape = replace(shape, stages=stages, rows=rows, first_rows=first)
     if not isinstance(shape.merge, str):
         types = {column.name: column.type for column in query.columns}
         shape = replace(shape, merge=check_types(shape.merge, types, null_after_overflow=False))

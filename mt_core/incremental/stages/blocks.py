@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from mt_core.incremental.stages.join_blocks import JoinBlock, KeyColumn
+from mt_core.incremental.stages.join_blocks import JoinBlock, KeyClass, KeyColumn
 
 Place = str
 """A place of an operator in the trees of a query, as JSON.
@@ -70,13 +70,14 @@ class Block:
     `readings` are its leaves, tables and computed readings, by number. `columns` has for each column of its
     output the column of a reading that has the same values, or None if it is computed; the columns of a
     computed reading are named `c0`, `c1` and so on, by position. `joins` has the columns that join the
-    readings.
+    readings and by which rows are found, and `equal` has all columns that are equal in each row.
     """
 
     place: Place
     readings: tuple[int, ...]
     columns: tuple[KeyColumn | None, ...]
     joins: JoinBlock
+    equal: tuple[KeyClass, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,8 +87,9 @@ class ComputedReading:
     `number` identifies it among the readings of the blocks above; numbers of computed readings follow those
     of tables. `place` is the place of the operator, and `inputs` are the blocks of its children, the
     preserved side of a join first. `pairs` are the equal columns of a join. `keys` are the positions, in
-    the output of the only input, of the columns by which groups or partitions are formed; columns that are
-    computed are left out, so rows of one group have equal keys, but not vice versa. `passed` has for each
+    the output of the only input, of the columns by which groups or partitions are formed. Only columns by
+    which rows are found are among them, so rows of one group have equal keys, but not vice versa. Where
+    values are only compared in SQL, `equal` has all pairs, and `named` all keys. `passed` has for each
     column of its output the input and the position in it that has the same values, or None if it is
     computed; values that may stand for a missing partner count as passed. `words` describes it for users.
     `unstable` is which of its values is not reproducible, or empty: computed again from the same rows, such a
@@ -100,6 +102,8 @@ class ComputedReading:
     inputs: tuple[Block, ...]
     pairs: tuple[Pair, ...] = ()
     keys: tuple[int, ...] = ()
+    equal: tuple[Pair, ...] = ()
+    named: tuple[int, ...] = ()
     passed: tuple[tuple[int, int] | None, ...] = ()
     words: str = ""
     unstable: str = ""
@@ -130,6 +134,15 @@ class Blocks:
             else:
                 found.update(*(self.tables_below(each) for each in computed.inputs))
         return frozenset(found)
+
+    def part(self, block: Block) -> Blocks:
+        """Return a block in it or below it, with the computed readings of this one."""
+        computed = dict[int, ComputedReading]()
+        for number in {*block.readings} & self.computed.keys():
+            computed[number] = self.computed[number]
+            for each in self.computed[number].inputs:
+                computed.update(self.part(each).computed)
+        return Blocks(root=block, computed=computed)
 
     def linear(self) -> frozenset[int]:
         """Return the tables of which each changed row changes the block alone, whatever other rows change.
@@ -230,6 +243,8 @@ class Blocks:
             return False
         if reading.kind is Kind.GROUPS:
             return below in reading.keys
+        if reading.kind is Kind.WINDOW and not reading.keys:
+            return False
         return self.finds(reading.inputs[number], below)
 
     def key_columns(self) -> frozenset[KeyColumn]:

@@ -25,6 +25,7 @@ from typing import Any
 from mt_core.incremental.plan import TRANSPARENT, Node, read_plan, reading_of
 from mt_core.incremental.stages.accumulators import obstacle_of, obstacle_of_key
 from mt_core.incremental.stages.blocks import Blocks, Place, place_of
+from mt_core.incremental.stages.first_rows import Limit, limit_of
 from mt_core.incremental.stages.query_blocks import blocks_of, subqueries_in
 from mt_core.incremental.stages.stage_name import functions_in, stage_name
 from mt_core.incremental.stages.stage_plan import Stage, StagePlan
@@ -109,6 +110,21 @@ def compile_rows(trees: Sequence[Sequence[Mapping[str, Any]]], *, sources: Seque
     if isinstance(rows, str) or not Subqueries(trees=query.trees).in_tree(0):
         return rows
     return "a scalar subquery is in the query"
+
+
+def compile_first_rows(
+    trees: Sequence[Sequence[Mapping[str, Any]]], *, sources: Sequence[str]
+) -> tuple[Blocks, Limit] | None:
+    """Return the rows below the ORDER BY and LIMIT of a query as a block, or None if the query has others.
+
+    The parameters are those of `compile_stages`.
+    """
+    query = _Query(trees=tuple(map(read_plan, trees)), sources=sources, next_number=len(sources))
+    limit = limit_of(query.trees[0])
+    if limit is None or Subqueries(trees=query.trees).in_tree(0):
+        return None
+    rows = query.blocks(limit.place, "below a LIMIT")
+    return None if isinstance(rows, str) else (rows, limit)
 
 
 def _spared(cut: _Cut, rest: frozenset[int], sources: Sequence[str]) -> set[str]:

@@ -56,6 +56,8 @@ def _rows(computed: ComputedReading, facts: Mapping[int, SourceFacts]) -> int:
     match computed.kind:
         case Kind.JOIN | Kind.WINDOW | Kind.FIXED:
             return rows[0]
+        case Kind.GROUPS if not computed.keys:
+            return rows[0]
         case Kind.GROUPS:
             keys = [computed.inputs[0].columns[key] for key in computed.keys]
             return min(rows[0], prod(facts[key.reading].values_of(key) for key in keys if key is not None))

@@ -7,19 +7,21 @@ or, if it is not linear, ends their blocks and becomes a reading of the block ab
 - outer, semi, anti and existence joins, aggregates, windows and UNIONs are computed readings;
 - a table that is read in several places, as by a view that is used twice, is a computed reading in each of
   them, since the rows and keys of each place differ;
-- a LIMIT, an OFFSET, and an aggregate, a window or a full join that has no key, is computed whole, so its
-  readings must not change;
+- a LIMIT, an OFFSET, an aggregate or a window of all rows, and a full join without equal columns, is computed
+  whole, so its readings must not change;
 - any other operator is an obstacle. So an operator of a future Spark leads to fewer blocks and never to wrong
   rows.
 
 Columns are followed from the relations upwards, as long as operators return them unchanged. Keys are equal
 columns of two readings. One that is not found here costs time and never rows, because operators evaluate
 their own conditions. So computed columns, and types whose equal values differ in their bits, are no keys.
+They may still name what changes, where SQL compares them: as groups, partitions and equal columns.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -55,6 +57,7 @@ _JOINS = {
     "FullOuter": "a full join",
 }
 _EQUALITIES = ("EqualTo", "EqualNullSafe")
+_NO_KEY = re.compile(r'"(map|variant|geometry|geography)[("]|collate')
 _WHOLE = {"GlobalLimit": "a LIMIT", "LocalLimit": "a LIMIT", "Offset": "an OFFSET"}
 
 
@@ -169,7 +172,11 @@ class _BlocksOfTree:
             place=place_of(self.tree, path),
             readings=readings,
             columns=tuple(map(part.columns.get, output_of(node) or ())),
-            joins=JoinBlock(readings=frozenset(readings), keys=key_classes(part.equalities)),
+            joins=JoinBlock(
+                readings=frozenset(readings),
+                keys=key_classes(each for each in part.equalities if are_comparable(each.left, each.right)),
+            ),
+            equal=key_classes(part.equalities),
         )
 
     # ------------------------------------------------------------------------------------- linear operators
@@ -243,9 +250,13 @@ class _BlocksOfTree:
         columns = {
             each: KeyColumn(reading=reading.number, column=f"c{position}", type=type_)
             for position, each in enumerate(output)
-            if each in self.attributes and (type_ := self.attributes[each].data_type) is not None
+            if (type_ := self._type_of(each)) is not None
         }
         return _Part(readings=(reading.number,), columns=columns)
+
+    def _type_of(self, column: int) -> str | None:
+        """Return the type of a column, or None for nested ones. It is empty if no expression reads it."""
+        return self.attributes[column].data_type if column in self.attributes else ""
 
     def _input(self, node: Node, path: tuple[int, ...]) -> _Input:
         block = self._block(node, path)
@@ -280,7 +291,8 @@ class _BlocksOfTree:
         # The first input is the preserved side, and the output has the columns of the left side first.
         order = (1, 0) if kind == "RightOuter" else (0, 1)
         sides = inputs[order[0]], inputs[order[1]]
-        pairs = tuple(dict.fromkeys(self._pairs(node, *sides)))
+        equal = tuple(dict.fromkeys(_pairs(node, *sides)))
+        pairs = tuple(each for each in equal if self._find(each, *sides))
         words = f"{_JOINS[kind]} {self._by([sides[0].ids[each.left] for each in pairs])}"
         if kind == "FullOuter" and not pairs:
             return self._fixed(place, words)
@@ -293,33 +305,30 @@ class _BlocksOfTree:
             kind=Kind.FULL if kind == "FullOuter" else Kind.JOIN,
             inputs=tuple(each.block for each in sides),
             pairs=pairs,
+            equal=equal,
             passed=(*passed, *((None,) if kind == "ExistenceJoin" else ())),
             words=words,
         )
 
-    def _pairs(self, node: Node, left: _Input, right: _Input) -> Iterator[Pair]:
-        """Yield the pairs of equal columns by which rows of both sides of a join can be found."""
-        for condition in _conjuncts(node):
-            if condition.kind not in _EQUALITIES:
-                continue
-            for columns in (condition.children, condition.children[::-1]):
-                one, other = self._key(left, columns[0]), self._key(right, columns[1])
-                if one is not None and other is not None and are_comparable(one[1], other[1]):
-                    yield Pair(left=one[0], right=other[0], null_safe=condition.kind == "EqualNullSafe")
+    def _find(self, pair: Pair, left: _Input, right: _Input) -> bool:
+        """Return whether rows of both sides of a join can be found by a pair of equal columns."""
+        one, other = self._key(left, pair.left), self._key(right, pair.right)
+        return one is not None and other is not None and are_comparable(one, other)
 
     def _groups(self, node: Node, place: Place, child: _Input) -> ComputedReading:
-        keys = self._keys(child, node.expressions("groupingExpressions"))
+        named = _named(child, node.expressions("groupingExpressions"))
         words = words_of_aggregate(node)
-        if not keys:
+        if not named:
             return self._fixed(place, words)
-        by_id = {child.ids[key]: (0, key) for key in keys}
+        by_id = {child.ids[key]: (0, key) for key in named}
         items = [item.column() for item in node.expressions("aggregateExpressions")]
         return ComputedReading(
             number=self.next_number,
             place=place,
             kind=Kind.GROUPS,
             inputs=(child.block,),
-            keys=keys,
+            keys=self._keys(child, named),
+            named=named,
             passed=tuple(None if item is None else by_id.get(item.identity) for item in items),
             words=words,
         )
@@ -328,14 +337,15 @@ class _BlocksOfTree:
         partition = node.expressions("partitionSpec")
         names = list(map(words_of_key, partition))
         words = f"a window by {shortened(names)}" if names else "a window over all rows"
-        if not (keys := self._keys(child, partition)):
+        if not (named := _named(child, partition)):
             return self._fixed(place, words)
         return ComputedReading(
             number=self.next_number,
             place=place,
             kind=Kind.WINDOW,
             inputs=(child.block,),
-            keys=keys,
+            keys=self._keys(child, named),
+            named=named,
             passed=(
                 *((0, each) for each in range(len(child.ids))),
                 *(None for _ in node.expressions("windowExpressions")),
@@ -343,26 +353,54 @@ class _BlocksOfTree:
             words=words,
         )
 
-    def _keys(self, child: _Input, expressions: Iterable[Node]) -> tuple[int, ...]:
-        """Return the positions of the expressions that are columns by which rows can be found."""
-        found = [self._key(child, each) for each in expressions]
-        return tuple(dict.fromkeys(each[0] for each in found if each is not None))
+    def _keys(self, child: _Input, positions: Iterable[int]) -> tuple[int, ...]:
+        """Return the positions of columns by which rows can be found."""
+        return tuple(each for each in positions if self._key(child, each) is not None)
 
-    def _key(self, given: _Input, expression: Node) -> tuple[int, KeyColumn] | None:
-        """Return a column by which rows of a block can be found, with its position, or None."""
-        read = expression.column()
-        if read is None or read.identity not in given.ids:
-            return None
-        position = given.ids.index(read.identity)
+    def _key(self, given: _Input, position: int) -> KeyColumn | None:
+        """Return a column of a reading by which rows of a block can be found, or None."""
         column = given.block.columns[position]
         if column is None or not has_equal_bits(column.type):
             return None
         blocks = Blocks(root=given.block, computed=self.computed)
-        return (position, column) if blocks.finds(given.block, position) else None
+        return column if blocks.finds(given.block, position) else None
 
     def _by(self, ids: Sequence[int]) -> str:
         names = [str(self.attributes[each].fields["name"]) for each in ids]
         return f"by {shortened(names)}" if names else "without equal columns"
+
+
+def _named(child: _Input, expressions: Iterable[Node]) -> tuple[int, ...]:
+    """Return the positions of the columns that form groups or partitions and can be compared."""
+    columns = [each for each in expressions if each.kind == "AttributeReference" and _is_key(each)]
+    ids = dict.fromkeys(each.identity for each in columns)
+    return tuple(child.ids.index(each) for each in ids if each in child.ids)
+
+
+def _is_key(column: Node) -> bool:
+    """Return whether values of a column that are equal in a query are equal in a stored table as well."""
+    return _NO_KEY.search(json.dumps(column.fields["dataType"])) is None
+
+
+def _pairs(node: Node, left: _Input, right: _Input) -> Iterator[Pair]:
+    """Yield the pairs of equal columns of both sides of a join."""
+    for condition in _conjuncts(node):
+        if condition.kind not in _EQUALITIES:
+            continue
+        for one, other in (condition.children, condition.children[::-1]):
+            a, b = one.column(), other.column()
+            if (
+                a is not None
+                and b is not None
+                and a.identity in left.ids
+                and b.identity in right.ids
+                and _is_key(a)
+            ):
+                yield Pair(
+                    left=left.ids.index(a.identity),
+                    right=right.ids.index(b.identity),
+                    null_safe=condition.kind == "EqualNullSafe",
+                )
 
 
 def _whole(node: Node, place: Place, columns: int) -> Block:
@@ -444,7 +482,6 @@ def _equality(condition: Node, columns: Mapping[int, KeyColumn]) -> Iterator[Equ
     if condition.kind not in _EQUALITIES:
         return
     sides = [each.column() for each in condition.children]
-    match [columns.get(side.identity) for side in sides if side is not None]:
+    match [columns.get(side.identity) for side in sides if side is not None and _is_key(side)]:
         case [KeyColumn() as left, KeyColumn() as right] if left.reading != right.reading:
-            if are_comparable(left, right):
-                yield Equality(left=left, right=right, null_safe=condition.kind == "EqualNullSafe")
+            yield Equality(left=left, right=right, null_safe=condition.kind == "EqualNullSafe")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from enum import StrEnum
 from typing import Any
@@ -152,18 +152,29 @@ def spark_look_up(
     A Spark job reads the files that may have them, according to the keys or to the least and the greatest of
     them.
     """
+    found = spark_semi_join(rows, keys, matches, conditions=key_conditions(keys, matches))
+    return collected(found.select(*map(quote, columns)))
+
+
+def spark_semi_join(
+    rows: DataFrame, keys: ComputedRows, matches: Matches, *, conditions: Iterable[str] = ()
+) -> DataFrame:
+    """Return the *rows* that match *keys*, of which each is compared in all columns.
+
+    *conditions* on rows `q` are true for all of these, and let Spark skip files.
+    """
     on = (f"q.{quote(to)} {'<=>' if null_safe else '='} k.{quote(of)}" for of, to, null_safe in matches)
-    found = (
+    given = keys.frame.alias("k")
+    return (
         rows.alias("q")
-        .where(" AND ".join(_conditions(keys, matches)) or EVERYWHERE)
-        .join(broadcast(keys.frame.alias("k")), expr(" AND ".join(on)), "left_semi")
-        .select(*(f"q.{quote(name)}" for name in columns))
+        .where(" AND ".join(conditions) or EVERYWHERE)
+        .join(broadcast(given) if keys.few else given, expr(" AND ".join(on)), "left_semi")
+        .select("q.*")
     )
-    return collected(found)
 
 
-def _conditions(keys: ComputedRows, matches: Matches) -> Iterator[str]:
-    """Yield SQL conditions that all matching rows `q` satisfy.
+def key_conditions(keys: ComputedRows, matches: Matches) -> Iterator[str]:
+    """Yield SQL conditions that all rows `q` that match *keys* satisfy.
 
     A short list of keys is one condition: it also prunes hidden partitions such as buckets.
     """

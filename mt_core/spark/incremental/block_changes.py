@@ -111,7 +111,7 @@ class BlockChanges:
         """
         views = self._only_images(blocks)
         if views is None:
-            return self._sum(output, self.parts(blocks, values, output))
+            return self.sum(output, self.parts(blocks, values, output))
 
         def change(at: Mapping[str, str]) -> DataFrame:
             return output.sum(self._only_parts(blocks, values, output, views, at))
@@ -157,8 +157,8 @@ class BlockChanges:
         facts = facts_of_readings(blocks, {number: self.relations.facts(number) for number in tables})
         return RunReadings(bags=bags, tables=self.relations).block(blocks, facts)
 
-    def _sum(self, output: Output, parts: Signed) -> ComputedRows:
-        """Return the sum of parts."""
+    def sum(self, output: Output, parts: Signed) -> ComputedRows:
+        """Return the sum of the parts of an output."""
         columns = output.columns
         few = {sign: [part for each, part in parts.few if each == sign] for sign in (1, -1)}
         signed = [(sign, together(self.session, columns, each)) for sign, each in few.items() if each]

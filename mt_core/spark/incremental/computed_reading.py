@@ -12,6 +12,7 @@ more keys than necessary do no harm; but for each key *all* rows that have it mu
   of their own.
 - *UNIONs* add up their branches.
 - *Operators without a key* are computed whole, so the tables below them must be small and must not change.
+  Groups and windows whose keys do not find rows are computed from all rows, which must be few.
 
 Rows with given values are found by columns that the operator passes on. A NULL that is wanted may stand for
 a missing partner, so the other side of a join is not searched for it. A window is computed over whole
@@ -186,7 +187,7 @@ class OperatorRows(Generic[R]):
             case Kind.WINDOW:
                 return [self._partitions(wanted)]
             case _:
-                return [self.inputs[0].matching(self._parts(wanted, 0))]
+                return [self.inputs[0].matching(self._parts(wanted, 0, self._keys[0]))]
 
     def _joined_inputs(self, wanted: Sequence[Wanted[R]]) -> list[R]:
         left, right = self.inputs
@@ -204,7 +205,7 @@ class OperatorRows(Generic[R]):
     def _partitions(self, wanted: Sequence[Wanted[R]]) -> R:
         """Return the rows of all partitions of a window that have wanted rows."""
         (child,), keys = self.inputs, self._keys[0]
-        by_key = [part for each in wanted if (part := self._part(each, 0, keys)) is not None]
+        by_key = self._parts(wanted, 0, keys)
         if by_key or not keys:
             return child.matching(by_key)
         passed = self._parts(wanted, 0)
@@ -215,18 +216,16 @@ class OperatorRows(Generic[R]):
             self._wanted_keys(self.bags.keys([(rows, _names(keys))], [True] * len(keys)), 0)
         )
 
-    def _parts(self, wanted: Sequence[Wanted[R]], side: int) -> list[Wanted[R]]:
-        """Return the parts of *wanted* on columns that an input passes on."""
-        return [part for each in wanted if (part := self._part(each, side)) is not None]
-
-    def _part(self, wanted: Wanted[R], side: int, positions: Sequence[int] | None = None) -> Wanted[R] | None:
-        """Return the part of *wanted* on columns of an input, of these at *positions* if there are any."""
+    def _parts(
+        self, wanted: Sequence[Wanted[R]], side: int, positions: Sequence[int] | None = None
+    ) -> list[Wanted[R]]:
+        """Return the parts of *wanted* on columns that an input passes on, by default at all positions."""
         columns = {
             f"c{own}": f"c{passed[1]}"
             for own, passed in enumerate(self.reading.passed)
             if passed is not None and passed[0] == side and (positions is None or passed[1] in positions)
         }
-        return part_of(wanted, columns)
+        return [part for each in wanted if (part := part_of(each, columns)) is not None]
 
     def _without_null(self, wanted: Sequence[Wanted[R]]) -> list[Wanted[R]]:
         """Return those of *wanted* that no row without a partner meets."""

@@ -99,6 +99,23 @@ class TableChange:
         rows = self.session.sql(rows_after_change(self.name, stored, self.view(net.frame), copies, bounds))
         return Replacement(keys=stored, values=gone, gone=self.view(gone.frame), rows=rows, bounds=bounds)
 
+    def by_key(self, keys: ComputedRows, rows: ComputedRows | DataFrame) -> Change:
+        """Return the change that deletes all rows with some *keys* and inserts *rows*.
+
+        The different *keys* have some columns of the table, *rows* all of them, in its order and types.
+        """
+        names = tuple(keys.columns)
+
+        def every(at: Mapping[str, str]) -> str:
+            kept = rows_without(at["table"], self.columns, names, at["keys"])
+            return f"{kept} UNION ALL SELECT * FROM {at['rows']}"
+
+        if isinstance(rows, ComputedRows):
+            whole = self.whole(every, {"keys": keys, "rows": rows})
+            if whole is not None:
+                return AllRows(rows=whole)
+        return Replacement(keys=names, values=keys, gone=self.view(keys.frame), rows=rows)
+
     @property
     def looks_up(self) -> bool:
         """True if rows to delete are looked up and deleted by position."""

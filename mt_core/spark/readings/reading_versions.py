@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from mt_core.base.identifiers import string_literal
 from mt_core.errors import SourcesChanged
 from mt_core.incremental.delta import Reading, readings
+from mt_core.model.storage import EMPTY
 from mt_core.spark.queries.lineage import Lineage
 from mt_core.spark.queries.query_shapes import pieces_of
 from mt_core.spark.queries.source_relations import is_query, relation_at
@@ -47,6 +48,8 @@ class ReadingVersions:
     def appended(self, number: int, since: Mapping[str, str]) -> DataFrame:
         """Return the rows of a reading that were appended after the versions *since*."""
         reading = self.readings[number]
+        if since[reading.source] == EMPTY:
+            return self.rows(number)
         old, new = (string_literal(versions[reading.source]) for versions in (since, self.versions))
         options = f"'start-snapshot-id' = {old}, 'end-snapshot-id' = {new}"
         return self.session.sql(f"SELECT * FROM {reading.name} WITH ({options})")

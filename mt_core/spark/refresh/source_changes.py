@@ -34,7 +34,8 @@ from mt_core.incremental.reading_scopes import combined_scopes, read_scopes
 from mt_core.incremental.shape import QueryShape
 from mt_core.incremental.stages.accumulators import obstacle_of_key
 from mt_core.incremental.stages.blocks import Blocks, place_of
-from mt_core.incremental.stages.compiler import compile_rows, compile_stages
+from mt_core.incremental.stages.compiler import compile_first_rows, compile_rows, compile_stages
+from mt_core.incremental.stages.first_rows import Limit
 from mt_core.incremental.stages.look_ups import SourceFacts
 from mt_core.incremental.stages.stage_plan import StagePlan
 from mt_core.model.storage import COLUMNS, EMPTY, PIN, SCHEMA
@@ -152,9 +153,12 @@ class SourceLogs(ChangeReader):
                 shape = "one of its relations cannot be replaced in the text"
             if not isinstance(shape, str):
                 trees = _trees(session, lineage)
-                stages, rows = _compiled(session, lineage, trees)
+                stages, rows, first = _compiled(session, lineage, trees)
                 scopes = combined_scopes(shape[0].scopes, read_scopes(trees))
-                shape = replace(shape[0], stages=stages, rows=rows, scopes=scopes), shape[1]
+                shape = (
+                    replace(shape[0], stages=stages, rows=rows, first_rows=first, scopes=scopes),
+                    shape[1],
+                )
             self._shapes[lineage] = shape
         return shape
 
@@ -231,10 +235,13 @@ def _trees(session: SparkSession, lineage: Lineage) -> Sequence[Tree]:
 
 def _compiled(
     session: SparkSession, lineage: Lineage, trees: Sequence[Tree]
-) -> tuple[StagePlan | str, Blocks | str]:
-    """Return the stages of a query and its rows as a block, or why it has none of either."""
+) -> tuple[StagePlan | str, Blocks | str, tuple[Blocks, Limit] | None]:
+    """Return the stages of a query and its rows as a block, or why it has none of either.
+
+    The third item are the rows below a LIMIT, if it has one.
+    """
     if not trees:
-        return (why := "Spark cannot simplify its plan"), why
+        return (why := "Spark cannot simplify its plan"), why, None
     sources = _sources_read(lineage)
     try:
         is_ansi = session.conf.get("spark.sql.ansi.enabled") == "true"
@@ -243,11 +250,12 @@ def _compiled(
         )
         if not isinstance(stages, str):
             stages = _obstacle_of_values(session, lineage, stages) or stages
-        return stages, compile_rows(trees, sources=sources)
+        rows = compile_rows(trees, sources=sources)
+        return stages, rows, compile_first_rows(trees, sources=sources)
     except (LookupError, TypeError, ValueError):
         # A plan of a form that the compiler has not seen must not stop refreshes that need no stages.
         log.exception("the stages of a query are not known", extra={"action": "stages_unknown"})
-        return (why := "its plan has a form that is not known"), why
+        return (why := "its plan has a form that is not known"), why, None
 
 
 _WITHOUT_ANSI = "spark.sql.ansi.enabled is off, so that sums may overflow to NULL"

@@ -36,6 +36,8 @@ from mt_core.spark.iceberg.replace_rows import AllRows, Change, DeleteModes, rep
 from mt_core.spark.incremental.maintained_block import maintained_block
 from mt_core.spark.incremental.maintained_rows import changed_key_values, maintained_rows
 from mt_core.spark.incremental.maintained_stages import staged_rows
+from mt_core.spark.incremental.partition_values import changed_keys
+from mt_core.spark.queries.lineage import Lineage
 from mt_core.spark.states.kept_states import KeptStates
 from mt_core.tables.definition.options import execution_settings, write_options
 from mt_core.tables.definition.shape import stored_order
@@ -73,7 +75,7 @@ class StagedWrites(RowWriter):
         ):
             session = self._spark.queries.session(query)
             with active_session(session):
-                return changed_key_values(session, self._spark.versions.lineage(query), vector, maintenance)
+                return _changed_keys(session, self._spark.versions.lineage(query), vector, maintenance)
 
     @contextmanager
     def _reading(self, query: Query, vector: SourceVector, of: str) -> Iterator[None]:
@@ -100,7 +102,7 @@ class StagedWrites(RowWriter):
         if maintenance is None:
             replace_rows(commit, self._all(session, write, predicate_of(write.scope, write.columns)), None)
         elif maintenance.strategy.way is Way.PARTITIONS:
-            touched = changed_key_values(
+            touched = _changed_keys(
                 session, self._spark.versions.lineage(write.query), write.vector, maintenance
             )
             if not touched:
@@ -158,6 +160,13 @@ class StagedWrites(RowWriter):
         """
         rows = shaped(session.sql(self._spark.versions.pinned_text(write.query, write.vector)), write)
         return AllRows(rows=rows if scope is None else rows.filter(scope), where=scope)
+
+
+def _changed_keys(
+    session: SparkSession, lineage: Lineage, vector: SourceVector, maintenance: Maintenance
+) -> frozenset[tuple[str | None, ...]]:
+    keys = changed_key_values if maintenance.strategy.division is None else changed_keys
+    return keys(session, lineage, vector, maintenance)
 
 
 def _touched(

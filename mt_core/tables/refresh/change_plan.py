@@ -24,7 +24,7 @@ from mt_core.incremental.cost import (
     slower_than_recomputing,
 )
 from mt_core.incremental.stages.stage_plan import StagePlan
-from mt_core.incremental.strategy import STATES_FAILED, Strategy, Way
+from mt_core.incremental.strategy import STATES_FAILED, Strategy, Way, replaced_by_key
 from mt_core.model.partition import Scope
 from mt_core.model.run import RefreshRun, RunStatus
 from mt_core.model.storage import (
@@ -124,14 +124,11 @@ def plan_change(
         return replace(without_states, reason=f"{RECOMPUTED}: {failure}")
     dear = None if strategy == INCREMENTAL else _dear(registry, table, choice, sizes)
     if dear is not None:
-        partitions = partitions_for(changes, changes.by_reading(), definition)
-        if (
-            partitions is None
-            or partitions == choice
-            or _dear(registry, table, partitions, sizes) is not None
-        ):
+        others = _by_keys(changes, choice, definition)
+        cheaper = next((each for each in others if _dear(registry, table, each, sizes) is None), None)
+        if cheaper is None:
             return replace(without_states, reason=f"{RECOMPUTED}: {dear}")
-        choice, recomputed = partitions, without_states
+        choice, recomputed = cheaper, without_states
     names = _names_of_states(metadata, base)
     if choice.stages is not None and not choice.stages.needed(changes.changed_readings) <= names:
         wants = recomputed.stages is None
@@ -204,6 +201,15 @@ def _dear(registry: Registry, table: MaterializedTable, choice: Strategy, sizes:
     return dear or slower_than_recomputing(
         choice.way, sizes.changed_bytes, measured_runs(registry, table, choice.way)
     )
+
+
+def _by_keys(changes: SourceChanges, choice: Strategy, definition: TableDefinition) -> Iterator[Strategy]:
+    """Yield the ways that replace more rows than *choice* but know less of them."""
+    if choice.way is Way.STAGES and choice.division is not None and not choice.by_key:
+        yield replaced_by_key(choice, [column.name for column in changes.columns])
+    partitions = partitions_for(changes, changes.by_reading(), definition)
+    if partitions is not None and partitions != choice:
+        yield partitions
 
 
 def _sizes(changes: SourceChanges, choice: Strategy, base: Snapshot, *, upsert: bool) -> Sizes:

@@ -23,16 +23,27 @@ from mt_core.incremental.merging import inexact_sum
 from mt_core.incremental.shape import QueryShape
 from mt_core.incremental.stages.stage_plan import StagePlan
 from mt_core.incremental.strategy import (
+    StoredRows,
     Strategy,
     Way,
     choose,
+    choose_first_rows,
     choose_partitions,
     choose_rows,
     choose_stages,
     stages_of,
 )
+from mt_core.model.storage import UPSERT
 from mt_core.model.table import Column, RefreshMode, TableDefinition, TableIdentifier
-from mt_core.tables.definition.options import AUTO, DOUBLES, EXACT, FULL, INCREMENTAL, MERGED, STRATEGY
+from mt_core.tables.definition.options import (
+    AUTO,
+    DOUBLES,
+    EXACT,
+    FULL,
+    INCREMENTAL,
+    MERGED,
+    STRATEGY,
+)
 from mt_core.tables.definition.shape import is_exact
 from mt_core.tables.engine import ChangeReader, ShapedQuery, SourceVector, SourceVersion
 from mt_core.tables.services import query_of
@@ -66,11 +77,14 @@ def strategy_for(
     """Return the strategy that applies *changes*, keyed by reading, to the rows of a table."""
     plan = kept_stages(query, definition)
     if plan is None:
-        rows = _by_value(query, changes, definition)
-        if rows is not None and rows.way is not Way.RECOMPUTE and _is_linear(query, changes):
+        rows = _rows(query, changes, definition)
+        is_applied = rows is not None and rows.way is not Way.RECOMPUTE
+        if rows is not None and is_applied and (rows.limit is not None or _is_linear(query, changes)):
             return rows
         choice = _without_stages(query, changes, definition)
-        return choice if choice.way is not Way.RECOMPUTE else rows or choice
+        if rows is None or choice.way is Way.MERGE or (choice.way is Way.PARTITIONS and rows.by_key):
+            return choice
+        return rows if is_applied or choice.way is Way.RECOMPUTE else choice
     if plan.rows is not None:
         return _over_values(plan, query, changes, definition)
     choice = choose_stages(plan, changes, keys=plan.row_keys or (), relations=query.readings)
@@ -88,31 +102,50 @@ def kept_stages(query: ShapedQuery, definition: TableDefinition) -> StagePlan | 
     return stages_of(query.shape, _without_stages(query, rows, definition))
 
 
-def _by_value(
+def _rows(
     query: ShapedQuery, changes: Mapping[int, SourceChange], definition: TableDefinition
 ) -> Strategy | None:
-    """Return the strategy that adds and deletes rows of the result, or None if they are not computed."""
-    rows, columns = query.shape.rows, len(query.columns)
-    if isinstance(rows, str):
+    """Return the strategy that changes rows of the result, or None if their change is not computed."""
+    rows, first = query.shape.rows, query.shape.first_rows
+    if isinstance(rows, str) and first is None:
         return None
-    choice = choose_rows(rows, changes, columns=columns, relations=query.readings)
-    if choice.way is Way.STAGES and (maps := _incomparable(definition.columns)) is not None:
+    stored = _stored(query, definition)
+    if not isinstance(rows, str):
+        choice = choose_rows(rows, changes, stored=stored, relations=query.readings)
+    else:
+        assert first is not None
+        choice = choose_first_rows(*first, changes, stored=stored, relations=query.readings)
+    return None if choice.way is Way.NOTHING else choice
+
+
+def _stored(query: ShapedQuery, definition: TableDefinition) -> StoredRows:
+    stored = {column.name.lower(): column.type for column in definition.columns}
+    exact = {
+        position: is_exact(column.type, stored.get(column.name.lower(), ""))
+        for position, column in enumerate(query.columns)
+    }
+    return StoredRows(
+        columns=[column.name for column in query.columns],
         # Rows are compared as they are stored, whatever the query returned.
-        return Strategy(way=Way.RECOMPUTE, reason=maps)
-    return choice if choice.way in (Way.APPEND, Way.STAGES) else None
+        obstacle=_incomparable(definition.columns) or "",
+        usable=[each for each in exact if exact[each] and can_be_looked_up(query.columns[each].type)],
+        upserts=UPSERT in definition.options,
+    )
 
 
 def _over_values(
     plan: StagePlan, query: ShapedQuery, changes: Mapping[int, SourceChange], definition: TableDefinition
 ) -> Strategy:
     """Return the strategy for the rows of a result that depend on the values of scalar subqueries."""
-    keys = range(len(query.columns))
-    choice = choose_stages(plan, changes, keys=keys, relations=query.readings)
-    if choice.way is not Way.STAGES or (maps := _incomparable(definition.columns)) is None:
-        return choice
     changed = frozenset(number for number, each in changes.items() if each.kind.changes_rows)
+    assert plan.rows is not None
+    if not plan.moved(changed):
+        stored = _stored(query, definition)
+        choice = choose_rows(plan.rows, changes, stored=stored, relations=query.readings)
+        return choice if choice.rows is None else replace(choice, stages=plan)
+    choice = choose_stages(plan, changes, keys=range(len(query.columns)), relations=query.readings)
     # All rows are computed if a value changes, and none if no other source has changed.
-    return replace(choice, keys=()) if plan.moved(changed) else Strategy(way=Way.RECOMPUTE, reason=maps)
+    return choice if _incomparable(definition.columns) is None else replace(choice, keys=())
 
 
 def _is_linear(query: ShapedQuery, changes: Mapping[int, SourceChange]) -> bool:

@@ -23,7 +23,7 @@ from itertools import takewhile
 from mt_core.base.plural import plural
 from mt_core.errors import QueryFailed, SourcesChanged
 from mt_core.incremental.changes import ChangeKind, SourceChange
-from mt_core.incremental.strategy import Way
+from mt_core.incremental.strategy import NotApplied, Way
 from mt_core.model.cadence import Cadence
 from mt_core.model.partition import (
     NOT_DOUBTED,
@@ -274,7 +274,10 @@ class LateRows:
         if strategy.way is Way.RECOMPUTE:
             return strategy.reason
         change = Maintenance(strategy=strategy, changes=changes, since=since, base=self.metadata.main or "")
-        partitions = self.engine.writes.touched_partitions(job_id, query, self.vector, change)
+        try:
+            partitions = self.engine.writes.touched_partitions(job_id, query, self.vector, change)
+        except NotApplied as error:
+            return str(error)
         return frozenset(PartitionSpec.of(dict(zip(names, values, strict=True))) for values in partitions)
 
     def _late(self, behind: _Specs, own: Scope, until: datetime) -> list[PartitionSpec]:

@@ -12,6 +12,7 @@ from mt_core.incremental.cost import (
     recently_failed,
     slower_than_recomputing,
 )
+from mt_core.incremental.stages.first_rows import Limit
 from mt_core.incremental.strategy import Strategy, Way
 from mt_core.model.storage import InVain
 
@@ -56,6 +57,8 @@ def test_a_commit_without_rows_is_never_dearer() -> None:
 
 KEYS, VALUES = InVain(what="keys", size=100), InVain(what="values", size=100)
 
+LIMIT = Limit(rows=3, order=((0, "ASC NULLS FIRST"),), total=True, place="[0,[0,0,0]]", columns=(0,))
+
 
 def sizes(changed_bytes: int) -> Sizes:
     return Sizes(
@@ -84,6 +87,18 @@ def sizes(changed_bytes: int) -> Sizes:
             "a change of this size needed too many rows of the sources",
         ),
         (Strategy(way=Way.APPEND, reason=""), 100, VALUES, None),
+        (
+            Strategy(way=Way.STAGES, reason="", limit=LIMIT),
+            100,
+            InVain(what="limit", size=100),
+            "a change of this size removed rows within the LIMIT",
+        ),
+        (
+            Strategy(way=Way.STAGES, reason="", limit=LIMIT, only_added=True),
+            100,
+            InVain(what="limit", size=100),
+            None,
+        ),
         (
             Strategy(way=Way.APPEND, reason="", values=frozenset({1})),
             100,

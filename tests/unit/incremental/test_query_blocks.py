@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from mt_core.incremental.plan import read_plan
-from mt_core.incremental.stages.blocks import Blocks, ComputedReading, Kind
+from mt_core.incremental.stages.blocks import Blocks, ComputedReading, Kind, Pair
 from mt_core.incremental.stages.join_blocks import JoinBlock
 from mt_core.incremental.stages.query_blocks import blocks_of, never_changes
 from tests.support.blocks import FIRST_NUMBER, blocks_in, key_names
@@ -305,6 +305,42 @@ def test_the_keys_of_a_window_are_the_plain_columns_of_its_partitions() -> None:
     assert reading.passed == ((0, 0), (0, 1), None)
 
 
+def test_groups_and_windows_whose_keys_find_no_rows_still_have_named_keys() -> None:
+    doubles = reading(0, (1, "k", "double"), (2, "a", "long"))
+    years = project([alias(9, node("Year", A)), A], doubles)
+
+    (groups,) = blocks_in(aggregate([K, A], [A, K], doubles)).computed.values()
+    (by_double,) = blocks_in(window([K], doubles)).computed.values()
+    (by_year,) = blocks_in(aggregate([column(9)], [column(9)], years)).computed.values()
+
+    assert (groups.keys, groups.named, groups.passed) == ((1,), (0, 1), ((0, 1), (0, 0)))
+    assert (by_double.kind, by_double.keys, by_double.named) == (Kind.WINDOW, (), (0,))
+    assert (by_year.kind, by_year.keys, by_year.named, by_year.passed) == (Kind.GROUPS, (), (0,), ((0, 0),))
+
+
+def test_equal_columns_that_find_no_rows_are_known() -> None:
+    left, right = (reading(number, (1 + number, "a", "double")) for number in range(2))
+    condition = equal(column(1, type_="double"), column(2, type_="double"))
+
+    inner, outer = (blocks_in(join(kind, left, right, condition)) for kind in ("Inner", "LeftOuter"))
+
+    assert [[each.reading for each in key.columns] for key in inner.root.equal] == [[0, 1]]
+    assert inner.root.joins.keys == ()
+    assert outer.computed[FIRST_NUMBER].equal == (Pair(left=0, right=0, null_safe=False),)
+    assert outer.computed[FIRST_NUMBER].pairs == ()
+
+
+def test_strings_that_a_collation_makes_equal_name_nothing() -> None:
+    key, table = (
+        column(13, type_="string collate UNICODE_CI"),
+        reading(1, (13, "k", "string collate UNICODE_CI")),
+    )
+
+    blocks = blocks_in(join("LeftOuter", ORDERS, aggregate([key], [key], table), equal(K, key)))
+
+    assert [each.kind for each in blocks.computed.values()] == [Kind.FIXED, Kind.JOIN]
+
+
 def test_a_union_adds_up_blocks_of_its_branches() -> None:
     reading = only(operator("Union", join("Inner", ORDERS, CUSTOMERS, equal(K, C)), CONSTANT))
 
@@ -385,10 +421,6 @@ def test_computed_readings_have_numbers_of_their_own() -> None:
             "max of all rows",
         ),
         (window([], CUSTOMERS), "a window over all rows"),
-        (
-            window([column(9, "_w0")], project([alias(9, node("Year", C), "_w0")], CUSTOMERS)),
-            "a window by (...)",
-        ),
         (join("FullOuter", CUSTOMERS, NATIONS), "a full join without equal columns"),
     ],
 )

@@ -8,11 +8,12 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from mt_core.errors import QueryFailed, RequestInvalid
-from mt_core.incremental.shape import Occurrence, Reach
+from mt_core.incremental.stages.blocks import Blocks, ComputedReading, Kind
 from mt_core.model.partition import PartitionSpec, Scope
 from mt_core.model.run import RefreshRun, RunKind, RunStatus
 from mt_core.model.table import Column
 from mt_core.tables.settings import InitialRefresh
+from tests.support.blocks import block_over
 from tests.support.fake_tables import shape_of_columns
 from tests.support.manager_world import DAILY, ManagerWorld
 from tests.unit.tables.daily_table import manual
@@ -419,14 +420,17 @@ def test_explain_create_says_what_becomes_of_late_rows(handling: str, line: str)
 def test_create_warns_of_a_source_whose_late_rows_are_never_known() -> None:
     world = ManagerWorld()
     columns = (Column(name="ds", type="string"), Column(name="amount", type="int"))
-    none = Occurrence(reach=Reach.NONE, reason="Limit is above it")
-    world.engine.shape = replace(shape_of_columns(columns), occurrences={0: none}, lineage=({}, {}))
+    below = ComputedReading(
+        number=1, place="[0,[0]]", kind=Kind.FIXED, inputs=(block_over(0).root,), words="a LIMIT"
+    )
+    rows = Blocks(root=block_over(1).root, computed={1: below})
+    world.engine.shape = replace(shape_of_columns(columns), rows=rows)
 
     outcome = world.sql(DAILY)
 
     assert outcome.warnings == (
-        "Late rows are not refreshed in lake.default.daily, since they are never known: changed rows of "
-        "lake.default.orders do not show the ds of the rows that they change (Limit is above it). "
+        "Late rows are not refreshed in lake.default.daily, since they are never known: changes of "
+        "a LIMIT do not show the ds of changed rows. "
         "REFRESH MATERIALIZED TABLE … PARTITION (…) refreshes the partitions that it names.",
     )
 

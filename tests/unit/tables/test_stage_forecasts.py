@@ -14,7 +14,7 @@ from mt_core.tables.refresh.forecast import kept_stages, strategy_for
 from tests.support.blocks import block_over
 from tests.support.manager_world import ManagerWorld
 from tests.support.registry_facts import a_table
-from tests.support.shape_strategies import definition_of
+from tests.support.shape_strategies import definition_of, strategy_of
 from tests.support.shape_strategies import shaped as recorded_shape
 
 APPENDS, ROWS = SourceChange(kind=ChangeKind.APPENDS), SourceChange(kind=ChangeKind.ROWS)
@@ -142,21 +142,45 @@ def test_a_change_that_no_other_way_applies_replaces_rows_of_a_query_without_sta
     assert kept_stages(shaped, stored) is None
     assert strategy(shaped, stored, o=APPENDS).way is Way.APPEND
     for changes in ({"o": ROWS}, {"c": APPENDS}, {"o": APPENDS, "c": ROWS}):
-        assert strategy(shaped, stored, **changes) == Strategy(
-            way=Way.STAGES,
-            reason="rows over a left join without equal columns are added and deleted",
-            keys=(0, 1),
-            rows=shaped.shape.rows,
-        )
+        choice = strategy(shaped, stored, **changes)
+        assert (choice.way, choice.keys, choice.rows) == (Way.STAGES, (0, 1), shaped.shape.rows)
+        assert choice.reason == "rows over a left join without equal columns are added and deleted"
+        assert not choice.by_key
 
 
-def test_keys_are_replaced_only_by_a_change_that_does_not_pass_row_by_row() -> None:
+def test_rows_that_change_by_value_are_replaced_by_key_if_they_are_too_many() -> None:
     shaped = recorded_shape("left join")
     stored = definition_of(shaped.columns)
 
-    assert strategy(shaped, stored, o=ROWS).way is Way.STAGES
-    assert strategy(shaped, stored, c=ROWS).way is Way.KEYS
-    assert strategy(shaped, stored, o=APPENDS, c=ROWS).way is Way.KEYS
+    for changes in ({"c": ROWS}, {"o": APPENDS, "c": ROWS}):
+        choice = strategy(shaped, stored, **changes)
+        assert (choice.way, choice.by_key) == (Way.STAGES, False)
+        assert choice.division is not None
+
+
+def test_rows_are_replaced_by_key_if_a_value_is_not_reproducible() -> None:
+    shaped = recorded_shape("first of each")
+    stored = definition_of(shaped.columns)
+
+    choice = strategy(shaped, stored, o=ROWS)
+
+    assert (choice.way, choice.by_key, choice.keys) == (Way.STAGES, True, (0,))
+    assert choice.reason == "rows over a window by cid are replaced by column 0"
+
+
+def test_rows_beside_a_value_that_is_not_reproducible_are_deleted_by_key() -> None:
+    appended, changed = (strategy_of("join with first of each", c=change) for change in (APPENDS, ROWS))
+
+    assert (appended.way, appended.by_key) == (Way.APPEND, False)
+    assert (changed.way, changed.by_key) == (Way.STAGES, True)
+
+
+def test_rows_are_replaced_by_key_in_a_table_with_equality_deletes_unless_they_change_one_by_one() -> None:
+    shaped = recorded_shape("left join")
+    stored = replace(definition_of(shaped.columns), options={"write.upsert": "equality-delete"})
+
+    assert strategy(shaped, stored, c=ROWS).by_key
+    assert not strategy(shaped, stored, o=ROWS).by_key
 
 
 def test_rows_are_deleted_by_the_values_that_are_stored() -> None:

@@ -147,7 +147,7 @@ class EngineSteps:
     def apply_days(self, run: str, since: SourceVector, *, most: int) -> Staged:
         """Apply the changes since a vector, but refuse if they affect more than *most* days."""
         maintenance = self._maintenance(since, partitions=True)
-        strategy = replace(maintenance.strategy, way=Way.KEYS, most_keys=most)
+        strategy = replace(maintenance.strategy, way=Way.STAGES, by_key=True, most_keys=most)
         return self._apply(run, replace(maintenance, strategy=strategy))
 
     def _apply(self, run: str, maintenance: Maintenance) -> Staged:

@@ -482,7 +482,7 @@ class FakeEngine(FakeSources):
             raise Canceled(f"Job {job_id} was cancelled.")
 
     def _refuse_keys(self, write: Write) -> None:
-        if write.maintenance is not None and write.maintenance.strategy.way is Way.KEYS:
+        if write.maintenance is not None and write.maintenance.strategy.by_key:
             keys = self.touched_partitions(write.job_id, write.query, write.vector, write.maintenance)
             check_keys(write.maintenance.strategy, len(keys))
 

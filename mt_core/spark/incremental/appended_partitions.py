@@ -2,20 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import date, timedelta
 from typing import Any
 
 from pyspark.sql import SparkSession
 
+from mt_core.incremental.changes import ChangeKind
 from mt_core.spark.driver.jvm_objects import java_class, java_items
 from mt_core.spark.iceberg.scan_tasks import planned_tasks
+from mt_core.spark.queries.lineage import Lineage
+from mt_core.spark.queries.source_versions import pins
+from mt_core.tables.engine import Maintenance, SourceVector
 
 MOST_FILES = 1000
 """The maximum number of appended files whose partitions are read."""
 # The types that Spark and Python convert to the same text.
 _TYPES = frozenset({"string", "int", "long", "date"})
 _EPOCH = date(1970, 1, 1)
+
+
+def values_in_manifests(
+    session: SparkSession,
+    lineage: Lineage,
+    vector: SourceVector,
+    maintenance: Maintenance,
+    columns: Mapping[int, Sequence[str] | None],
+) -> frozenset[tuple[str | None, ...]] | None:
+    """Return the keys of changed rows from the sources' manifests, or None if manifests do not contain them.
+
+    They do if rows were only appended to sources that are partitioned by the key. *columns* has the changed
+    readings, with their columns of the key, or None if they have none. After an update, a rewritten file also
+    has rows that have not changed.
+    """
+    changes, old, new = maintenance.changes, pins(maintenance.since), pins(vector)
+    tables = {source.name: source.table for source in lineage.sources}
+    distinct = set[tuple[str | None, ...]]()
+    for number, names in columns.items():
+        source = changes.readings[number]
+        change = changes.changes[source]
+        if names is None or change.kind is not ChangeKind.APPENDS or change.from_nothing:
+            return None
+        with lineage.lock:
+            values = appended_values(session, tables[source], old[source], new[source], names)
+        if values is None:
+            return None
+        distinct |= values
+    return frozenset(distinct)
 
 
 def appended_values(

@@ -41,7 +41,7 @@ from mt_core.spark.iceberg.replace_rows import AddedRows, AllRows, Change, Delet
 from mt_core.spark.iceberg.replacement import Replacement
 from mt_core.spark.iceberg.row_delta import RowDelta
 from mt_core.spark.iceberg.temporary_views import temporary_view
-from mt_core.spark.incremental.appended_partitions import appended_values
+from mt_core.spark.incremental.appended_partitions import values_in_manifests
 from mt_core.spark.incremental.changed_groups import ChangedGroups
 from mt_core.spark.incremental.small_change import SmallChange
 from mt_core.spark.incremental.table_change import TableChange, counts_checked
@@ -157,7 +157,7 @@ def changed_key_values(
     """Return the distinct values of the key columns in the changed rows, as text."""
     check_unchanged(lineage, vector)
     names, strategy = [column.name for column in maintenance.changes.columns], maintenance.strategy
-    known = _values_in_manifests(session, lineage, vector, maintenance)
+    known = values_in_manifests(session, lineage, vector, maintenance, strategy.key_columns)
     if known is not None:
         return known
     with ExitStack() as stack:
@@ -167,30 +167,6 @@ def changed_key_values(
         keys = session.sql(texts.keys(names, strategy.key_columns, strategy.keys))
         values = keys.select(*(col(quote(each)).cast("string") for each in keys.columns)).distinct()
         return frozenset(tuple(row) for row in values.collect())
-
-
-def _values_in_manifests(
-    session: SparkSession, lineage: Lineage, vector: SourceVector, maintenance: Maintenance
-) -> frozenset[tuple[str | None, ...]] | None:
-    """Return the key values from the sources' manifests, or None if manifests do not contain them.
-
-    Manifests contain them if all sources only had appends and are partitioned by the key columns. After an
-    update this does not work: a rewritten file also has unchanged rows, whose keys have not changed.
-    """
-    changes, old, new = maintenance.changes, pins(maintenance.since), pins(vector)
-    tables = {source.name: source.table for source in lineage.sources}
-    distinct = set[tuple[str | None, ...]]()
-    for number, columns in maintenance.strategy.key_columns.items():
-        source = changes.readings[number]
-        change = changes.changes[source]
-        if columns is None or change.kind is not ChangeKind.APPENDS or change.from_nothing:
-            return None
-        with lineage.lock:
-            values = appended_values(session, tables[source], old[source], new[source], columns)
-        if values is None:
-            return None
-        distinct |= values
-    return frozenset(distinct)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
